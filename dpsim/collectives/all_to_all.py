@@ -1,0 +1,32 @@
+"""All-to-all all-reduce: in one round everyone sends its whole vector to everyone and adds up what it gets.
+
+Exact, for m > 1: (m-1) o + alpha + (m-1) S beta + (m-1) S gamma: m-1 messages share each rank's link out and each link in.
+Source: the naive baseline of the all-reduce literature, for instance Thakur et al., IJHPCA 19, 2005.
+"""
+
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
+
+
+def compile_all_to_all(ranks: int) -> Schedule:
+    """One round; turn t is everyone's message to the rank t+1 places on."""
+    rank = ranks_array(ranks)
+    everyone = Phase(rank, Cyclic(rank + 1, ranks, shift=1), fixed(rank * 0), reduce=True, turns=ranks - 1, at_once=True)
+    return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: (m-1) o + alpha + (m-1) S (beta + gamma)."""
+    if ranks == 1:
+        return 0.0
+    return costs.alpha + (ranks - 1) * (costs.overhead + split.total * (costs.beta + costs.gamma))
+
+
+ALL_TO_ALL = Algorithm(
+    "all-reduce",
+    "all-to-all",
+    "everyone sends its whole vector to everyone in one round",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005 (the naive baseline)",
+    compile_all_to_all,
+    exact_time,
+)

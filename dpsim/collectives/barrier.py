@@ -1,0 +1,33 @@
+"""Dissemination barrier: in round k rank i signals rank i + 2^k; after ceil(log2 m) rounds everyone has heard of everyone.
+
+Exact: ceil(log2 m) (o + alpha); no data. Source: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988.
+"""
+
+from dpsim.collectives import binomial
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
+
+
+def compile_dissemination(ranks: int) -> Schedule:
+    """Messages of no chunks over distances 1, 2, 4, ..."""
+    rank = ranks_array(ranks)
+    signals = (
+        Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0)
+        for level in binomial.levels(ranks)
+    )
+    return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: ceil(log2 m) (o + alpha)."""
+    return len(binomial.levels(ranks)) * costs.message(0)
+
+
+BARRIER = Algorithm(
+    "barrier",
+    "dissemination",
+    "signals over distances 1, 2, 4, ...",
+    "Hensgen, Finkel and Manber, International Journal of Parallel Programming 17, 1988",
+    compile_dissemination,
+    exact_time,
+)

@@ -1,0 +1,57 @@
+"""The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to a power of two: shared by several algorithms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.collectives.schedule import IntArray, Phase, fixed, ranks_array
+
+
+def levels(ranks: int) -> range:
+    """The levels of the tree from the leaves up: ceil(log2 ranks) of them."""
+    return range((ranks - 1).bit_length())
+
+
+def children(ranks: int, level: int) -> IntArray:
+    """The ranks that hang from ``rank - 2**level`` at ``level``."""
+    return np.arange(2**level, ranks, 2 ** (level + 1), dtype=np.int64)
+
+
+def subtree(ranks: int, level: int) -> IntArray:
+    """How many ranks stand below each child of ``level``, itself counted."""
+    return np.minimum(children(ranks, level) + 2**level, ranks) - children(ranks, level)
+
+
+def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
+    """Every child sends the whole vector of ``chunks`` chunks to its parent, leaves first."""
+    return tuple(_whole(children(ranks, k), children(ranks, k) - 2**k, chunks, reduce=reduce) for k in levels(ranks))
+
+
+def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
+    """Every parent sends the whole vector of ``chunks`` chunks to its children, the largest subtree first."""
+    return tuple(
+        _whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False) for k in reversed(levels(ranks))
+    )
+
+
+def power_of_two(ranks: int) -> int:
+    """The largest power of two that is at most ``ranks``."""
+    return 1 << (ranks.bit_length() - 1)
+
+
+def fold(ranks: int, chunks: int) -> tuple[Phase, ...]:
+    """The ranks past the power of two give their whole vector to one below it each; no phase where there are none."""
+    inside = power_of_two(ranks)
+    surplus = ranks_array(ranks)[inside:]
+    return (_whole(surplus, surplus - inside, chunks, reduce=True),) if len(surplus) else ()
+
+
+def unfold(ranks: int, chunks: int) -> tuple[Phase, ...]:
+    """The surplus ranks of `fold` get the result."""
+    inside = power_of_two(ranks)
+    surplus = ranks_array(ranks)[inside:]
+    return (_whole(surplus - inside, surplus, chunks, reduce=False),) if len(surplus) else ()
+
+
+def _whole(source: IntArray, destination: IntArray, chunks: int, *, reduce: bool) -> Phase:
+    return Phase(source, fixed(destination), fixed(np.zeros_like(source)), reduce, count=chunks)

@@ -1,0 +1,28 @@
+"""Binomial-tree broadcast from rank 0. Exact: L (o + alpha + S beta), L = ceil(log2 m).
+
+Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+"""
+
+from dpsim.collectives import binomial
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Schedule, Split
+
+
+def compile_broadcast(ranks: int) -> Schedule:
+    """The whole vector down the tree, the largest subtree first."""
+    return Schedule("broadcast", "tree", ranks, 1, binomial.down(ranks, 1))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: L (o + alpha + S beta)."""
+    return len(binomial.levels(ranks)) * costs.message(split.total)
+
+
+BROADCAST = Algorithm(
+    "broadcast",
+    "tree",
+    "the vector handed down a binomial tree",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
+    compile_broadcast,
+    exact_time,
+)

@@ -1,0 +1,48 @@
+"""Binomial-tree gather to rank 0: each child passes on all the chunks of its subtree.
+
+Exact: t(first, m) = max(t(first, p), o + t(first + p, m - p)) + alpha + B beta, p the largest power of two below m and B the
+bytes of the chunks of the m - p ranks from first + p on. Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+"""
+
+import numpy as np
+
+from dpsim.collectives import binomial
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
+
+
+def compile_gather(ranks: int) -> Schedule:
+    """Blocks of 1, 2, 4, ... chunks up the tree, leaves first."""
+    phases = tuple(_blocks(ranks, level) for level in binomial.levels(ranks))
+    return Schedule("gather", "tree", ranks, ranks, phases)
+
+
+def _blocks(ranks: int, level: int) -> Phase:
+    child = binomial.children(ranks, level)
+    return Phase(child, fixed(child - 2**level), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds until rank 0 has every chunk."""
+    return _arrival(0, ranks, split, costs)
+
+
+def _arrival(first: int, ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds until rank ``first`` has the chunks of the ``ranks`` ranks from itself on."""
+    if ranks == 1:
+        return 0.0
+    near = binomial.power_of_two(ranks - 1)
+    far = _arrival(first + near, ranks - near, split, costs)
+    block = split.nbytes(np.array(first + near), np.array(ranks - near))
+    waits = max(_arrival(first, near, split, costs), costs.overhead + far)
+    return waits + costs.alpha + float(block) * costs.beta
+
+
+GATHER = Algorithm(
+    "gather",
+    "tree",
+    "every rank's chunk passed up a binomial tree",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
+    compile_gather,
+    exact_time,
+)

@@ -1,0 +1,120 @@
+"""The collective operations: what each rank holds before and after, and how bus bandwidth is counted.
+
+Rank 0 is the root. A rank's buffer is one vector (a personalised all-to-all: one vector per sending rank), cut into chunks;
+chunk i belongs to rank i. The size of an operation is that of nccl-tests: bytes of one rank's whole vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.collectives.schedule import Split
+from dpsim.registry import Registry
+
+Buffers = NDArray[Any]  # (ranks, elements of all vectors)
+Expectation = Callable[[Buffers, Buffers, Split], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One collective operation.
+
+    ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an ideal machine
+    (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, split)`` writes what each rank must end with into ``expected``,
+    which starts as NaN: entries left NaN may hold anything.
+    """
+
+    name: str
+    bus_factor: Callable[[int], float]
+    fill: Expectation
+
+    def expected(self, inputs: Buffers, split: Split) -> Buffers:
+        """What the ranks must end with, NaN where anything goes; shape of ``inputs``: (ranks, elements)."""
+        expected = np.full(inputs.shape, np.nan)
+        self.fill(expected, inputs, split)
+        return expected
+
+
+def _owned(rank: int, split: Split) -> slice:
+    start, end = split.start(np.array([rank, rank + 1]))
+    return slice(int(start), int(end))
+
+
+def _all_reduce(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    expected[:] = inputs.sum(axis=0)
+
+
+def _reduce(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    expected[0] = inputs.sum(axis=0)
+
+
+def _broadcast(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    expected[:] = inputs[0]
+
+
+def _scatter(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    for rank, row in enumerate(expected):
+        row[_owned(rank, split)] = inputs[0, _owned(rank, split)]
+
+
+def _gather(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    for rank, row in enumerate(inputs):
+        expected[0, _owned(rank, split)] = row[_owned(rank, split)]
+
+
+def _all_gather(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    for rank, row in enumerate(inputs):
+        expected[:, _owned(rank, split)] = row[_owned(rank, split)]
+
+
+def _reduce_scatter(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    for rank, row in enumerate(expected):
+        row[_owned(rank, split)] = inputs[:, _owned(rank, split)].sum(axis=0)
+
+
+def _all_to_all(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    ranks = len(inputs)
+    for sender in range(ranks):
+        for receiver in range(ranks):
+            part = _owned(sender * ranks + receiver, split)
+            expected[receiver, part] = inputs[sender, part]
+
+
+def _nothing(expected: Buffers, inputs: Buffers, split: Split) -> None:
+    """A barrier moves no data."""
+
+
+def _once(ranks: int) -> float:
+    return 1.0
+
+
+def _all_but_own(ranks: int) -> float:
+    return (ranks - 1) / ranks
+
+
+def _there_and_back(ranks: int) -> float:
+    return 2 * (ranks - 1) / ranks
+
+
+OPERATIONS = Registry(
+    "collective operation",
+    {
+        operation.name: operation
+        for operation in (
+            Operation("all-reduce", _there_and_back, _all_reduce),
+            Operation("reduce", _once, _reduce),
+            Operation("broadcast", _once, _broadcast),
+            Operation("gather", _all_but_own, _gather),
+            Operation("scatter", _all_but_own, _scatter),
+            Operation("reduce-scatter", _all_but_own, _reduce_scatter),
+            Operation("all-gather", _all_but_own, _all_gather),
+            Operation("all-to-all", _all_but_own, _all_to_all),
+            Operation("barrier", _once, _nothing),
+        )
+    },
+)

@@ -1,0 +1,35 @@
+"""Binomial-tree reduce to rank 0.
+
+Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise fewer, for the children of incomplete
+subtrees pay their overhead while their parent still waits for others.
+
+Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+"""
+
+from dpsim.collectives import binomial
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Schedule, Split
+
+
+def compile_reduce(ranks: int) -> Schedule:
+    """Whole vectors up the tree, leaves first."""
+    return Schedule("reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of two below m; t(1) = 0."""
+    if ranks == 1:
+        return 0.0
+    near = binomial.power_of_two(ranks - 1)
+    waits = max(exact_time(near, split, costs), costs.overhead + exact_time(ranks - near, split, costs))
+    return waits + costs.alpha + split.total * (costs.beta + costs.gamma)
+
+
+REDUCE = Algorithm(
+    "reduce",
+    "tree",
+    "whole vectors summed up a binomial tree",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
+    compile_reduce,
+    exact_time,
+)

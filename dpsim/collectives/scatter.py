@@ -1,0 +1,39 @@
+"""Binomial-tree scatter from rank 0: the gather run backwards.
+
+Exact: what the root sends, one after another, the sum over levels of o + alpha + B_k beta, B_k the bytes of chunks 2^k .. 2^(k+1)-1
+(those that exist); no other chain is longer, since its blocks are later and so no larger. Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+"""
+
+import numpy as np
+
+from dpsim.collectives import binomial
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
+
+
+def compile_scatter(ranks: int) -> Schedule:
+    """Blocks of ..., 4, 2, 1 chunks down the tree, the largest subtree first."""
+    phases = tuple(_blocks(ranks, level) for level in reversed(binomial.levels(ranks)))
+    return Schedule("scatter", "tree", ranks, ranks, phases)
+
+
+def _blocks(ranks: int, level: int) -> Phase:
+    child = binomial.children(ranks, level)
+    return Phase(child - 2**level, fixed(child), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: the sum over levels of o + alpha + B_k beta."""
+    ends = np.minimum(2 ** np.arange(len(binomial.levels(ranks)) + 1, dtype=np.int64), ranks)
+    blocks = split.nbytes(ends[:-1], np.diff(ends))
+    return float(sum(costs.message(float(block)) for block in blocks))
+
+
+SCATTER = Algorithm(
+    "scatter",
+    "tree",
+    "every rank's chunk handed down a binomial tree",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
+    compile_scatter,
+    exact_time,
+)

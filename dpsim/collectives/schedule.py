@@ -1,0 +1,167 @@
+"""A collective operation compiled to a plain value: phases of rounds of transfers, with nothing in it about time or devices.
+
+A rank's round r waits for its own round r-1. A regular schedule is held as one pattern repeated with a shift, so that a ring
+of 16,384 ranks, half a billion transfers, is a few arrays of 16,384 numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cyclic:
+    """Integers that move on a cycle from turn to turn: ``base + stride * ((index + turn * shift) mod modulus)``.
+
+    ``index`` has one entry a transfer; ``base`` is an entry a transfer or one for all.
+    """
+
+    index: IntArray
+    modulus: int
+    shift: int = 0
+    base: IntArray | int = 0
+    stride: int = 1
+
+    def at(self, turn: int) -> IntArray:
+        """The integers at ``turn``, one a transfer."""
+        return self.base + self.stride * ((self.index + turn * self.shift) % self.modulus)
+
+    def count_below(self, bound: int, turns: int) -> IntArray:
+        """In how many of the first ``turns`` turns each entry is below ``bound``; for shifts of -1, 0 and 1."""
+        limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
+        if self.shift == 0:
+            return np.where(self.index % self.modulus < limit, turns, 0)
+        first = self.index if self.shift == 1 else self.index - turns + 1
+        return self._below(first + turns, limit) - self._below(first, limit)
+
+    def _below(self, end: IntArray, limit: IntArray) -> IntArray:
+        return (end // self.modulus) * limit + np.minimum(end % self.modulus, limit)
+
+
+def fixed(values: IntArray | list[int] | range) -> Cyclic:
+    """The same integers in every turn."""
+    index = np.asarray(values, dtype=np.int64)
+    return Cyclic(index, modulus=int(index.max(initial=0)) + 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """Transfers that happen together; arrays with one entry a transfer.
+
+    ``source`` sends chunks ``chunk .. chunk + count - 1`` to ``destination``, which adds them to its own where ``reduce``
+    holds and replaces its own by them elsewhere.
+    """
+
+    source: IntArray
+    destination: IntArray
+    chunk: IntArray
+    count: IntArray
+    reduce: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Phase:
+    """One pattern of transfers, repeated ``turns`` times with a shift: a turn a round, or all turns at once in one round."""
+
+    source: IntArray
+    destination: Cyclic
+    chunk: Cyclic
+    reduce: bool
+    count: IntArray | int = 1
+    turns: int = 1
+    at_once: bool = False
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds: 1 where all turns happen at once."""
+        return 1 if self.at_once else self.turns
+
+    def round(self, number: int) -> Round:
+        """The transfers of one round, ``0 <= number < rounds``."""
+        turns = range(self.turns) if self.at_once else (number,)
+        return Round(
+            np.tile(self.source, len(turns)),
+            np.concatenate([self.destination.at(turn) for turn in turns]),
+            np.concatenate([self.chunk.at(turn) for turn in turns]),
+            np.tile(np.broadcast_to(self.count, self.source.shape), len(turns)),
+            self.reduce,
+        )
+
+    def __repr__(self) -> str:
+        kind = "reduce" if self.reduce else "copy"
+        return f"<Phase {kind}: {len(self.source)} transfers x {self.turns} turns{' at once' if self.at_once else ''}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a vector of ``elements`` is cut into ``chunks``: as evenly as whole elements allow, the longer chunks first.
+
+    Several ``vectors`` of that length laid end to end are cut alike; chunk numbers run on from one to the next.
+    """
+
+    elements: int
+    chunks: int
+    vectors: int = 1
+    itemsize: int = 1
+
+    def start(self, chunk: IntArray) -> IntArray:
+        """The first element of each chunk; ``start(chunks * vectors)`` is the end."""
+        base, longer = divmod(self.elements, self.chunks)
+        vector, local = np.divmod(chunk, self.chunks)
+        return vector * self.elements + local * base + np.minimum(local, longer)
+
+    def nbytes(self, chunk: IntArray, count: IntArray) -> IntArray:
+        """Bytes in ``count`` chunks from ``chunk`` on."""
+        return (self.start(chunk + count) - self.start(chunk)) * self.itemsize
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest chunk."""
+        return -(-self.elements // self.chunks) * self.itemsize
+
+    @property
+    def total(self) -> int:
+        """Bytes of one vector."""
+        return self.elements * self.itemsize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
+
+    ``vectors`` is above 1 where ranks hold more than one vector (a personalised all-to-all: what each rank sends is a vector).
+    """
+
+    operation: str
+    algorithm: str
+    ranks: int
+    chunks: int
+    phases: tuple[Phase, ...]
+    vectors: int = 1
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds in all phases."""
+        return sum(phase.rounds for phase in self.phases)
+
+    def each_round(self) -> Iterator[Round]:
+        """All rounds in order, each laid out in full; for small schedules."""
+        return (phase.round(number) for phase in self.phases for number in range(phase.rounds))
+
+    def split(self, nbytes: int, itemsize: int = 1) -> Split:
+        """How ``nbytes`` per vector, rounded up to whole items of ``itemsize`` bytes, are cut into this schedule's chunks."""
+        return Split(-(-nbytes // itemsize), self.chunks, self.vectors, itemsize)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, {self.chunks} chunks, {self.rounds} rounds>"
+
+
+def ranks_array(ranks: int) -> IntArray:
+    """``0 .. ranks - 1`` as an integer array."""
+    return np.arange(ranks, dtype=np.int64)

@@ -1,0 +1,62 @@
+"""What a schedule moves: bytes sent and received by each rank, counted from its transfers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """Bytes that each rank sends and receives, vectors over ranks."""
+
+    sent: IntArray
+    received: IntArray
+
+    @property
+    def busiest(self) -> int:
+        """Bytes sent by the rank that sends most."""
+        return int(self.sent.max(initial=0))
+
+    @property
+    def busiest_both_ways(self) -> int:
+        """Bytes sent plus received by the rank for which that is most."""
+        return int((self.sent + self.received).max(initial=0))
+
+    @property
+    def total(self) -> int:
+        """Bytes sent by all ranks."""
+        return int(self.sent.sum())
+
+
+def traffic(schedule: Schedule, split: Split) -> Traffic:
+    """Count the bytes of every transfer of ``schedule`` when its vector is cut by ``split``."""
+    sent = np.zeros(schedule.ranks, dtype=np.int64)
+    received = np.zeros(schedule.ranks, dtype=np.int64)
+    for phase in schedule.phases:
+        if phase.destination.shift == 0:
+            nbytes = bytes_over_turns(phase, split)
+            np.add.at(sent, phase.source, nbytes)
+            np.add.at(received, phase.destination.at(0), nbytes)
+            continue
+        for turn in range(phase.turns):
+            nbytes = split.nbytes(phase.chunk.at(turn), np.asarray(phase.count))
+            np.add.at(sent, phase.source, nbytes)
+            np.add.at(received, phase.destination.at(turn), nbytes)
+    return Traffic(sent, received)
+
+
+def bytes_over_turns(phase: Phase, split: Split) -> NDArray[np.int64]:
+    """Bytes that each transfer of the pattern moves in all turns of ``phase`` together."""
+    count = np.asarray(phase.count)
+    if phase.chunk.shift == 0 or phase.turns == 1:
+        return phase.turns * split.nbytes(phase.chunk.at(0), count)
+    if np.any(count != 1) or abs(phase.chunk.shift) != 1 or split.vectors != 1:
+        return np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.turns)], axis=0)
+    # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries one of those.
+    base, longer = divmod(split.elements, split.chunks)
+    return (phase.turns * base + phase.chunk.count_below(longer, phase.turns)) * split.itemsize

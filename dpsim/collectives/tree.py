@@ -1,0 +1,29 @@
+"""Tree all-reduce: reduce up a binomial tree to rank 0, then broadcast down the same tree.
+
+Exact: 2 L (o + alpha + S beta) + L S gamma, L = ceil(log2 m), less the overheads that children of incomplete subtrees pay while
+their parent still waits for others (none for m = 2^k). Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+"""
+
+from dpsim.collectives import binomial, broadcast, reduce
+from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.schedule import Schedule, Split
+
+
+def compile_tree(ranks: int) -> Schedule:
+    """L rounds up, L rounds down, the whole vector in every message."""
+    return Schedule("all-reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1))
+
+
+def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+    """Seconds: the reduction's and then the broadcast's."""
+    return reduce.exact_time(ranks, split, costs) + broadcast.exact_time(ranks, split, costs)
+
+
+TREE = Algorithm(
+    "all-reduce",
+    "tree",
+    "reduce up a binomial tree, broadcast down it",
+    "Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005",
+    compile_tree,
+    exact_time,
+)

@@ -1,0 +1,47 @@
+"""What the engine asks of a model of a collective: when does each rank finish, and what did each link carry?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Flag, auto
+
+from dpsim.topology.network import FloatArray
+
+
+class Ability(Flag):
+    """What a model can take into account."""
+
+    NONE = 0
+    OWN_STARTS = auto()  # every rank starts at a time of its own
+    UNEVEN_OVERLAP = auto()  # rounds of different ranks overlap on shared links
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCosts:
+    """What a rank pays beside the network: ``overhead`` s for each message it sends, ``gamma`` s for each byte it reduces."""
+
+    overhead: float = 0.0
+    gamma: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the network carried."""
+
+    finishes: FloatArray
+    loads: FloatArray
+
+
+class CollectiveModel(ABC):
+    """Times one collective operation on one network.
+
+    ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and the bytes of one rank's
+    vector, and answers when each rank leaves and what each link carried. It keeps no state between calls that shows.
+    """
+
+    abilities: Ability = Ability.NONE
+
+    @abstractmethod
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """When each rank finishes that enters at ``starts``."""
