@@ -1,0 +1,33 @@
+"""Times a collective by its algorithm's exact cost function: a uniform switch, everyone waiting for the last to start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.collectives import Algorithm, Costs, traffic
+from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.topology.network import FloatArray, UniformSwitch
+
+
+class ClosedFormModel(CollectiveModel):
+    """The oracle that the executors are tested against: exact where all ranks start together on a `UniformSwitch`."""
+
+    abilities = Ability.NONE
+
+    def __init__(
+        self, algorithm: Algorithm, network: UniformSwitch, costs: MessageCosts | None = None, *, itemsize: int = 4
+    ) -> None:
+        costs = costs or MessageCosts()
+        self.algorithm = algorithm
+        self.network = network
+        self.costs = Costs(network.latency, 1 / network.rate, costs.gamma, costs.overhead)
+        self.schedule = algorithm.schedule(network.ranks)
+        self.itemsize = itemsize
+
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """Everyone finishes together, the exact time after the latest of ``starts``."""
+        split = self.schedule.split(nbytes, self.itemsize)
+        seconds = self.algorithm.exact_time(self.network.ranks, split, self.costs)
+        moved = traffic(self.schedule, split)
+        loads = np.concatenate([moved.sent, moved.received]).astype(np.float64)
+        return Outcome(np.full(self.network.ranks, starts.max() + seconds), loads)
