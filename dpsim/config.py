@@ -11,4 +11,4 @@ class Config(BaseModel):
     Fields that hold quantities are text with a unit in the file and SI floats inside (`dpsim.units`).
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -1,8 +1,8 @@
 """The errors that users see.
 
-    DpsimError (ValueError)       something the user gave cannot be used; the message says where, what rule and what value
-    ├── ScenarioError             a scenario file, with file:line:column of every problem in it
-    └── UnknownNameError          a name that is not in a registry or the catalogue, with the nearest known one
+DpsimError (ValueError)       something the user gave cannot be used; the message says where, what rule and what value
+├── ScenarioError             a scenario file, with file:line:column of every problem in it
+└── UnknownNameError          a name that is not in a registry or the catalogue, with the nearest known one
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ def _quantity(dimension: Dimension) -> Any:
     def read(value: object) -> float:
         return to_si(value, dimension)
 
-    def write(value: float) -> str:
-        return exact(value, dimension)
+    def write(value: object) -> object:
+        return exact(value, dimension) if isinstance(value, float) else value  # in a union the value may be another member's
 
     schema = {"type": "string", "description": f"{dimension.name} with its unit", "examples": [dimension.example]}
     reader: Callable[[object], float] = read
@@ -165,6 +165,7 @@ def _quantity(dimension: Dimension) -> Any:
 
 # Field types of scenarios and catalogue entries: text with a unit in the file, an SI float inside.
 Seconds = Annotated[float, *_quantity(TIME), Field(ge=0)]
+PositiveSeconds = Annotated[float, *_quantity(TIME), Field(gt=0)]
 Bytes = Annotated[float, *_quantity(DATA), Field(ge=0)]
 PositiveBytes = Annotated[float, *_quantity(DATA), Field(gt=0)]
 BytesPerSecond = Annotated[float, *_quantity(RATE), Field(gt=0)]

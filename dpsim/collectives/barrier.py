@@ -12,8 +12,7 @@ def compile_dissemination(ranks: int) -> Schedule:
     """Messages of no chunks over distances 1, 2, 4, ..."""
     rank = ranks_array(ranks)
     signals = (
-        Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0)
-        for level in binomial.levels(ranks)
+        Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0) for level in binomial.levels(ranks)
     )
     return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
 

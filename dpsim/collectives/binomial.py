@@ -19,7 +19,7 @@ def children(ranks: int, level: int) -> IntArray:
 
 def subtree(ranks: int, level: int) -> IntArray:
     """How many ranks stand below each child of ``level``, itself counted."""
-    return np.minimum(children(ranks, level) + 2**level, ranks) - children(ranks, level)
+    return np.asarray(np.minimum(children(ranks, level) + 2**level, ranks) - children(ranks, level))
 
 
 def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
@@ -29,9 +29,7 @@ def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
 
 def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
     """Every parent sends the whole vector of ``chunks`` chunks to its children, the largest subtree first."""
-    return tuple(
-        _whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False) for k in reversed(levels(ranks))
-    )
+    return tuple(_whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False) for k in reversed(levels(ranks)))
 
 
 def power_of_two(ranks: int) -> int:

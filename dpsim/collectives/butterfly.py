@@ -15,9 +15,7 @@ def compile_butterfly(ranks: int) -> Schedule:
     rank = ranks_array(binomial.power_of_two(ranks))
     distances = [1 << k for k in range(len(rank).bit_length() - 1)]
     exchanges = tuple(Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances)
-    return Schedule(
-        "all-reduce", "butterfly", ranks, 1, binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1)
-    )
+    return Schedule("all-reduce", "butterfly", ranks, 1, binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1))
 
 
 def exact_time(ranks: int, split: Split, costs: Costs) -> float:

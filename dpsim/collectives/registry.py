@@ -38,9 +38,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
 )
 
 _BY_OPERATION = {
-    operation: Registry(
-        f"{operation} algorithm", {member.name: member for member in ALGORITHMS if member.operation == operation}
-    )
+    operation: Registry(f"{operation} algorithm", {member.name: member for member in ALGORITHMS if member.operation == operation})
     for operation in OPERATIONS
 }
 

@@ -114,11 +114,11 @@ class Split:
         """The first element of each chunk; ``start(chunks * vectors)`` is the end."""
         base, longer = divmod(self.elements, self.chunks)
         vector, local = np.divmod(chunk, self.chunks)
-        return vector * self.elements + local * base + np.minimum(local, longer)
+        return np.asarray(vector * self.elements + local * base + np.minimum(local, longer))
 
     def nbytes(self, chunk: IntArray, count: IntArray) -> IntArray:
         """Bytes in ``count`` chunks from ``chunk`` on."""
-        return (self.start(chunk + count) - self.start(chunk)) * self.itemsize
+        return np.asarray((self.start(chunk + count) - self.start(chunk)) * self.itemsize)
 
     @property
     def largest(self) -> int:

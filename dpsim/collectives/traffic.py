@@ -54,9 +54,9 @@ def bytes_over_turns(phase: Phase, split: Split) -> NDArray[np.int64]:
     """Bytes that each transfer of the pattern moves in all turns of ``phase`` together."""
     count = np.asarray(phase.count)
     if phase.chunk.shift == 0 or phase.turns == 1:
-        return phase.turns * split.nbytes(phase.chunk.at(0), count)
+        return np.asarray(phase.turns * split.nbytes(phase.chunk.at(0), count))
     if np.any(count != 1) or abs(phase.chunk.shift) != 1 or split.vectors != 1:
-        return np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.turns)], axis=0)
+        return np.asarray(np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.turns)], axis=0))
     # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries one of those.
     base, longer = divmod(split.elements, split.chunks)
-    return (phase.turns * base + phase.chunk.count_below(longer, phase.turns)) * split.itemsize
+    return np.asarray((phase.turns * base + phase.chunk.count_below(longer, phase.turns)) * split.itemsize)

@@ -23,9 +23,7 @@ class FlowsModel(CollectiveModel):
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
 
-    def __init__(
-        self, schedule: Schedule, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4
-    ) -> None:
+    def __init__(self, schedule: Schedule, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4) -> None:
         self.schedule = schedule
         self.network = network
         self.costs = costs or MessageCosts()
@@ -75,7 +73,7 @@ class _Run:
         return self._under_way[number]
 
     def _post(self, current: _RoundUnderWay, delay: float, ranks: IntArray) -> None:
-        waits = delay + current.messages[ranks] * self.costs.overhead
+        waits = np.asarray(delay + current.messages[ranks] * self.costs.overhead, dtype=np.float64)
         for wait, group in _groups(waits, ranks):
             self._later(wait, current, group)
 
@@ -98,12 +96,12 @@ class _RoundUnderWay:
         self.run = run
         self.number = number
         self.transfers = transfers
-        self.nbytes = run.split.nbytes(transfers.chunk, transfers.count)
+        self.nbytes = run.split.nbytes(transfers.chunk, transfers.count).astype(np.float64)
         self.routes = run.network.routes(transfers.source, transfers.destination)
         self.messages = np.bincount(transfers.source, minlength=run.ranks)
         self.open = self.messages + np.bincount(transfers.destination, minlength=run.ranks)
         received = np.bincount(transfers.destination, self.nbytes * float(transfers.reduce), minlength=run.ranks)
-        self.reduction = received * run.costs.gamma
+        self.reduction = np.asarray(received * run.costs.gamma, dtype=np.float64)
         self._posted = np.zeros(run.ranks, dtype=bool)
         self._by_rank: tuple[IntArray, IntArray] | None = None
         np.add.at(run.loads, self.routes.links, self.nbytes[:, None])

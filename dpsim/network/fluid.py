@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import simpy
+from simpy.core import EventPriority
 
 from dpsim.network.maxmin import max_min_rates
 from dpsim.topology.network import FloatArray, IntArray, Routes
 
 Done = Callable[[IntArray], None]
 
-_AFTER_ALL_ELSE = 2  # SimPy runs events of one instant by priority: 0 urgent, 1 normal
+_AFTER_ALL_ELSE = EventPriority(2)  # SimPy runs events of one instant by priority: 0 urgent, 1 normal
 _ROUNDING = 1e-15  # of the clock: what adding up times can be off by
 _NEARLY_NOTHING = 1e-12  # of a flow's bytes
 
@@ -89,13 +90,16 @@ class FluidNetwork:
 
     def _arrive(self, arrival: tuple[IntArray, FloatArray, int, IntArray]) -> None:
         self._arriving.append(arrival)
-        if not self._touched:
-            self._touched = True
-            _AfterAllElse(self.env).callbacks.append(self._settle)
+        self._touch()
 
     def _ring(self, alarm: simpy.Event) -> None:
         if alarm is self._alarm:
-            self._settle(alarm)
+            self._touch()
+
+    def _touch(self) -> None:
+        if not self._touched:
+            self._touched = True
+            _AfterAllElse(self.env).callbacks.append(self._settle)
 
     def _settle(self, _: simpy.Event) -> None:
         """Bring all flows up to now, end those that are through, let those in that have arrived, and share anew."""

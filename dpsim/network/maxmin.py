@@ -33,7 +33,9 @@ def max_min_rates(links: IntArray, capacities: FloatArray, weights: FloatArray |
         filled = _filled(hop, offered, share)
         done = filled[hop].any(axis=1) | np.isinf(offered)
         rates[active[done]] = offered[done]
-        taken = np.bincount(hop[done].ravel(), np.repeat(np.where(np.isinf(offered), 0, offered * weight[active])[done], hops), len(left))
+        taken = np.bincount(
+            hop[done].ravel(), np.repeat(np.where(np.isinf(offered), 0, offered * weight[active])[done], hops), len(left)
+        )
         left = np.maximum(left - taken, 0.0)
         active = active[~done]
     return rates

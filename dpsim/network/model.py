@@ -1,4 +1,4 @@
-"""What the engine asks of a model of a collective: when does each rank finish, and what did each link carry?"""
+"""What the engine asks of a model of a collective: when each rank finishes, and what each link carried."""
 
 from __future__ import annotations
 

@@ -49,11 +49,10 @@ class _Timed:
         """When each rank has done this round that was ready for it at ``ready``."""
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
-        received = ready.copy()
-        np.maximum.at(received, self.destination, ends)
-        received += self.reduction
-        np.maximum.at(received, self.source, ends)
-        return received
+        through = ready.copy()
+        np.maximum.at(through, self.destination, ends)
+        np.maximum.at(through, self.source, ends)
+        return through + self.reduction
 
 
 class RoundsModel(CollectiveModel):
@@ -82,10 +81,11 @@ class RoundsModel(CollectiveModel):
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for ``nbytes`` per vector."""
         split = self.schedule.split(nbytes, self.itemsize)
-        ready = np.asarray(starts, dtype=np.float64)
+        begin = float(starts.min())  # the clock starts there, so that small differences keep their digits
+        ready = starts - begin
         for number, phase in enumerate(self.schedule.phases):
             ready = self._phase(number, phase, split, ready)
-        return Outcome(ready, self.loads(nbytes))
+        return Outcome(begin + ready, self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
@@ -132,8 +132,8 @@ class RoundsModel(CollectiveModel):
         else:
             nbytes = split.nbytes(transfers.chunk, transfers.count)
         ranks = self.schedule.ranks
-        messages = np.bincount(transfers.source, minlength=ranks)
-        reduced = np.bincount(transfers.destination, nbytes * float(transfers.reduce), minlength=ranks)
+        messages = np.bincount(transfers.source, minlength=ranks).astype(np.float64)
+        reduced = np.bincount(transfers.destination, nbytes * float(transfers.reduce), ranks).astype(np.float64)
         return _Timed(
             transfers.source,
             transfers.destination,
@@ -192,7 +192,7 @@ def _repeat(timed: _Timed, rounds: int, ready: FloatArray) -> FloatArray:
         done += 1
         advance = ready - before
         if np.ptp(advance) <= 4e-16 * np.abs(ready).max():
-            return ready + (rounds - done) * advance.mean()
+            return np.asarray(ready + (rounds - done) * advance.mean())
     return ready
 
 
@@ -215,8 +215,7 @@ def _permutation_step(timed: _Timed) -> Callable[[FloatArray], FloatArray] | Non
         np.maximum(ends, ready, out=ends)
         np.add(ends, seconds, out=ends)
         np.take(ends, predecessor, out=heard, mode="clip")
-        if reduces:
-            np.add(heard, reduction, out=heard)
-        return np.maximum(ends, heard, out=ready)
+        np.maximum(ends, heard, out=ready)
+        return np.add(ready, reduction, out=ready) if reduces else ready
 
     return step

@@ -16,7 +16,9 @@ from dpsim.topology.node_graph import NodeGraph
 
 class _NetworkConfig(Config):
     nic: LinkRef | None = Field(default=None, description="Each network card's link: a catalogue name; the node's own if left out.")
-    nics_per_node: PositiveInt | None = Field(default=None, description="Network cards in use per node; the node's own if left out.")
+    nics_per_node: PositiveInt | None = Field(
+        default=None, description="Network cards in use per node; the node's own if left out."
+    )
 
     @abstractmethod
     def fabric_of(self, ports: Ports, nics: int) -> Fabric:

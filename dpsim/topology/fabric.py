@@ -69,8 +69,9 @@ class SingleSwitch(Fabric):
 class LeafSpine(Fabric):
     """Ports on leaf switches, ``per_leaf`` each; every leaf has one link to every spine.
 
-    A leaf's links up hold its ports' rate divided by ``oversubscription``, in equal parts. Between leaves, source and destination
-    port together choose the spine: (source + destination) mod spines, which spreads neighbours evenly.
+    A leaf's links up hold its ports' rate divided by ``oversubscription``, in equal parts. Between leaves the destination port
+    chooses the spine: destination mod spines, under which shifts and exchanges over powers of two share no link (D-Mod-K: Zahavi,
+    Concurrency and Computation 22, 2010).
     """
 
     def __init__(self, ports: Ports, *, per_leaf: int, spines: int, oversubscription: float) -> None:
@@ -90,7 +91,7 @@ class LeafSpine(Fabric):
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """Port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
         here, there = source // self.per_leaf, destination // self.per_leaf
-        spine = (source + destination) % self.spines
+        spine = destination % self.spines
         first = 2 * self.ports.count
         up = first + here * self.spines + spine
         down = first + (self.leaves + there) * self.spines + spine

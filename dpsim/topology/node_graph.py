@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -63,12 +64,12 @@ class NodeGraph:
         return self._trees[a][b]
 
     def _path_links(self, path: list[str]) -> list[int]:
-        edges = [self.graph.edges[hop]["number"] for hop in zip(path, path[1:], strict=False)]
+        edges = [self.graph.edges[hop]["number"] for hop in pairwise(path)]
         devices = [self.graph.nodes[device]["number"] for device in path if "number" in self.graph.nodes[device]]
         return edges + devices
 
     def _path_latency(self, path: list[str]) -> float:
-        return float(sum(self.graph.edges[hop]["latency"] for hop in zip(path, path[1:], strict=False)))
+        return float(sum(self.graph.edges[hop]["latency"] for hop in pairwise(path)))
 
     def _bandwidth(self, a: str, b: str) -> float:
         return float(self.capacities[self._path_links(self.path(a, b))].min()) if a != b else np.inf
@@ -133,4 +134,4 @@ def _without_other_gpus(graph: nx.DiGraph[str], start: str) -> nx.DiGraph[str]:
 
 
 def _length(graph: nx.DiGraph[str], path: list[str]) -> float:
-    return float(sum(graph.edges[hop]["weight"] for hop in zip(path, path[1:], strict=False)))
+    return float(sum(graph.edges[hop]["weight"] for hop in pairwise(path)))

@@ -1,0 +1,332 @@
+"""The command line: a thin shell over the library. Results go to stdout, narration and progress bars to stderr.
+
+Exit codes: 0 done; 1 failed; 2 bad usage or bad scenario; 3 ran, but a part failed or is outside the asked tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from dpsim.errors import DpsimError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from dpsim.topology import Network
+
+T = TypeVar("T")
+
+_WIDE = 160  # columns
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Predicts how long a data-parallel training step takes on a cluster, where the time goes and what would change it.",
+)
+
+File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
+Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.command()
+def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
+    """Predict one scenario: how long a step takes and where its time goes.
+
+    Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
+    """
+    from dpsim.engine import simulate
+    from dpsim.scenario import load_scenario
+
+    scenario = load_scenario(file, set_ or ())
+    with _progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
+        result = simulate(scenario, done)
+    if as_json:
+        _print_json(result.to_json())
+        return
+    from dpsim.report import run_notes, run_table
+
+    _print(run_table(result), "", *run_notes(result))
+
+
+@app.command()
+def compare(
+    file: File,
+    vary: Annotated[list[str], typer.Option(metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations.")],
+    set_: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Predict variants of a scenario side by side, best first.
+
+    Example: dpsim compare scenarios/quickstart.yaml --vary strategy.aggregation.algorithm=ring,tree,butterfly
+    """
+    from dpsim.engine.variants import simulate_variants, variants
+
+    chosen = variants(vary)
+    with _progress("simulating variants", len(chosen)) as done:
+        rows = sorted(simulate_variants(file, chosen, set_ or (), done), key=lambda row: row[1].step_time_s["mean"])
+    if as_json:
+        _print_json({"schema_version": 1, "rows": [{"variant": variant, **result.to_json()} for variant, result in rows]})
+        return
+    from dpsim.report import compare_table
+
+    _print(compare_table(rows))
+
+
+@app.command()
+def scale(
+    file: File,
+    nodes: Annotated[str, typer.Option(metavar="N,N,...", help="Numbers of nodes to predict.")] = "1,2,4,8,16,32",
+    set_: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Predict a scenario on more and more nodes: throughput, efficiency, and where it saturates.
+
+    Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
+    """
+    from dpsim.engine.variants import saturation, simulate_variants, variants
+
+    chosen = variants([f"cluster.nodes={nodes}"])
+    with _progress("simulating", len(chosen)) as done:
+        rows = list(simulate_variants(file, chosen, set_ or (), done))
+    saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])
+    if as_json:
+        listed = [{"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows]
+        _print_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
+        return
+    from dpsim.report import compare_table
+
+    end = "throughput still grows at the last of these" if saturates is None else f"throughput peaks at {saturates} nodes"
+    _print(compare_table(rows), "", end)
+
+
+@app.command()
+def collective(
+    ranks: Annotated[
+        int | None, typer.Option(min=1, max=2**20, help="Ranks on one uniform switch (with --bandwidth, --latency).")
+    ] = None,
+    bandwidth: Annotated[str | None, typer.Option(help='Rate of each rank\'s link, each way: "50 GB/s".')] = None,
+    latency: Annotated[str, typer.Option(help='Time a message spends on its way: "500 ns".')] = "0 s",
+    overhead: Annotated[str, typer.Option(help="Time that a message costs its sender.")] = "0 s",
+    cluster: Annotated[str | None, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")] = None,
+    algorithm: Annotated[str, typer.Option(metavar="NAME,...", help="Algorithms (dpsim catalogue algorithms), or all.")] = "ring",
+    operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
+    begin: Annotated[str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")] = "1M",
+    end: Annotated[str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")] = None,
+    factor: Annotated[float, typer.Option("-f", "--factor", help="Each size is so many times the one before.")] = 2.0,
+    network_model: Annotated[str, typer.Option(help="auto, rounds, flows or closed-form.")] = "auto",
+    skew: Annotated[str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the start times.")] = 0,
+    itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Time one collective over sizes, with the columns of nccl-tests.
+
+    Example: dpsim collective --ranks 1024 --bandwidth "50 GB/s" --latency "500 ns" --algorithm ring -b 100MB -e 100MB
+    Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
+    """
+    from dpsim.engine import collective as library
+    from dpsim.network import MessageCosts
+
+    network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
+    smallest = _option("-b", library.parse_size, begin)
+    largest = smallest if end is None else _option("-e", library.parse_size, end)
+    rows = list(
+        library.collective_rows(
+            network,
+            _algorithms(algorithm, operation),
+            library.size_range(smallest, largest, factor),
+            operation=operation,
+            kind=_model_kind(network_model),
+            costs=MessageCosts(_time("--overhead", overhead), gamma),
+            starts=None if skew is None else library.exponential_starts(network.ranks, _time("--skew", skew), seed),
+            itemsize=itemsize,
+        )
+    )
+    if as_json:
+        _print_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
+        return
+    from dpsim.report import collective_table
+
+    _print(collective_table(rows))
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Scenario files (YAML).", show_default=False)], as_json: Json = False
+) -> None:
+    """Check scenario files: every problem with its line, column, path and rule. Exit code 2 where there is one."""
+    from dpsim.errors import ScenarioError
+    from dpsim.scenario import load_scenario
+
+    problems: dict[str, list[str]] = {}
+    for file in files:
+        try:
+            load_scenario(file)
+            problems[str(file)] = []
+        except ScenarioError as error:
+            problems[str(file)] = str(error).splitlines()
+    if as_json:
+        _print_json({"schema_version": 1, "files": [{"file": name, "problems": found} for name, found in problems.items()]})
+    else:
+        for name, found in problems.items():
+            _print("\n".join(found) if found else f"{name}: ok")
+    if any(problems.values()):
+        raise typer.Exit(2)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors that complete and check them."""
+    from dpsim.scenario import Scenario
+    from dpsim.scenario.json_schema import text
+
+    sys.stdout.write(text(Scenario))
+
+
+@app.command()
+def catalogue(
+    kind: Annotated[str, typer.Argument(help="gpus, links, nodes, models or algorithms.")] = "gpus", as_json: Json = False
+) -> None:
+    """List what is known, with sources."""
+    from dpsim.report import CATALOGUES, catalogue_table
+
+    rows = CATALOGUES[kind]()
+    if as_json:
+        _print_json({"schema_version": 1, "kind": kind, "rows": rows})
+    else:
+        _print(catalogue_table(rows))
+
+
+def _network(
+    ranks: int | None, bandwidth: str | None, latency: str, cluster: str | None, nodes: int | None
+) -> tuple[Network, float]:
+    """The network that the options of ``collective`` describe, and seconds per byte reduced on it."""
+    from dpsim.engine.collective import named_cluster
+    from dpsim.topology import UniformSwitch
+    from dpsim.units import RATE, parse
+
+    if cluster is not None:
+        if ranks is not None or bandwidth is not None:
+            raise DpsimError("--cluster must stand without --ranks and --bandwidth, but got both")
+        return named_cluster(cluster, nodes)
+    if ranks is None or bandwidth is None:
+        raise DpsimError("must have either --cluster, or --ranks with --bandwidth, but got neither in full")
+    rate = _option("--bandwidth", lambda text: parse(text, RATE), bandwidth)
+    if rate <= 0:
+        raise DpsimError(f"--bandwidth: must be above 0, but got {bandwidth!r}")
+    return UniformSwitch(ranks, rate, _time("--latency", latency)), 0.0
+
+
+def _algorithms(names: str, operation: str) -> list[str]:
+    from dpsim.collectives import algorithm_names
+
+    known = algorithm_names(operation)
+    if names == "all":
+        return list(known)
+    if operation != "all-reduce" and names == "ring" and len(known) == 1:
+        return list(known)  # the option's default, where the operation has one algorithm of another name
+    return [name.strip() for name in names.split(",")]
+
+
+def _model_kind(name: str) -> Any:
+    from dpsim.errors import UnknownNameError
+    from dpsim.network import MODEL_KINDS
+
+    if name not in MODEL_KINDS:
+        raise UnknownNameError("network model", name, MODEL_KINDS)
+    return name
+
+
+def _time(option: str, text: str) -> float:
+    from dpsim.units import TIME, parse
+
+    seconds = _option(option, lambda value: parse(value, TIME), text)
+    if seconds < 0:
+        raise DpsimError(f"{option}: must be at least 0, but got {text!r}")
+    return seconds
+
+
+def _option(option: str, read: Callable[[str], T], text: str) -> T:
+    """``read(text)``; an error says which option it is about."""
+    try:
+        return read(text)
+    except DpsimError as error:
+        raise DpsimError(f"{option}: {error}") from None
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, which shows itself only when the work takes longer than a moment."""
+    from time import monotonic
+
+    start = monotonic()
+    bar: Any = None
+
+    def done(count: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if monotonic() - start < 1 or not sys.stderr.isatty():
+                return
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            bar.start()
+            bar.add_task(what, total=total)
+        bar.update(bar.task_ids[0], completed=count)
+
+    try:
+        yield done
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _print(*parts: RenderableType) -> None:
+    from rich.console import Console
+
+    # Tables are as wide as they need to be: cells cut off to fit a narrow terminal would be worse than wrapped lines.
+    console = Console(highlight=False, markup=False, width=_WIDE)
+    for part in parts:
+        console.print(part)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    json.dump(content, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def main() -> None:
+    """Run the command line; what users got wrong is one clear message and exit code 2, never a traceback."""
+    try:
+        app()
+    except DpsimError as error:
+        _fail(str(error), 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: end quietly
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        _fail("interrupted", 1)
+    except Exception as error:
+        if os.environ.get("DPSIM_DEBUG"):
+            raise
+        _fail(f"failed: {type(error).__name__}: {error} (DPSIM_DEBUG=1 shows where)", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    for line in message.splitlines():
+        sys.stderr.write(f"dpsim: {line}\n")
+    raise SystemExit(code)

@@ -1,0 +1,105 @@
+"""Scenario in, result out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from dpsim.collectives import algorithm, traffic
+from dpsim.engine.job import Job, prepare
+from dpsim.engine.result import Bytes, Result
+from dpsim.engine.together import Steps, run_together
+from dpsim.errors import DpsimError
+from dpsim.scenario import MeasuredStep, Scenario
+
+_LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+
+
+def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Result:
+    """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
+
+    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the GPU lacks.
+    """
+    job = prepare(scenario)
+    calibration: str | dict[str, Any] = "catalogue"
+    if isinstance(scenario.calibration, MeasuredStep):
+        scale = compute_scale(scenario, scenario.calibration)
+        job = job.scaled(scale)
+        calibration = {**scenario.calibration.model_dump(), "compute_scale": scale}
+    steps = _simulated(job, progress)
+    return Result(
+        name=scenario.name,
+        workers=job.workers,
+        batch_per_worker=scenario.workload.batch_per_gpu,
+        steps=steps,
+        traffic=_bytes(job, float(steps.step.mean())),
+        calibration=calibration,
+        seed=scenario.run.seed,
+        provenance=provenance(),
+    )
+
+
+def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
+    """The factor on compute times with which the prediction for ``measured.nodes`` nodes is the measured step time.
+
+    Raises DpsimError when no compute time could make it so: communication alone takes longer than the measured step.
+    """
+    from scipy.optimize import brentq
+
+    cluster = scenario.cluster.model_copy(update={"nodes": measured.nodes})
+    job = prepare(scenario.model_copy(update={"cluster": cluster}))
+
+    def excess(log_scale: float) -> float:
+        return float(_simulated(job.scaled(np.exp(log_scale))).step.mean()) - measured.step_time
+
+    low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
+    if excess(low) > 0:
+        raise DpsimError(
+            f"calibration.step_time must be longer than communication alone ({excess(low) + measured.step_time:.4g} s "
+            f"on {measured.nodes} nodes), but got {measured.step_time:.4g} s"
+        )
+    return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))
+
+
+def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None) -> Steps:
+    """The steps that count, without the warm-up."""
+    run, jitter = job.scenario.run, job.scenario.disturbance.jitter
+    steps = run.warmup + run.steps
+    factors = np.ones((steps, job.workers)) if jitter is None else jitter.factors(job.workers, steps, run.seed)
+    records = run_together(job, factors, progress)
+    return Steps(
+        records.compute[run.warmup :],
+        records.exposed_comm[run.warmup :],
+        records.straggler_wait[run.warmup :],
+        records.overlapped_comm[run.warmup :],
+    )
+
+
+def _bytes(job: Job, step_time: float) -> Bytes:
+    """What one step sends, and how busy the busiest link is over a step."""
+    schedule = algorithm(job.scenario.strategy.aggregation.algorithm).schedule(job.workers)
+    sent = np.zeros(job.workers, dtype=np.int64)
+    loads = np.zeros(len(job.cluster.capacities))
+    for operation in job.plan:
+        sent += traffic(schedule, schedule.split(operation.nbytes, itemsize=4)).sent
+        loads += job.collective.finish(np.zeros(job.workers), operation.nbytes).loads
+    if not sent.any():
+        return Bytes(0, 0, None, 0.0)
+    utilisation = loads / (job.cluster.capacities * step_time)
+    busiest = int(utilisation.argmax())
+    return Bytes(int(sent.max()), int(sent.sum()), job.cluster.link_name(busiest), float(utilisation[busiest]))
+
+
+def provenance() -> dict[str, str]:
+    """What made a result, and when: the part of its JSON that differs from run to run."""
+    return {
+        "dpsim": version("dpsim"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,45 @@
+"""The hardware catalogue: GPUs, links and nodes as data, one YAML file each, every number with its source.
+
+``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file when it is first asked for. The field types
+`GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry or describe its own.
+"""
+
+from dpsim.hardware.catalogue import Catalogue, normalised
+from dpsim.hardware.gpu import Gpu, GpuRef, Precision, gpus
+from dpsim.hardware.link import Link, LinkRef, links
+from dpsim.hardware.node import Edge, Nics, Node, NodeRef, nodes
+from dpsim.hardware.sourced import (
+    GIVEN,
+    Sourced,
+    SourcedBytes,
+    SourcedFraction,
+    SourcedRate,
+    SourcedSpeed,
+    SourcedTime,
+    SourcedWatts,
+)
+
+__all__ = [
+    "GIVEN",
+    "Catalogue",
+    "Edge",
+    "Gpu",
+    "GpuRef",
+    "Link",
+    "LinkRef",
+    "Nics",
+    "Node",
+    "NodeRef",
+    "Precision",
+    "Sourced",
+    "SourcedBytes",
+    "SourcedFraction",
+    "SourcedRate",
+    "SourcedSpeed",
+    "SourcedTime",
+    "SourcedWatts",
+    "gpus",
+    "links",
+    "nodes",
+    "normalised",
+]

@@ -1,0 +1,85 @@
+"""A folder of YAML files as a registry: names come from the file names, a file is parsed when it is first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
+
+from dpsim.errors import UnknownNameError
+from dpsim.registry import Registry
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+M = TypeVar("M", bound=BaseModel)
+
+# Aliases stand on one line of their file, so that an index of all names needs no YAML parser.
+_ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
+
+
+def normalised(name: str) -> str:
+    """``name`` as the catalogue compares it: ``"25 GbE"`` is ``"25gbe"``, ``"DGX_A100"`` is ``"dgx-a100"``."""
+    return "".join(name.casefold().split()).replace("_", "-")
+
+
+class Catalogue(Registry[M]):
+    """The entries of one folder by name or alias, however written; iteration gives the names alone, sorted.
+
+    Each file holds the fields of ``model`` without ``name``, which is the file's stem.
+    """
+
+    def __init__(self, what: str, folder: str, model: type[M], package: str = "dpsim.hardware") -> None:
+        super().__init__(what, {})
+        self._folder = files(package) / folder
+        self._model = model
+
+    def __getitem__(self, name: str) -> M:
+        canonical = self.canonical(name)
+        if canonical not in self._members:
+            self._members[canonical] = self._read(canonical)
+        return self._members[canonical]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._find(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def canonical(self, name: str) -> str:
+        """The entry's own name for a name or alias, without parsing its file. Raises UnknownNameError."""
+        found = self._find(name)
+        if found is None:
+            raise UnknownNameError(self.what, name, [*self._files, *self._aliases])
+        return found
+
+    def _find(self, name: str) -> str | None:
+        key = normalised(name)
+        return key if key in self._files else self._aliases.get(key)
+
+    @cached_property
+    def _files(self) -> dict[str, Traversable]:
+        entries = {file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")}
+        return dict(sorted(entries.items()))
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        return {
+            normalised(alias.strip().strip("'\"")): name
+            for name, file in self._files.items()
+            for line in _ALIASES.findall(file.read_text(encoding="utf-8"))
+            for alias in line.split(",")
+        }
+
+    def _read(self, name: str) -> M:
+        from ruamel.yaml import YAML  # slow to import: only when the first entry is read
+
+        data: dict[str, Any] = YAML(typ="safe", pure=True).load(self._files[name].read_text(encoding="utf-8"))
+        return self._model.model_validate({"name": name, **data})

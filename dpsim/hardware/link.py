@@ -1,0 +1,53 @@
+"""What a link carries: its nominal rate, the part of it that messages reach, and the time one message spends on it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from dpsim.config import Config
+from dpsim.hardware.catalogue import Catalogue
+from dpsim.hardware.sourced import SourcedFraction, SourcedRate, SourcedTime
+from dpsim.units import RATE, human
+
+_NOMINAL = SourcedFraction(value=1.0, source="assumed: the rate that is given is the one that messages reach")
+
+
+class Link(Config):
+    """One full-duplex link between two devices, or between a network card and its switch."""
+
+    name: str = Field(default="inline", description="Its name in the catalogue.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
+    description: str = Field(default="", description="What it is, and what to beware of.")
+    rate: SourcedRate = Field(description="Nominal rate in one direction, in B/s, whatever the payload.")
+    achievable: SourcedFraction = Field(default=_NOMINAL, description="Fraction of the rate that large messages reach.")
+    latency: SourcedTime = Field(
+        description="Seconds that one message spends on this link, one way, with its share of card, switch and driver "
+        "(a path from card to card through one switch crosses two such links)."
+    )
+
+    @property
+    def bandwidth(self) -> float:
+        """B/s that large messages reach in one direction: the nominal rate times its achievable fraction."""
+        return self.rate.value * self.achievable.value
+
+    def __repr__(self) -> str:
+        return f"<Link {self.name}: {human(self.bandwidth, RATE)} of {human(self.rate.value, RATE)}>"
+
+    __str__ = __repr__
+
+
+@cache
+def links() -> Catalogue[Link]:
+    """The links of the catalogue, by name or alias."""
+    return Catalogue("link", "links", Link)
+
+
+def _resolve(value: object) -> object:
+    return links()[value] if isinstance(value, str) else value
+
+
+# A field that takes a catalogue name or a link's own description, and holds the Link.
+LinkRef = Annotated[Link, BeforeValidator(_resolve, json_schema_input_type=str | Link)]

@@ -1,0 +1,175 @@
+"""What a node is made of: devices, the links between them, and where network cards go."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import product
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+
+from dpsim.config import Config
+from dpsim.errors import UnknownNameError
+from dpsim.hardware.catalogue import Catalogue
+from dpsim.hardware.gpu import GpuRef
+from dpsim.hardware.link import Link, LinkRef
+from dpsim.hardware.sourced import SourcedRate
+
+# A digit at the end would make "gpu1" + "0" and "gpu" + "10" one name.
+_KIND = re.compile(r"[a-z](?:[a-z0-9-]*[a-z])?")
+_MOST_DEVICES = 1024  # of one kind: a typing error must not fill the memory
+
+
+class Edge(Config):
+    """Links between devices: each match of the first pattern is joined to each match of the second."""
+
+    between: tuple[str, str] = Field(
+        description="Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches both ways is joined once."
+    )
+    link: LinkRef = Field(description="A link of the catalogue, or its description.")
+    count: PositiveInt = Field(default=1, description="How many parallel links are used as one.")
+
+
+class Nics(Config):
+    """A node's network cards."""
+
+    link: LinkRef = Field(description="The network link of each card: a link of the catalogue, or its description.")
+    count: PositiveInt = Field(default=1, description="How many cards.")
+
+
+class Node(Config):
+    """One machine: its devices, named kind and number (gpu0, pcie-switch1), and the full-duplex links between them."""
+
+    name: str = Field(default="inline", description="Its name in the catalogue.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
+    description: str = Field(default="", description="What it is, and what to beware of.")
+    gpu: GpuRef = Field(description="The kind of its GPUs: a GPU of the catalogue, or its description.")
+    devices: dict[str, Annotated[int, Field(ge=1, le=_MOST_DEVICES)]] = Field(
+        description="How many devices of each kind: {gpu: 8, pcie-switch: 4, cpu: 2}."
+    )
+    edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
+    capacities: dict[str, SourcedRate] = Field(
+        default={}, description="Bytes a second that all traffic through one device of a kind may reach together (CPU memory)."
+    )
+    nic_slots: tuple[str, ...] = Field(min_length=1, description="The devices that network cards attach to, in order.")
+    nic_bus: LinkRef = Field(description="The link between a network card and its slot.")
+    nics: Nics = Field(description="The network cards, unless the scenario's network names others.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Node:
+        _check_kinds(self)
+        _check_slots(self)
+        _check_connected(self)
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs the node has."""
+        return self.devices["gpu"]
+
+    def device_names(self) -> list[str]:
+        """All devices, kind by kind: gpu0, gpu1, ..., cpu0, ..."""
+        return [f"{kind}{index}" for kind, number in self.devices.items() for index in range(number)]
+
+    def capacity(self, device: str) -> float | None:
+        """Bytes a second that all traffic through ``device`` may reach together, or None where only its links limit it."""
+        found = self.capacities.get(device.rstrip("0123456789"))
+        return None if found is None else found.value
+
+    def expand_edges(self) -> list[tuple[str, str, Link, int]]:
+        """Each joined pair of devices once, with the link and how many of it run in parallel (full duplex)."""
+        return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
+
+    def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
+        """The buses of ``count`` network cards (the node's own number where None): (nic0, its slot, link, 1) and so on.
+
+        Fewer cards than slots are spread evenly over the slots; more go round the slots in turn.
+        """
+        number, slots = self.nics.count if count is None else count, len(self.nic_slots)
+        places = [i * slots // number if number < slots else i % slots for i in range(number)]
+        return [(f"nic{i}", self.nic_slots[place], self.nic_bus, 1) for i, place in enumerate(places)]
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {self.gpus} x {self.gpu.name}>"
+
+    __str__ = __repr__
+
+
+def _joined(node: Node) -> dict[tuple[str, str], Edge]:
+    """Which edge joins each pair of devices; raises ValueError where one joins nothing or two join the same pair."""
+    devices = node.device_names()
+    joined: dict[tuple[str, str], Edge] = {}
+    for edge in node.edges:
+        pairs = _pairs(edge.between, devices)
+        for a, b in pairs:
+            if (a, b) in joined or (b, a) in joined:
+                raise ValueError(
+                    f"edges must join a pair of devices once (count says how many links), but {a} and {b} are joined twice"
+                )
+            joined[a, b] = edge
+    return joined
+
+
+def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]]:
+    first, second = ([device for device in devices if fnmatchcase(device, pattern)] for pattern in between)
+    for pattern, matches in zip(between, (first, second), strict=True):
+        if not matches:
+            raise UnknownNameError("device of the node", pattern, devices)
+    pairs: dict[tuple[str, str], None] = {}
+    for a, b in product(first, second):
+        if a != b and (b, a) not in pairs:
+            pairs[a, b] = None
+    if not pairs:
+        raise ValueError(f"edges must join two devices, but {between[0]!r} and {between[1]!r} are the same one")
+    return list(pairs)
+
+
+def _check_kinds(node: Node) -> None:
+    for kind in node.devices:
+        if not _KIND.fullmatch(kind) or kind == "nic":
+            raise ValueError(
+                f"devices must be of kinds in lower case that do not end in a digit, and not nic (see nics), but got {kind!r}"
+            )
+    if "gpu" not in node.devices:
+        raise ValueError("devices must have at least 1 gpu, but got none")
+    for kind in node.capacities:
+        if kind not in node.devices:
+            raise UnknownNameError("kind of device of the node", kind, node.devices)
+
+
+def _check_slots(node: Node) -> None:
+    devices = node.device_names()
+    for slot in node.nic_slots:
+        if slot not in devices:
+            raise UnknownNameError("device of the node", slot, devices)
+
+
+def _check_connected(node: Node) -> None:
+    neighbours: dict[str, list[str]] = {device: [] for device in node.device_names()}
+    for a, b in _joined(node):
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    reached, waiting = {"gpu0"}, ["gpu0"]
+    while waiting:
+        new = [device for device in neighbours[waiting.pop()] if device not in reached]
+        reached.update(new)
+        waiting.extend(new)
+    apart = [device for device in neighbours if device not in reached]
+    if apart:
+        raise ValueError(f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0")
+
+
+@cache
+def nodes() -> Catalogue[Node]:
+    """The nodes of the catalogue, by name or alias."""
+    return Catalogue("node", "nodes", Node)
+
+
+def _resolve(value: object) -> object:
+    return nodes()[value] if isinstance(value, str) else value
+
+
+# A field that takes a catalogue name or a node's own description, and holds the Node.
+NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=str | Node)]

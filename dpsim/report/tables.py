@@ -1,0 +1,108 @@
+"""Results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from dpsim.engine import Result
+from dpsim.engine.collective import CollectiveRow
+from dpsim.units import DATA, RATE, TIME, human
+
+PART_NAMES = {
+    "compute": "computing (forward, backward, optimiser)",
+    "input": "waiting for input",
+    "encode": "encoding and decoding",
+    "exposed_comm": "communication that nothing hides",
+    "straggler_wait": "waiting for slower workers",
+    "other": "other",
+}
+
+
+def run_table(result: Result) -> Table:
+    """Where the time of a step goes, and what that means."""
+    step = result.step_time_s
+    table = Table(title=f"{result.name}: a step takes {human(step['mean'], TIME)}", title_justify="left", show_edge=False)
+    table.add_column("part of the step")
+    table.add_column("time", justify="right")
+    table.add_column("share", justify="right")
+    for part, seconds in result.parts_s.items():
+        if seconds > 0:
+            table.add_row(PART_NAMES[part], human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}")
+    return table
+
+
+def run_notes(result: Result) -> list[str]:
+    """The other figures of a result, a line each."""
+    step = result.step_time_s
+    traffic = result.traffic
+    lines = [
+        f"step        median {human(step['median'], TIME)}, 95th percentile {human(step['p95'], TIME)}, "
+        f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} (95 %)",
+        f"throughput  {result.throughput_samples_per_s:,.0f} samples/s on {result.workers} workers, "
+        f"scaling efficiency {result.scaling_efficiency:.1%}",
+        f"hidden      {human(result.overlapped_comm_s, TIME, 3)} of communication runs beside computation",
+        f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest worker, "
+        f"{human(result.bytes_per_sample, DATA, 3)} per sample",
+    ]
+    if traffic.busiest_link:
+        lines.append(f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its rate over the step")
+    calibration = result.calibration
+    if isinstance(calibration, dict):
+        measured = f"a measured step of {human(calibration['step_time'], TIME)} on {calibration['nodes']} nodes"
+        lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
+    else:
+        lines.append(f"calibration {calibration}: compute times from the catalogue's figures, not measured")
+    return lines
+
+
+def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
+    """Variants side by side, in the order given; ``change`` is that of the step time against the first."""
+    listed = list(rows)
+    table = Table(show_edge=False)
+    for key in listed[0][0]:
+        table.add_column(key.rsplit(".", 1)[-1])
+    for heading in ("step", "change", "computing", "exposed comm.", "waiting", "samples/s", "efficiency"):
+        table.add_column(heading, justify="right")
+    first = listed[0][1].step_time_s["mean"]
+    for variant, result in listed:
+        parts = result.parts_s
+        table.add_row(
+            *variant.values(),
+            human(result.step_time_s["mean"], TIME),
+            f"{result.step_time_s['mean'] / first - 1:+.1%}",
+            *(human(parts[part], TIME, 3) for part in ("compute", "exposed_comm", "straggler_wait")),
+            f"{result.throughput_samples_per_s:,.0f}",
+            f"{result.scaling_efficiency:.1%}",
+        )
+    return table
+
+
+def collective_table(rows: Iterable[CollectiveRow]) -> Table:
+    """Sizes in the columns of nccl-tests: size, time, algbw, busbw; and traffic."""
+    table = Table(show_edge=False)
+    for heading in ("size", "algorithm", "time", "algbw", "busbw", "sent, busiest", "sent, all"):
+        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    for row in rows:
+        table.add_row(
+            f"{row.bytes:,} B",
+            row.algorithm,
+            human(row.time_s, TIME),
+            human(row.algbw_Bps, RATE),
+            human(row.busbw_Bps, RATE),
+            human(row.bytes_sent_busiest, DATA),
+            human(row.bytes_sent_total, DATA),
+        )
+    return table
+
+
+def catalogue_table(rows: list[dict[str, Any]]) -> Table:
+    """Rows of equal keys, as a table with those keys as headings."""
+    table = Table(show_edge=False)
+    for key in rows[0]:
+        table.add_column(key, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    return table

@@ -1,0 +1,19 @@
+"""Scenario files: the schema, the loader and its errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from dpsim.scenario.loader import load
+from dpsim.scenario.schema import MeasuredStep, RunConfig, Scenario, StrategyConfig
+
+__all__ = ["MeasuredStep", "RunConfig", "Scenario", "StrategyConfig", "load_scenario"]
+
+
+def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
+    """The scenario in the YAML file at ``path``, with ``key=value`` overrides (dotted paths) applied.
+
+    Raises ScenarioError with every problem in the file, each with line, column, path and rule.
+    """
+    return load(path, Scenario, overrides)

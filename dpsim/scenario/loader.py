@@ -1,0 +1,107 @@
+"""Scenario files to checked models: every problem is a line of one ScenarioError, with file, line, column, path and rule."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dpsim.errors import ScenarioError
+from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, show
+from dpsim.scenario.overrides import apply_overrides
+from dpsim.scenario.shape import Shape, shape_of
+from dpsim.scenario.wording import problems
+from dpsim.scenario.yaml_text import parse
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_BYTES = 2**20
+
+
+def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[str] = ()) -> Model:
+    """The ``model`` that the YAML file at ``path`` describes, with ``key=value`` overrides applied.
+
+    Raises ScenarioError with a line for each problem; an override's problem begins with ``--set key=value``.
+    """
+    return validate(apply_overrides(load_yaml(path), overrides, model), model)
+
+
+def load_yaml(path: str | os.PathLike[str]) -> Document:
+    """The mapping that a YAML 1.2 file holds, each value with its line and column.
+
+    Raises ScenarioError where the file cannot be read, holds more than 1 MiB, or is not one YAML mapping in UTF-8.
+    """
+    source = os.fspath(path)
+    source = source if source.isprintable() else repr(source)
+    return from_text(_text(path, source), source)
+
+
+def from_text(text: str, source: str) -> Document:
+    """The mapping in a YAML text; ``source`` names the text in errors. Raises ScenarioError."""
+    root = parse(text, source)
+    if root is None or root.value is None:
+        got = "nothing" if text.strip() else "an empty file"
+        place = root.place if root and text.strip() else Place(source, 1)
+        raise error([Problem(place, (), f"must be a mapping, such as 'name: my-cluster', but got {got}")])
+    if not isinstance(root.value, dict):
+        raise error([Problem(root.place, (), f"must be a mapping, such as 'name: my-cluster', but got {show(root)}")])
+    return Document(source, root)
+
+
+def validate(document: Document, model: type[Model]) -> Model:
+    """The ``model`` with a document's values. Raises ScenarioError with all problems, sorted by place."""
+    found = list(_booleans(document.root, shape_of(model), ()))
+    try:
+        checked = model.model_validate(document.plain())
+    except ValidationError as err:
+        paths = {problem.path for problem in found}
+        said = problems(err.errors(include_url=False), model, document.root)
+        raise error([*found, *(problem for problem in said if problem.path not in paths)]) from None
+    if found:
+        raise error(found)
+    return checked
+
+
+def _booleans(node: Node, shape: Shape, path: Path) -> Iterator[Problem]:
+    """Truth values where a number is wanted, which pydantic would take for 0 and 1."""
+    if isinstance(node.value, bool) and shape.options and set(shape.options) <= {int, float}:
+        number = "a number" if float in shape.options else "an integer"
+        yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
+    elif isinstance(node.value, (dict, tuple)):
+        narrow = shape.select(node)
+        for part, below in node.value.items() if isinstance(node.value, dict) else enumerate(node.value):
+            yield from _booleans(below, narrow.below(part), (*path, part))
+
+
+def _text(path: str | os.PathLike[str], source: str) -> str:
+    def refuse(rule: str, line: int | None = None, column: int = 1) -> ScenarioError:
+        return error([Problem(Place(source, line, column), (), rule)])
+
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise refuse("must be a YAML file, but got a directory")
+        if status.st_size > MAX_BYTES:
+            raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got {status.st_size:,}")
+        with pathlib.Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # pipes and devices have no size to look at first
+    except FileNotFoundError:
+        raise refuse("must be a YAML file, but there is none of this name") from None
+    except OSError as err:
+        raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
+    except ScenarioError:
+        raise
+    except ValueError:  # a null byte in the name
+        raise refuse("must be a file's name") from None
+    if len(data) > MAX_BYTES:
+        raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got more")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        before = data[: err.start]
+        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1
+        raise refuse(f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}", line, column) from None

@@ -1,0 +1,139 @@
+"""``--set key=value``: replaces values in a document, so that what is then wrong with them is shown as the option's problem."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_origin
+
+from pydantic import BaseModel
+
+from dpsim.errors import ScenarioError
+from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, node_of, show
+from dpsim.scenario.shape import Shape, fields_of, shape_of
+from dpsim.scenario.wording import unknown_key
+from dpsim.scenario.yaml_text import parse
+
+_KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A new value for a path, and the text that asked for it, which every problem with it is shown with."""
+
+    path: str
+    value: Node
+
+    @property
+    def place(self) -> Place:
+        """What stands before problems with the value."""
+        return self.value.place
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """``key=value``, the value as YAML: ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``."""
+        place = Place(f"--set {text if text.isprintable() and len(text) <= 120 else show(text)}")
+        path, equals, value = text.partition("=")
+        if not equals or not _KEY.fullmatch(path.strip()):
+            raise error([Problem(place, (), "must be key=value, such as cluster.nodes=8")])
+        return cls(path.strip(), replace(parse(value, place.source, place) or Node(None, place), key_place=place))
+
+    @classmethod
+    def of(cls, path: str, value: object, source: str) -> Override:
+        """A plain value for ``path``; ``source`` stands before its problems."""
+        return cls(path, node_of(value, Place(source)))
+
+
+class _PathError(Exception):
+    def __init__(self, path: Path, rule: str) -> None:
+        self.path = path
+        self.rule = rule
+
+
+def apply_overrides(document: Document, overrides: Iterable[str | Override], model: type[BaseModel]) -> Document:
+    """A copy of ``document`` with each override in its place, later ones last; ``model`` says what the paths mean.
+
+    Missing mappings on the way are made, with the defaults of ``model``. Setting the key that chooses a kind drops those of the
+    document's fields that the new kind does not know. Values are not checked here: `validate` does that.
+    Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown keys.
+    """
+    root = document.root
+    refused: list[str] = []
+    for given in overrides:
+        try:
+            override = Override.parse(given) if isinstance(given, str) else given
+            root = _set(root, override, model, document.source)
+        except ScenarioError as err:
+            refused.append(str(err))
+        except _PathError as err:
+            refused.append(str(error([Problem(override.place, err.path, err.rule)])))
+    if refused:
+        raise ScenarioError("\n".join(refused))
+    return replace(document, root=root)
+
+
+def _set(root: Node, override: Override, model: type[BaseModel], source: str) -> Node:
+    *way, last = _split(override.path)
+    path: Path = ()
+    shape = shape_of(model)
+    for text in way:
+        node = root.nearest(path)
+        part = _part(text, node, path)
+        below = node.child(part)
+        if below is None or below.value is None:
+            root = root.put((*path, part), _made(part, shape.select(node), path, override.place, source))
+        path, shape = (*path, part), shape.select(node).below(part)
+    node = root.nearest(path)
+    part = _part(last, node, path)
+    union = shape.union()
+    if union and part == union.discriminator and str(override.value.value) in union.kinds():
+        root = root.put(path, _of_kind(node, union.kinds()[str(override.value.value)], override.place, source))
+    return root.put((*path, part), override.value)
+
+
+def _split(path: str) -> list[str]:
+    return path.replace("[", ".").replace("]", "").split(".")
+
+
+def _part(text: str, node: Node, path: Path) -> str | int:
+    """The key or index that ``text`` is in ``node``."""
+    if isinstance(node.value, dict):
+        return text
+    if not isinstance(node.value, tuple):
+        raise _PathError(path, f"must be a mapping to have {show(text)}, but got {show(node)}")
+    if not (re.fullmatch("[0-9]{1,6}", text) and int(text) < len(node.value)):
+        rule = f"must be followed by an index below {len(node.value)}" if node.value else "must have entries"
+        raise _PathError(path, f"{rule}, but got {show(text)}")
+    return int(text)
+
+
+def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
+    """The mapping that stands for ``part`` where the document has none: what its default says, which may be nothing."""
+    field = shape.fields().get(str(part))
+    if field is None and not shape.any_key:
+        raise _PathError((*path, part), unknown_key(str(part), shape))
+    if field is None or field.default_factory_takes_validated_data:
+        return Node({}, place, place)
+    default = field.get_default(call_default_factory=True)
+    made = node_of(_stated(default) if isinstance(default, BaseModel) else {}, Place(source))
+    return replace(made, place=place, key_place=place)
+
+
+def _stated(model: BaseModel) -> dict[str, object]:
+    """What was given to make ``model``, as a file would give it, and always its kind."""
+    values: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
+    stated: dict[str, object] = {}
+    for (name, field), key in zip(type(model).model_fields.items(), fields_of(type(model)), strict=True):
+        value = getattr(model, name)
+        if name in model.model_fields_set or get_origin(field.annotation) is Literal:
+            stated[key] = _stated(value) if isinstance(value, BaseModel) else value if isinstance(value, str) else values[key]
+    return stated
+
+
+def _of_kind(node: Node, kind: type[BaseModel], place: Place, source: str) -> Node:
+    """``node`` without what ``kind`` does not know; what did not come from ``source`` stays, to be refused by name."""
+    assert isinstance(node.value, dict)
+    known = fields_of(kind)
+    kept = {key: below for key, below in node.value.items() if key in known or below.place.source != source}
+    return Node(kept, place, node.key_place)

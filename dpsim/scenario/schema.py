@@ -1,0 +1,74 @@
+"""The scenario: one experiment, as its YAML file says it. Each kind's own model stands beside the kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints
+
+from dpsim.aggregation import AllReduceConfig
+from dpsim.compression import NoCompressionConfig
+from dpsim.config import Config
+from dpsim.disturbance import LognormalJitterConfig
+from dpsim.overlap import BucketsConfig, OverlapConfig
+from dpsim.sync import BspConfig
+from dpsim.topology import ClusterConfig
+from dpsim.units import PositiveSeconds
+from dpsim.workload import WorkloadConfig
+
+# Unions of one member are discriminated unions to be: a file names the kind, and a new kind is a new member.
+AggregationConfig = AllReduceConfig
+SyncConfig = BspConfig
+CompressionConfig = NoCompressionConfig
+JitterConfig = LognormalJitterConfig
+
+
+class StrategyConfig(Config):
+    """How gradients meet, when, and what runs beside what."""
+
+    aggregation: AggregationConfig = Field(default=AllReduceConfig(kind="allreduce"), description="How gradients meet.")
+    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When they meet.")
+    overlap: OverlapConfig = Field(default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass.")
+    compression: CompressionConfig = Field(
+        default=NoCompressionConfig(kind="none"), description="What is done to gradients before they travel."
+    )
+
+
+class DisturbanceConfig(Config):
+    """What keeps steps from being alike."""
+
+    jitter: JitterConfig | None = Field(default=None, description="Random variation of compute times; none if left out.")
+
+
+class RunConfig(Config):
+    """How the scenario is simulated."""
+
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=50, description="Steps that count.")
+    warmup: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=5, description="Steps before those, which do not.")
+    seed: NonNegativeInt = Field(default=0, description="Seed of every random stream.")
+    network_model: Literal["auto", "rounds", "flows"] = Field(
+        default="auto", description="How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can."
+    )
+
+
+class MeasuredStep(Config):
+    """A measured step of this very scenario on fewer nodes: compute times are scaled until the prediction there equals it."""
+
+    nodes: PositiveInt = Field(default=1, description="Number of nodes on which the step was measured.")
+    step_time: PositiveSeconds = Field(description="Mean time of a step there.")
+    source: str = Field(min_length=1, description="Where the measurement is from.")
+
+
+class Scenario(Config):
+    """One experiment."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(description="What the experiment is called.")
+    cluster: ClusterConfig = Field(description="The machines and what joins them.")
+    workload: WorkloadConfig = Field(description="What each worker computes.")
+    strategy: StrategyConfig = Field(default=StrategyConfig(), description="How and when gradients meet.")
+    disturbance: DisturbanceConfig = Field(default=DisturbanceConfig(), description="What keeps steps from being alike.")
+    run: RunConfig = Field(default=RunConfig(), description="How it is simulated.")
+    calibration: Literal["catalogue"] | MeasuredStep = Field(
+        default="catalogue",
+        description="Where compute times come from: the catalogue's figures, or those scaled to a measured step.",
+    )

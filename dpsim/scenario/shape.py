@@ -1,0 +1,136 @@
+"""What may stand at a path of a scenario, read off the annotations of the pydantic models."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, Discriminator
+from pydantic.fields import FieldInfo
+
+from dpsim.scenario.document import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The types that one value may have; with a discriminator, the models between which its key (``kind``) chooses."""
+
+    options: tuple[Any, ...] = ()
+    discriminator: str | None = None
+
+    def alternatives(self) -> Iterator[Shape]:
+        """Each option as a shape of its own; a discriminated union may stand as one option of a plain one."""
+        return (shape_of(option) for option in self.options)
+
+    def models(self) -> list[type[BaseModel]]:
+        """The models among the options, in the order in which they are written."""
+        if self.discriminator is None and len(self.options) != 1:
+            return [model for shape in self.alternatives() for model in shape.models()]
+        return [option for option in self.options if isinstance(option, type) and issubclass(option, BaseModel)]
+
+    def kinds(self) -> dict[str, type[BaseModel]]:
+        """Model by its value of the discriminator; empty without one."""
+        key = self.discriminator
+        if key is None:
+            return {}
+        return {name: model for model in self.models() for name in _field_shape(fields_of(model)[key]).names()}
+
+    def names(self) -> list[str]:
+        """The values of all literals and enumerations among the options, as text."""
+        if len(self.options) != 1:
+            return [name for shape in self.alternatives() for name in shape.names()]
+        option = self.options[0]
+        if get_origin(option) is Literal:
+            return [str(value) for value in get_args(option)]
+        return [str(member.value) for member in option] if isinstance(option, type) and issubclass(option, Enum) else []
+
+    def fields(self) -> dict[str, FieldInfo]:
+        """Field by its key in the file, over all models among the options."""
+        return {key: field for model in self.models() for key, field in fields_of(model).items()}
+
+    def choose(self, label: str) -> Shape:
+        """The option that pydantic calls ``label`` in an error's ``loc``; an empty shape where that cannot be told."""
+        if self.discriminator is not None:
+            kind = self.kinds().get(label)
+            return Shape((kind,)) if kind else Shape()
+        return next((shape for shape in self.alternatives() if _is_called(shape, label)), Shape())
+
+    def select(self, node: Node | None) -> Shape:
+        """The same shape, narrowed to the kind that the mapping ``node`` says it is."""
+        union = self.union()
+        kind = node.child(union.discriminator) if node and union and union.discriminator else None
+        chosen = union.kinds().get(str(kind.value)) if union and kind else None
+        return Shape((chosen,)) if chosen else self
+
+    def union(self) -> Shape | None:
+        """The discriminated union here, also where it is one option among others."""
+        if self.discriminator is not None or len(self.options) < 2:
+            return self if self.discriminator is not None else None
+        return next((shape for shape in self.alternatives() if shape.discriminator is not None), None)
+
+    def below(self, part: str | int) -> Shape:
+        """What may stand under a key or a list index; an empty shape where that is not known."""
+        field = self.fields().get(part) if isinstance(part, str) else None
+        if field is not None:
+            return _field_shape(field)
+        options = self.options if len(self.options) == 1 else [o for s in self.alternatives() for o in s.options]
+        return next((shape for option in options if (shape := _item_shape(option, part))), Shape())
+
+    @property
+    def any_key(self) -> bool:
+        """Whether keys that no model names may stand here: in free mappings, and where nothing is known."""
+        return not self.models() or any(_item_shape(option, "") for option in self.options)
+
+
+def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
+    """The shape that an annotation allows; ``None`` among its options is left out."""
+    while get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return Shape(() if annotation is Any else (annotation,))
+    options = tuple(option for option in get_args(annotation) if option is not types.NoneType)
+    return Shape(options, discriminator) if len(options) > 1 else shape_of(options[0], discriminator)
+
+
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """A model's fields by their keys in the file."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _field_shape(field: FieldInfo) -> Shape:
+    return shape_of(field.annotation, _discriminator(field))
+
+
+def _discriminator(metadata: object) -> str | None:
+    found = metadata.discriminator if isinstance(metadata, (FieldInfo, Discriminator)) else None
+    found = found.discriminator if isinstance(found, Discriminator) else found
+    return found if isinstance(found, str) else None
+
+
+def _item_shape(option: Any, part: str | int) -> Shape | None:
+    """What a list or a free mapping holds."""
+    origin, arguments = get_origin(option), get_args(option)
+    if not (isinstance(origin, type) and issubclass(origin, Collection) and arguments):
+        return None
+    if isinstance(part, str) or issubclass(origin, Mapping):
+        return shape_of(arguments[1]) if isinstance(part, str) and issubclass(origin, Mapping) else None
+    fixed = issubclass(origin, tuple) and Ellipsis not in arguments
+    return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])
+
+
+def _is_called(shape: Shape, label: str) -> bool:
+    """Whether pydantic's ``label`` of a union's member, such as ``function-after[check(), Inline]``, means ``shape``."""
+    if shape.discriminator is not None:
+        return label.startswith("tagged-union")
+    if shape.models():
+        return any(model.__name__ in label for model in shape.models())
+    origin = get_origin(shape.options[0]) if shape.options else None
+    if origin is Literal:
+        return "literal[" in label
+    if isinstance(origin, type):
+        return f"{origin.__name__}[" in label
+    return bool(shape.options) and isinstance(shape.options[0], type) and shape.options[0].__name__ in label

@@ -1,0 +1,214 @@
+"""pydantic's errors in plain words: which rule was broken, what was given instead, and the nearest name that is known."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from dpsim.errors import suggestion
+from dpsim.scenario.document import SHOWN_CHARACTERS, Node, Path, Place, Problem, Scalar, show
+from dpsim.scenario.shape import Shape, fields_of, shape_of
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+_RULES = {
+    "string_type": "must be text",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "int_type": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer of fewer digits",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "multiple_of": "must be a multiple of {multiple_of}",
+    "none_required": "must be left empty",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "iterable_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "mapping_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
+}
+_LENGTHS = {"too_short": "must have at least {min_length} entries", "too_long": "must have at most {max_length} entries"}
+_SHOWN_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """An error at a path of the file: its ``loc`` without the tags and labels of unions."""
+
+    error: ErrorDetails
+    path: Path
+    branches: tuple[tuple[Path, str], ...]  # the unions without discriminator that it came through, and by which member
+    shape: Shape  # what may stand at the path
+    parent: Shape  # what may stand around it, before a kind is chosen
+    model: Shape  # the same, after that
+
+    @property
+    def type(self) -> str:
+        return self.error["type"]
+
+
+def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
+    """What is wrong with the values under ``root``, given what pydantic said about them for ``model``."""
+    return _settled([_locate(error, model, root) for error in errors], root, 0)
+
+
+def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located:
+    shape = whole = parent = chosen = shape_of(model)
+    path: Path = ()
+    branches: tuple[tuple[Path, str], ...] = ()
+    for part in error["loc"]:
+        if part == "[key]":
+            continue
+        if isinstance(part, str) and len(shape.options) > 1:  # the tag or the label of a union's member
+            if shape.discriminator is None:
+                branches += ((path, part),)
+            shape = shape.choose(part)
+        elif shape.options or root.nearest(path).child(part):  # else a tag or a label where nothing is known
+            parent, chosen = whole, shape
+            path += (part,)
+            shape = whole = shape.below(part)
+    return _Located(error, path, branches, whole, parent, chosen)
+
+
+def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
+    """Problems of errors, with one opinion for each union: that of the member which fits best, or all of them in one."""
+    result = [_problem(one, root) for one in found if len(one.branches) <= level]
+    unions: dict[Path, dict[str, list[_Located]]] = defaultdict(lambda: defaultdict(list))
+    for one in found:
+        if len(one.branches) > level:
+            path, label = one.branches[level]
+            unions[path][label].append(one)
+    for path, members in unions.items():
+        inside = [errors for errors in members.values() if all(len(one.path) > len(path) for one in errors)]
+        if inside:
+            result += _settled(min(inside, key=len), root, level + 1)
+        else:
+            outside = [one for errors in members.values() for one in errors if len(one.path) <= len(path)]
+            fitting = [one for one in outside if not one.type.endswith("_type")]
+            result.append(_joined([_problem(one, root) for one in fitting or outside]))
+    return result
+
+
+def _joined(alternatives: list[Problem]) -> Problem:
+    """One problem that names every way out: ``must be text or a mapping, but got 5``."""
+    first = alternatives[0]
+    head, _, tail = first.rule.partition(", but got ")
+    rules = [head]
+    for problem in alternatives[1:]:
+        rule = problem.rule.partition(", but got ")[0]
+        rules.append(rule.removeprefix("must be ") if head.startswith("must be ") else rule)
+    separator = ", or " if any("," in rule for rule in rules) else " or "
+    text = separator.join(dict.fromkeys(rules))
+    return Problem(first.place, first.path, f"{text}, but got {tail}" if tail else text)
+
+
+def _problem(found: _Located, root: Node) -> Problem:
+    path, node = found.path, root.nearest(found.path)
+    given = root.at(path)
+    if found.type == "extra_forbidden" or found.error["loc"][-1:] == ("[key]",):
+        place = (node.key_place or node.place) if given else node.place
+        is_key = found.type != "extra_forbidden"
+        rule = _rule(found, Node(str(path[-1]), place)) if is_key else unknown_key(str(path[-1]), found.parent, found.model)
+        return Problem(place, path, rule)
+    if found.type in ("union_tag_invalid", "union_tag_not_found"):
+        union = found.shape.union() or found.shape
+        path = (*path, union.discriminator or "kind")
+        tag = root.at(path)
+        place, names = (tag or node).place, list(union.kinds())
+        return Problem(place, path, _one_of(names, tag) if tag else f"is missing{_known(names)}")
+    if found.type == "missing":
+        return Problem(node.place, path, "is missing")
+    if found.type == "value_error" and given:
+        return Problem(_changed(given), path, _rule(found, given))
+    # What a name stands for may be wrong where the file has only the name.
+    return Problem(node.place, path, _rule(found, given or Node(_shown(found.error["input"]), node.place)))
+
+
+def _rule(found: _Located, given: Node) -> str:
+    """The rule that ``given`` breaks, with the value."""
+    context = found.error.get("ctx", {})
+    if found.type in ("value_error", "assertion_error"):
+        return _own(str(context.get("error", found.error["msg"])), given)
+    if found.type in ("literal_error", "enum"):
+        return _one_of(found.shape.names() or [str(context.get("expected"))], given)
+    if found.type in _LENGTHS:
+        return f"{_LENGTHS[found.type].format_map(context)}, but got {context['actual_length']}"
+    union = found.shape.union()
+    if union and found.type.endswith("_type") and _RULES.get(found.type) == "must be a mapping":
+        return _mapping_with_kind(union, given)
+    rule = _RULES.get(found.type, found.error["msg"].replace("Input should", "must"))
+    return f"{rule.format_map(context) if found.type in _RULES else rule}, but got {show(given)}"
+
+
+def _changed(node: Node) -> Place:
+    """A mapping's place, or that of the one override inside: what it holds together was right before."""
+    inside = {place for place in _places(node) if place.source != node.place.source}
+    return inside.pop() if len(inside) == 1 else node.place
+
+
+def _places(node: Node) -> Iterator[Place]:
+    yield node.place
+    for below in node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, tuple) else ():
+        yield from _places(below)
+
+
+def _shown(value: object) -> Scalar:
+    return value if value is None or isinstance(value, (str, int, float)) else type(value).__name__
+
+
+def _own(message: str, given: Node) -> str:
+    """A validator's message as it is, but for a value that it shows at endless length."""
+    long = repr(given.plain())
+    return message.replace(long, show(given)) if len(long) > SHOWN_CHARACTERS + 2 else message
+
+
+def _mapping_with_kind(union: Shape, given: Node) -> str:
+    kinds = list(union.kinds())
+    example = given.value if given.value in kinds else kinds[0]
+    return f"must be a mapping, such as {{{union.discriminator}: {example}}}, but got {show(given)}"
+
+
+def _one_of(names: list[str], given: Node) -> str:
+    near = suggestion(str(given.value)[:SHOWN_CHARACTERS], names)
+    near = near if "did you mean" in near else ""
+    if len(names) == 1:
+        return f"must be {names[0]!r}, but got {show(given)}"
+    known = f"one of {', '.join(names)}" if len(names) <= _SHOWN_NAMES else "a known name"
+    return f"must be {known}, but got {show(given)}{near}"
+
+
+def _known(names: list[str]) -> str:
+    return f" (known: {', '.join(names)})" if 0 < len(names) <= _SHOWN_NAMES else ""
+
+
+def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
+    """That ``key`` is not known in ``parent`` (of whose kinds ``model`` was chosen), and what was perhaps meant."""
+    kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
+    if kinds:
+        return f"is not a known key of this kind (it belongs to {', '.join(kinds)})"
+    return f"is not a known key{suggestion(key[:SHOWN_CHARACTERS], (model or parent).fields())}"
+
+
+def _kinds(shape: Shape) -> dict[str, type[BaseModel]]:
+    union = shape.union()
+    return union.kinds() if union else {}

@@ -1,0 +1,236 @@
+"""YAML text to nodes with places: YAML 1.2's core schema and nothing more, stopped early where a text would never end.
+
+Values are built from ruamel.yaml's events instead of by its own constructors, which recurse without a limit, expand aliases
+before anyone can count them, and read more than YAML 1.2 has (dates, merge keys, tags that build objects).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpsim.scenario.document import Node, Path, Place, Problem, Scalar, error, show
+
+if TYPE_CHECKING:
+    from dpsim.errors import ScenarioError
+
+MAX_NODES = 100_000  # keys, values, lists and mappings, after aliases are expanded; a scenario has about 100
+MAX_DEPTH = 100
+MAX_LINE = 100_000  # characters; ruamel reads a long tag in time that grows with the square of its length
+
+_CORE = "tag:yaml.org,2002:"
+_TAGS = {
+    "ScalarEvent": {f"{_CORE}{name}" for name in ("str", "int", "float", "bool", "null")} | {"!"},
+    "SequenceStartEvent": {f"{_CORE}seq", "!"},
+    "MappingStartEvent": {f"{_CORE}map", "!"},
+}
+# What a text may hold besides YAML's printable characters is a sign of a binary file.
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WORDS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
+_WORDS |= {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_MAX_DIGITS = 400  # beyond the largest float, and short of what int() refuses
+
+
+def parse(text: str, source: str, place: Place | None = None) -> Node | None:
+    """The one document in ``text``, or None when it holds none.
+
+    Each node's place is its line and column in ``source``, or ``place`` where the text stands in no file.
+    Raises ScenarioError for text that is not YAML, duplicate keys, several documents, unknown tags, aliases that expand
+    to more than 100,000 nodes, and nesting deeper than 100.
+    """
+    return _Builder(text, source, place).document()
+
+
+class _Builder:
+    """Builds nodes from events, counting nodes and depth as it goes."""
+
+    def __init__(self, text: str, source: str, place: Place | None) -> None:
+        self.source = source
+        self.place = place
+        self.events = self._events(text)
+        self.path: list[str | int] = []
+        self.nodes = 0
+        self.anchors: dict[str, tuple[Node, int, int] | None] = {}  # node, its nodes, its height; None while it is built
+
+    def document(self) -> Node | None:
+        root = None
+        started = False
+        for event in self.events:
+            kind = type(event).__name__
+            if kind == "DocumentStartEvent" and started:
+                raise self._error(event, "must be one YAML document, but a second one starts here", ())
+            if kind in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
+                continue
+            if kind == "DocumentStartEvent":
+                started = True
+                continue
+            root, _ = self._node(event, 0)
+        return root
+
+    def _events(self, text: str) -> Iterator[Any]:
+        from ruamel.yaml import YAML  # slow to import
+        from ruamel.yaml.error import MarkedYAMLError
+
+        self._check_characters(text)
+        mark = None
+        try:
+            for event in YAML(typ="safe", pure=True).parse(text):
+                mark = event.end_mark
+                yield event
+        except MarkedYAMLError as err:
+            mark = err.problem_mark or err.context_mark
+            if mark is not None and text[mark.index : mark.index + 1] == "\t":
+                raise self._syntax_error("must be indented with spaces, but got a tab", mark) from None
+            said = re.sub(r"\('(<[^']*>)',\)", r"\1", " ".join(str(err.problem or err.context).split()))
+            raise self._syntax_error(f"must be YAML, but {said[:200]}", mark) from None
+        except Exception as err:  # malformed escapes and directives reach chr(), int() and attributes of None
+            said = f"must be YAML, but what follows cannot be read: {' '.join(str(err).split())[:200]}"
+            raise self._syntax_error(said, mark) from None
+
+    def _check_characters(self, text: str) -> None:
+        wrong = _CONTROL.search(text)
+        if wrong:
+            before = text[: wrong.start()]
+            place = self.place or Place(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
+            raise error([Problem(place, (), f"must be text, but got the character {wrong[0]!r}, as in a binary file")])
+        for number, line in enumerate(text.splitlines(), start=1):
+            if len(line) > MAX_LINE:
+                place = self.place or Place(self.source, number, 1)
+                rule = f"must have lines of at most {MAX_LINE:,} characters, but got one of {len(line):,}"
+                raise error([Problem(place, (), rule)])
+
+    def _syntax_error(self, rule: str, mark: Any) -> ScenarioError:
+        return error([Problem(self._place(mark) if mark else self.place or Place(self.source), (), rule)])
+
+    def _place(self, mark: Any) -> Place:
+        return self.place or Place(self.source, mark.line + 1, mark.column + 1)
+
+    def _error(self, event: Any, rule: str, path: Path | None = None) -> ScenarioError:
+        return error([Problem(self._place(event.start_mark), tuple(self.path) if path is None else path, rule)])
+
+    def _count(self, event: Any, nodes: int, depth: int) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            raise self._error(event, f"must hold at most {MAX_NODES:,} values, aliases expanded, but got more", ())
+        if depth > MAX_DEPTH:
+            raise self._error(event, f"must be nested at most {MAX_DEPTH} deep, but got more", ())
+
+    def _node(self, event: Any, depth: int) -> tuple[Node, int]:
+        """The node that starts with ``event``, and its height: 0 for a scalar."""
+        kind = type(event).__name__
+        if kind == "AliasEvent":
+            return self._alias(event, depth)
+        before = self.nodes
+        self._count(event, 1, depth)
+        if event.tag and event.tag not in _TAGS[kind]:
+            raise self._error(event, f"must have no such tag, but got {show(str(event.tag).replace(_CORE, '!!'))}")
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        value: Any
+        if kind == "ScalarEvent":
+            value, height = self._scalar(event), 0
+        elif kind == "SequenceStartEvent":
+            value, height = self._sequence(depth)
+        else:
+            value, height = self._mapping(depth)
+        node = Node(value, self._place(event.start_mark))
+        if event.anchor:
+            self.anchors[event.anchor] = (node, self.nodes - before, height)
+        return node, height
+
+    def _alias(self, event: Any, depth: int) -> tuple[Node, int]:
+        name = event.anchor
+        if name not in self.anchors:
+            raise self._error(event, f"must refer to an anchor above, but got {show('*' + name)}")
+        anchored = self.anchors[name]
+        if anchored is None:
+            raise self._error(event, f"must not hold itself, but {show('*' + name)} does")
+        node, nodes, height = anchored
+        self._count(event, nodes, depth + height)
+        return replace(node, place=self._place(event.start_mark)), height
+
+    def _sequence(self, depth: int) -> tuple[tuple[Node, ...], int]:
+        nodes: list[Node] = []
+        height = 0
+        for event in self.events:
+            if type(event).__name__ == "SequenceEndEvent":
+                break
+            self.path.append(len(nodes))
+            node, below = self._node(event, depth + 1)
+            self.path.pop()
+            nodes.append(node)
+            height = max(height, below)
+        return tuple(nodes), height + 1
+
+    def _mapping(self, depth: int) -> tuple[dict[str, Node], int]:
+        nodes: dict[str, Node] = {}
+        height = 0
+        for event in self.events:
+            if type(event).__name__ == "MappingEndEvent":
+                break
+            key = self._key(event, depth, nodes)
+            self.path.append(key)
+            value = next(self.events)
+            node, below = self._node(value, depth + 1)
+            self.path.pop()
+            key_place = self._place(event.start_mark)
+            empty = node.value is None and value.start_mark.index == value.end_mark.index  # ruamel puts it before what follows
+            nodes[key] = replace(node, key_place=key_place, place=key_place if empty else node.place)
+            height = max(height, below)
+        return nodes, height + 1
+
+    def _key(self, event: Any, depth: int, nodes: dict[str, Node]) -> str:
+        """A key's text, as written: ``1`` and ``true`` are text too."""
+        if type(event).__name__ != "ScalarEvent":
+            raise self._error(event, "must have text as keys, but got an alias, a list or a mapping")
+        self._count(event, 1, depth + 1)
+        key = str(event.value)
+        if key == "<<" and event.implicit[0]:
+            raise self._error(event, "must not merge mappings with '<<', which YAML 1.2 does not have: write the keys out")
+        self._check_text(event)
+        if event.anchor:
+            self.anchors[event.anchor] = (Node(key, self._place(event.start_mark)), 1, 0)
+        if key in nodes:
+            first = nodes[key].key_place
+            assert first
+            above = f", first on line {first.line}" if first.line else ""
+            raise self._error(event, f"is given twice{above}", (*self.path, key))
+        return key
+
+    def _scalar(self, event: Any) -> Scalar:
+        self._check_text(event)
+        text = str(event.value)
+        tag = (event.tag or "").rpartition(":")[2]
+        if tag in ("str", "!") or not (tag or event.implicit[0]):
+            return text
+        if len(text) > _MAX_DIGITS and (_INTEGER.fullmatch(text) or _OCTAL_OR_HEX.fullmatch(text)):
+            raise self._error(event, f"must have at most {_MAX_DIGITS} digits, but got {len(text)}")
+        value = resolve(text)
+        kind = {"null": None, "bool": bool, "int": int, "float": float}.get(tag, object)
+        if kind is float and type(value) is int:
+            return float(value)
+        if tag and (value is not None if kind is None else type(value) is not kind):
+            raise self._error(event, f"must be what its tag '!!{tag}' says, but got {show(text)}")
+        return value
+
+    def _check_text(self, event: Any) -> None:
+        if not str(event.value).isascii() and re.search("[\ud800-\udfff]", event.value):
+            raise self._error(event, "must be text, but got half of a surrogate pair")
+
+
+def resolve(text: str) -> Scalar:
+    """What unquoted ``text`` means in YAML 1.2's core schema (section 10.3.2): ``no`` is text and ``010`` is ten."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _OCTAL_OR_HEX.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text

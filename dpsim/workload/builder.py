@@ -1,0 +1,170 @@
+"""Builds a model's layers one call at a time, and keeps track of the shape that flows between them.
+
+What is kept for backward follows torch: a layer keeps its output when a later backward needs it, and what runs in place
+(ReLU, a residual sum of images) keeps nothing of its own. Masks and pooling indices are left out: a few percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from dpsim.workload.layer import Kind, Layer, Model
+
+Size = int | tuple[int, int]
+Shape = tuple[int, ...]
+
+
+class Builder:
+    """Layers so far, and the ``shape`` of one sample after them: (channels, height, width) or (tokens, width)."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self._layers: list[Layer] = []
+        self._learns = False
+
+    def build(self, name: str, sample: str) -> Model:
+        """The finished model."""
+        return Model(name, tuple(self._layers), sample)
+
+    @property
+    def size(self) -> int:
+        """Elements of one sample as it stands."""
+        return prod(self.shape)
+
+    def _matrix(
+        self, name: str, kind: Kind, parameters: tuple[int, ...], flop: int, traffic: int, *, kept: int, borrowed: int = 0
+    ) -> None:
+        """A matrix product: backward costs a forward for the gradient by the weights, another if earlier layers need theirs."""
+        gradients = 2 if self._learns else 1
+        self._layers.append(
+            Layer(
+                name,
+                kind,
+                parameters,
+                borrowed=borrowed,
+                forward_flop=flop,
+                backward_flop=gradients * flop,
+                forward_traffic=traffic,
+                backward_traffic=gradients * traffic,
+                activations=kept,
+            )
+        )
+        self._learns = True
+
+    def _memory(
+        self, name: str, kind: Kind, forward: int, backward: int, *, parameters: tuple[int, ...] = (), kept: int = 0
+    ) -> None:
+        """A layer without matrix products: elements moved forward and backward."""
+        self._layers.append(
+            Layer(
+                name,
+                kind,
+                parameters,
+                forward_traffic=forward,
+                backward_traffic=backward if self._learns else 0,
+                activations=kept,
+            )
+        )
+
+    # Images
+
+    def conv(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0, *, bias: bool = False) -> None:
+        """2D convolution of the (channels, height, width) that flows in."""
+        (rows, columns), entering = _pair(kernel), self.size
+        weight = channels * self.shape[0] * rows * columns
+        self.shape = (channels, *self._window((rows, columns), stride, padding))
+        flop = 2 * weight * self.shape[1] * self.shape[2]
+        self._matrix(name, "conv", _with_bias(weight, channels, bias), flop, entering + self.size, kept=self.size)
+
+    def batch_norm(self, name: str, *, kept: bool = True) -> None:
+        """Forward reads for the moments, reads and writes to normalise; backward reads two tensors twice and writes one."""
+        channels = self.shape[0]
+        self._memory(name, "norm", 3 * self.size, 5 * self.size, parameters=(channels, channels), kept=self.size if kept else 0)
+
+    def pool(self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False) -> None:
+        """Maximum or average over windows."""
+        entering = self.size
+        self.shape = (self.shape[0], *self._window(_pair(kernel), stride, padding, ceil=ceil))
+        self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
+
+    def adaptive_pool(self, name: str, side: int) -> None:
+        """Average to ``side`` x ``side``."""
+        entering = self.size
+        self.shape = (self.shape[0], side, side)
+        self._memory(name, "pool", entering + self.size, entering + self.size, kept=self.size)
+
+    def flatten(self) -> None:
+        """One vector per sample; moves nothing."""
+        self.shape = (self.size,)
+
+    def concatenate(self, name: str, *branches: Callable[[], None]) -> None:
+        """Runs each branch on what flows in now, and joins what comes out along the channels (a copy, as torch does it)."""
+        entering, channels = self.shape, 0
+        for branch in branches:
+            self.shape = entering
+            branch()
+            channels += self.shape[0]
+        self.shape = (channels, *self.shape[1:])
+        self._memory(name, "elementwise", 2 * self.size, 2 * self.size, kept=self.size)
+
+    def _window(self, kernel: tuple[int, int], stride: int, padding: Size, *, ceil: bool = False) -> tuple[int, int]:
+        """Height and width after a window of ``kernel`` has moved over the image."""
+        up = stride - 1 if ceil else 0
+        height, width = (
+            (side + 2 * pad - window + up) // stride + 1
+            for side, pad, window in zip(self.shape[1:], _pair(padding), kernel, strict=True)
+        )
+        return height, width
+
+    # Sequences
+
+    def embedding(self, name: str, entries: int, width: int) -> None:
+        """Looks one row of a table up for each of the tokens that flow in."""
+        self._learns = True
+        self.shape = (self.shape[0], width)
+        self._memory(name, "embedding", 2 * self.size, 2 * self.size, parameters=(entries * width,))
+
+    def layer_norm(self, name: str) -> None:
+        """Forward reads and writes; backward reads two tensors twice and writes one."""
+        width = self.shape[-1]
+        self._memory(name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size)
+
+    def attention(self, name: str, heads: int) -> None:
+        """Softmax(Q K^T) V over all pairs of tokens, the T x T scores of each head written out (no fused kernel).
+
+        4 T^2 d FLOP for T tokens of width d, whether causal or not: the masked half is computed too. The scores pass through
+        scaling, mask, softmax and dropout: eight passes over heads x T^2 each way, of which two results are kept.
+        """
+        tokens, width = self.shape
+        flop, scores = 2 * tokens**2 * width, heads * tokens**2
+        self._matrix(f"{name}.scores", "attention", (), flop, 2 * self.size + scores, kept=0)
+        self._memory(f"{name}.softmax", "elementwise", 8 * scores, 8 * scores, kept=2 * scores)
+        self._matrix(f"{name}.context", "attention", (), flop, 2 * self.size + scores, kept=self.size)
+
+    # Both
+
+    def linear(self, name: str, width: int, *, bias: bool = True, tied: bool = False, kept: bool = True) -> None:
+        """Matrix product with the last dimension; ``tied`` uses weights that another layer owns, without a bias."""
+        entering, inner = self.size, self.shape[-1]
+        self.shape = (*self.shape[:-1], width)
+        own = () if tied else _with_bias(inner * width, width, bias)
+        borrowed = inner * width if tied else 0
+        flop = 2 * inner * self.size
+        self._matrix(name, "linear", own, flop, entering + self.size, kept=self.size if kept else 0, borrowed=borrowed)
+
+    def activation(self, name: str, *, kept: bool = False) -> None:
+        """A function of each element; without ``kept`` in place. Backward reads gradient and output and writes."""
+        self._memory(name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0)
+
+    def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
+        """Sum of ``terms`` tensors (a residual connection); backward sums the gradients where the paths parted."""
+        self._memory(name, "elementwise", 2 * terms * self.size - self.size, 3 * self.size, kept=self.size if kept else 0)
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    return size if isinstance(size, tuple) else (size, size)
+
+
+def _with_bias(weight: int, width: int, bias: bool) -> tuple[int, ...]:
+    return (weight, width) if bias else (weight,)

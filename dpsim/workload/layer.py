@@ -1,0 +1,96 @@
+"""What a model is to the simulator: layers in forward order, each with its parameters, work, memory traffic and activations.
+
+Conventions: FLOP count the matrix products only (convolutions, linear layers, attention), two for a multiply and an add, as
+`torch.utils.flop_counter` does and as the field's figures do; everything else costs memory traffic. (Many tables, and the
+4.1 "GFLOP" often quoted for ResNet-50, count multiply-adds: half of the FLOP here.) All amounts but parameters are per sample;
+traffic and activations are in elements, so that the precision scales them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "norm", "pool"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Amount = Literal["forward_flop", "backward_flop", "forward_traffic", "backward_traffic", "activations", "own_weights", "borrowed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One step of the forward pass and its part of the backward pass.
+
+    ``parameters`` are the element counts of its parameter tensors in the order torch registers them (weight, bias, ...);
+    ``borrowed`` counts the elements of weights that another layer owns (a tied output layer). ``forward_flop`` and
+    ``backward_flop`` are FLOP per sample; backward is the gradient by the input and the gradient by the weights, and a model's
+    first layer has no gradient by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
+    written per sample, weights apart. ``activations`` are elements per sample that stay in memory until backward.
+    """
+
+    name: str
+    kind: Kind
+    parameters: tuple[int, ...] = ()
+    borrowed: int = 0
+    forward_flop: int = 0
+    backward_flop: int = 0
+    forward_traffic: int = 0
+    backward_traffic: int = 0
+    activations: int = 0
+
+    @property
+    def own_weights(self) -> int:
+        """Elements of all its parameter tensors."""
+        return sum(self.parameters)
+
+
+class Tensors(NamedTuple):
+    """Parameter tensors in registration order: how many elements each has, and the index of the layer that owns it."""
+
+    elements: NDArray[np.int64]
+    layer: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as ``"224x224 image"``."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    sample: str
+
+    @property
+    def parameters(self) -> int:
+        """Parameter elements in all."""
+        return sum(layer.own_weights for layer in self.layers)
+
+    @property
+    def forward_flop(self) -> int:
+        """FLOP per sample of the forward pass."""
+        return sum(layer.forward_flop for layer in self.layers)
+
+    @property
+    def backward_flop(self) -> int:
+        """FLOP per sample of the backward pass."""
+        return sum(layer.backward_flop for layer in self.layers)
+
+    @property
+    def activations(self) -> int:
+        """Elements per sample that are kept for the backward pass."""
+        return sum(layer.activations for layer in self.layers)
+
+    def tensors(self) -> Tensors:
+        """Its parameter tensors in registration order; gradients become ready in about the reverse of it."""
+        pairs = [(elements, index) for index, layer in enumerate(self.layers) for elements in layer.parameters]
+        elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return Tensors(elements, layer)
+
+    def vector(self, amount: Amount) -> NDArray[np.float64]:
+        """One amount of all layers, in forward order."""
+        return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {len(self.layers)} layers, {self.parameters:,} parameters, per {self.sample}>"

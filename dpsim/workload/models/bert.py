@@ -1,0 +1,44 @@
+"""BERT (Devlin et al. 2019), uncased, with its pooler and without a task's head: base has 109,482,240 parameters."""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+LONGEST = 512
+_WORDS, _SEGMENTS = 30522, 2
+
+
+def bert(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
+    """An encoder of ``blocks`` blocks over ``sequence_length`` tokens (at most 512)."""
+    b = Builder((sequence_length,))
+    b.embedding("embeddings.word_embeddings", _WORDS, width)
+    b.embedding("embeddings.position_embeddings", LONGEST, width)
+    b.embedding("embeddings.token_type_embeddings", _SEGMENTS, width)
+    b.add("embeddings.add", terms=3, kept=True)
+    b.layer_norm("embeddings.LayerNorm")
+    b.activation("embeddings.dropout", kept=True)
+    for block in range(blocks):
+        _block(b, f"encoder.layer.{block}", width, heads)
+    b.shape = (1, width)  # the pooler sees the first token only
+    b.linear("pooler.dense", width)
+    b.activation("pooler.tanh")
+    return b.build(name, f"{sequence_length} tokens")
+
+
+def _block(b: Builder, name: str, width: int, heads: int) -> None:
+    for part in ("query", "key", "value"):
+        b.linear(f"{name}.attention.self.{part}", width)
+    b.attention(f"{name}.attention.self", heads)
+    b.linear(f"{name}.attention.output.dense", width, kept=False)
+    _residual(b, f"{name}.attention.output")
+    b.linear(f"{name}.intermediate.dense", 4 * width)
+    b.activation(f"{name}.intermediate.gelu", kept=True)
+    b.linear(f"{name}.output.dense", width, kept=False)
+    _residual(b, f"{name}.output")
+
+
+def _residual(b: Builder, name: str) -> None:
+    b.activation(f"{name}.dropout")
+    b.add(f"{name}.add", kept=True)
+    b.layer_norm(f"{name}.LayerNorm")

@@ -1,0 +1,122 @@
+"""Inception-v3 (Szegedy et al. 2016) as torchvision has it, without the auxiliary head.
+
+23,834,568 parameters and 5.71 G multiply-adds; with the auxiliary head it would be 27,161,264 parameters.
+"""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder, Size
+from dpsim.workload.layer import Model
+
+_PADDING: dict[Size, Size] = {1: 0, 3: 1, 5: 2, (1, 3): (0, 1), (3, 1): (1, 0), (1, 7): (0, 3), (7, 1): (3, 0)}
+
+
+def inception_v3() -> Model:
+    """Inception-v3 for 1,000 classes, 299x299 images."""
+    net = _Inception()
+    net.stem()
+    for index, pooled in enumerate((32, 64, 64)):
+        net.block_a(f"Mixed_5{'bcd'[index]}", pooled)
+    net.block_b("Mixed_6a")
+    for index, width in enumerate((128, 160, 160, 192)):
+        net.block_c(f"Mixed_6{'bcde'[index]}", width)
+    net.block_d("Mixed_7a")
+    for index in range(2):
+        net.block_e(f"Mixed_7{'bc'[index]}")
+    b = net.b
+    b.adaptive_pool("avgpool", 1)
+    b.activation("dropout", kept=True)
+    b.flatten()
+    b.linear("fc", 1000)
+    return b.build("inception-v3", "299x299 image")
+
+
+class _Inception:
+    """The blocks of the paper's figures 5 to 7 and its reductions, on one builder."""
+
+    def __init__(self) -> None:
+        self.b = Builder((3, 299, 299))
+
+    def unit(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0) -> None:
+        """Convolution, batch norm, ReLU."""
+        self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
+        self.b.batch_norm(f"{name}.bn")
+        self.b.activation(f"{name}.relu")
+
+    def chain(self, name: str, *units: tuple[int, Size]) -> None:
+        """Units of (channels, kernel) one after another, padded so that the image keeps its size."""
+        for index, (channels, kernel) in enumerate(units, start=1):
+            self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
+
+    def pooled(self, name: str, channels: int) -> None:
+        """Average over 3x3, then a 1x1 unit."""
+        self.b.pool(f"{name}.avg_pool", 3, 1, 1)
+        self.unit(f"{name}.branch_pool", channels, 1)
+
+    def shrunk(self, name: str, last: int, *units: tuple[int, Size]) -> None:
+        """A chain, then a 3x3 unit of stride 2 with ``last`` channels."""
+        self.chain(name, *units)
+        self.unit(f"{name}_{len(units) + 1}", last, 3, 2)
+
+    def forked(self, name: str, *units: tuple[int, Size]) -> None:
+        """A chain that ends in a 1x3 and a 3x1 unit side by side."""
+        self.chain(name, *units)
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.unit(f"{name}_{len(units) + 1}a", 384, (1, 3), padding=(0, 1)),
+            lambda: self.unit(f"{name}_{len(units) + 1}b", 384, (3, 1), padding=(1, 0)),
+        )
+
+    def stem(self) -> None:
+        self.unit("Conv2d_1a_3x3", 32, 3, 2)
+        self.unit("Conv2d_2a_3x3", 32, 3)
+        self.unit("Conv2d_2b_3x3", 64, 3, padding=1)
+        self.b.pool("maxpool1", 3, 2)
+        self.unit("Conv2d_3b_1x1", 80, 1)
+        self.unit("Conv2d_4a_3x3", 192, 3)
+        self.b.pool("maxpool2", 3, 2)
+
+    def block_a(self, name: str, pooled: int) -> None:
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.chain(f"{name}.branch1x1", (64, 1)),
+            lambda: self.chain(f"{name}.branch5x5", (48, 1), (64, 5)),
+            lambda: self.chain(f"{name}.branch3x3dbl", (64, 1), (96, 3), (96, 3)),
+            lambda: self.pooled(name, pooled),
+        )
+
+    def block_b(self, name: str) -> None:
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.shrunk(f"{name}.branch3x3", 384),
+            lambda: self.shrunk(f"{name}.branch3x3dbl", 96, (64, 1), (96, 3)),
+            lambda: self.b.pool(f"{name}.max_pool", 3, 2),
+        )
+
+    def block_c(self, name: str, width: int) -> None:
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.chain(f"{name}.branch1x1", (192, 1)),
+            lambda: self.chain(f"{name}.branch7x7", (width, 1), (width, (1, 7)), (192, (7, 1))),
+            lambda: self.chain(
+                f"{name}.branch7x7dbl", (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))
+            ),
+            lambda: self.pooled(name, 192),
+        )
+
+    def block_d(self, name: str) -> None:
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.shrunk(f"{name}.branch3x3", 320, (192, 1)),
+            lambda: self.shrunk(f"{name}.branch7x7x3", 192, (192, 1), (192, (1, 7)), (192, (7, 1))),
+            lambda: self.b.pool(f"{name}.max_pool", 3, 2),
+        )
+
+    def block_e(self, name: str) -> None:
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.chain(f"{name}.branch1x1", (320, 1)),
+            lambda: self.forked(f"{name}.branch3x3", (384, 1)),
+            lambda: self.forked(f"{name}.branch3x3dbl", (448, 1), (384, 3)),
+            lambda: self.pooled(name, 192),
+        )

@@ -1,0 +1,124 @@
+"""A whole scenario: laws that hold for every result."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim import load_scenario, simulate
+from dpsim.engine import PARTS
+from dpsim.engine.job import prepare
+from dpsim.errors import DpsimError
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+def quickstart(*overrides):
+    return load_scenario(QUICKSTART, ["run.steps=4", "run.warmup=1", *overrides])
+
+
+def test_sequential_step_is_compute_plus_the_exact_all_reduce(scenario):
+    """Two ranks, one ring: 2 rounds of half the gradient over the slowest link of the route; and its reduction."""
+    tiny = scenario()
+    job = prepare(tiny)
+    half = 61_100_840 // 2 * 4  # bytes of half of AlexNet's gradient
+    routes = job.cluster.routes(np.array([0]), np.array([1]))
+    rate = job.cluster.capacities[routes.links[0][routes.links[0] >= 0]].min()
+    gamma = 3 / tiny.cluster.accelerator.memory_bandwidth.value
+    expected = job.times.step + 2 * (routes.latency[0] + half / rate) + half * gamma
+    assert simulate(tiny).step_time_s["mean"] == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    nodes=st.integers(1, 3),
+    sigma=st.floats(0, 0.5),
+    algorithm=st.sampled_from(["ring", "tree", "butterfly", "all-to-all", "master-worker", "round-robin", "halving-doubling"]),
+    overlap=st.sampled_from(["sequential", "buckets"]),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=25, deadline=None)
+def test_parts_add_up_and_efficiency_is_their_ratio(nodes, sigma, algorithm, overlap, seed):
+    result = simulate(
+        quickstart(
+            f"cluster.nodes={nodes}",
+            f"disturbance.jitter.sigma={sigma!r}",
+            f"strategy.aggregation.algorithm={algorithm}",
+            f"strategy.overlap.kind={overlap}",
+            f"run.seed={seed}",
+        )
+    )
+    steps = result.steps
+    np.testing.assert_allclose(steps.compute + steps.exposed_comm + steps.straggler_wait, steps.step, rtol=1e-12)
+    assert sum(result.parts_s.values()) == pytest.approx(result.step_time_s["mean"], rel=1e-12)
+    assert list(result.parts_s) == list(PARTS)
+    assert 0 < result.scaling_efficiency <= 1
+    assert (steps.exposed_comm >= 0).all()
+    assert (steps.straggler_wait >= 0).all()
+    assert result.step_time_s["low"] <= result.step_time_s["mean"] * (1 + 1e-12)
+    assert result.step_time_s["mean"] <= result.step_time_s["high"] * (1 + 1e-12)
+
+
+@given(rate=st.floats(1, 100), faster=st.floats(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_more_bandwidth_never_makes_a_contention_free_step_slower(rate, faster):
+    def step(gbits):
+        nic = f'{{fabric: single-switch, nics_per_node: 1, nic: {{rate: "{gbits!r} Gbit/s", latency: 5 us}}}}'
+        return simulate(quickstart("cluster.node=single-gpu", f"cluster.network={nic}")).step_time_s["mean"]
+
+    assert step(rate * faster) <= step(rate) * (1 + 1e-12)
+
+
+def test_traffic_of_a_ring_is_the_formula():
+    result = simulate(quickstart("strategy.overlap.kind=sequential"))
+    size, workers = 25_557_032 * 4, 32
+    assert result.traffic.sent_in_total == 2 * (workers - 1) * size
+    assert result.traffic.sent_by_busiest == pytest.approx(2 * (workers - 1) / workers * size, abs=8)
+
+
+def test_a_workers_jitter_does_not_depend_on_how_many_others_there_are():
+    jitter = quickstart().disturbance.jitter
+    np.testing.assert_array_equal(jitter.factors(3, 5, seed=7), jitter.factors(8, 5, seed=7)[:, :3])
+
+
+def test_jitter_has_mean_one_and_the_asked_spread():
+    factors = quickstart("disturbance.jitter.sigma=0.2").disturbance.jitter.factors(100, 1000, seed=0)
+    assert factors.mean() == pytest.approx(1, abs=2e-3)
+    assert np.log(factors).std() == pytest.approx(0.2, rel=0.02)
+
+
+def test_the_same_seed_gives_the_same_answer_in_another_process():
+    code = (
+        "import json, sys; from dpsim import load_scenario, simulate;"
+        f"r = simulate(load_scenario({str(QUICKSTART)!r}, ['run.steps=4', 'run.warmup=1'])).to_json(); del r['provenance'];"
+        "json.dump(r, sys.stdout)"
+    )
+    here = simulate(quickstart()).to_json()
+    del here["provenance"]
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert there == json.dumps(here)
+
+
+def test_calibration_makes_the_prediction_there_the_measurement():
+    calibrated = ["calibration={nodes: 1, step_time: 250 ms, source: a test}"]
+    assert simulate(quickstart("cluster.nodes=1", *calibrated)).step_time_s["mean"] == pytest.approx(0.25, rel=1e-7)
+    assert simulate(quickstart("cluster.nodes=4", *calibrated)).step_time_s["mean"] > 0.25
+
+
+def test_a_measured_step_shorter_than_communication_is_refused():
+    with pytest.raises(DpsimError, match=r"calibration.step_time must be longer than communication alone"):
+        simulate(quickstart("calibration={nodes: 4, step_time: 1 ms, source: a test}"))
+
+
+def test_too_many_records_are_refused_with_the_limit():
+    with pytest.raises(DpsimError, match=r"steps \+ warmup must be at most 625000 for 32 workers"):
+        simulate(quickstart("run.steps=1000000"))
+
+
+def test_a_precision_that_the_gpu_lacks_is_refused():
+    with pytest.raises(DpsimError, match="bf16"):
+        simulate(quickstart("workload.precision=bf16"))

@@ -1,0 +1,79 @@
+"""Timelines of workers that act together, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from dpsim.aggregation import Operation
+from dpsim.engine.job import Job, prepare
+from dpsim.engine.together import run_together
+from dpsim.network import CollectiveModel, Outcome
+from dpsim.workload import LayerTimes
+
+
+class OneSecond(CollectiveModel):
+    """Every collective ends one second after the last rank has entered."""
+
+    def finish(self, starts, nbytes):
+        return Outcome(np.full(len(starts), starts.max() + 1.0), np.zeros(0))
+
+
+class Ranks:
+    def __init__(self, ranks):
+        self.ranks = ranks
+
+
+def job(plan, workers=2):
+    """Two layers: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), optimiser 0.5 s."""
+    times = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5)
+    return Job(scenario=None, cluster=Ranks(workers), times=times, plan=plan, collective=OneSecond())
+
+
+def run(plan, factors):
+    factors = np.array(factors, dtype=float)
+    return run_together(job(plan, factors.shape[1]), factors, lambda done: None)
+
+
+def test_backward_runs_from_the_last_layer_to_the_first():
+    assert job(()).backward_done().tolist() == [10.0, 7.0]  # layer 1 is done at 3 + 4, layer 0 at 3 + 4 + 3
+
+
+def test_one_operation_after_backward_is_exposed_whole():
+    steps = run((Operation("all", 0, 8),), [[1, 1]])
+    assert steps.step.tolist() == [[11.5, 11.5]]  # 10 + 1 + 0.5
+    assert steps.exposed_comm.tolist() == [[1.0, 1.0]]
+    assert steps.overlapped_comm.tolist() == [[0.0, 0.0]]
+
+
+def test_an_operation_that_is_ready_early_is_hidden():
+    steps = run((Operation("bucket0", 1, 8),), [[1, 1]])  # from 7 to 8, while layer 0 computes until 10
+    assert steps.step.tolist() == [[10.5, 10.5]]
+    assert steps.exposed_comm.tolist() == [[0.0, 0.0]]
+    assert steps.overlapped_comm.tolist() == [[1.0, 1.0]]
+
+
+def test_operations_wait_for_one_another():
+    plan = tuple(Operation(f"bucket{i}", 1, 8) for i in range(5))  # 7 to 12: two seconds past the end of backward
+    steps = run(plan, [[1, 1]])
+    assert steps.exposed_comm.tolist() == [[2.0, 2.0]]
+    assert steps.overlapped_comm.tolist() == [[3.0, 3.0]]
+
+
+def test_a_slow_worker_makes_the_others_wait():
+    steps = run((Operation("all", 0, 8),), [[1, 2]])  # backward ends at 10 and at 20; the sum is there at 21
+    assert steps.straggler_wait.tolist() == [[10.0, 0.0]]
+    assert steps.exposed_comm.tolist() == [[1.0, 1.0]]
+    assert steps.compute.tolist() == [[10.5, 21.0]]
+    assert steps.step.tolist() == [[21.5, 22.0]]
+
+
+def test_the_next_step_starts_when_each_worker_is_ready():
+    steps = run((Operation("all", 0, 8),), [[1, 2], [1, 1]])  # worker 1 ends step 0 half a second after worker 0
+    assert steps.straggler_wait[1].tolist() == [0.5, 0.0]
+
+
+def test_one_worker_costs_exactly_its_compute(scenario):
+    alone = scenario(cluster={"nodes": 1, "node": "single-gpu"})
+    prepared = prepare(alone)
+    steps = run_together(prepared, np.ones((1, 1)), lambda done: None)
+    assert prepared.plan == ()
+    assert steps.step[0, 0] == pytest.approx(prepared.times.step, rel=1e-15)

@@ -1,0 +1,150 @@
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from dpsim.errors import UnknownNameError
+from dpsim.hardware import GIVEN, Catalogue, Gpu, Link, Node, Sourced, gpus, links, nodes, normalised
+
+CATALOGUES = {"gpus": (gpus, Gpu), "links": (links, Link), "nodes": (nodes, Node)}
+ENTRIES = [(kind, name) for kind, (catalogue, _) in CATALOGUES.items() for name in catalogue()]
+
+
+def sourced(model):
+    """All sourced values in a model, however deep."""
+    if isinstance(model, Sourced):
+        yield model
+    elif isinstance(model, BaseModel):
+        for field in type(model).model_fields:
+            yield from sourced(getattr(model, field))
+    elif isinstance(model, dict):
+        for value in model.values():
+            yield from sourced(value)
+    elif isinstance(model, (tuple, list)):
+        for value in model:
+            yield from sourced(value)
+
+
+@pytest.mark.parametrize(("kind", "name"), ENTRIES)
+class TestEveryEntry:
+    def test_loads_under_its_file_name_and_is_described(self, kind, name):
+        catalogue, model = CATALOGUES[kind]
+        entry = catalogue()[name]
+        assert isinstance(entry, model)
+        assert entry.name == name == normalised(name)
+        assert len(entry.description) > 10
+
+    def test_each_number_has_a_source(self, kind, name):
+        values = list(sourced(CATALOGUES[kind][0]()[name]))
+        assert len(values) >= 3
+        assert all(len(value.source) >= 10 and value.source != GIVEN for value in values)
+
+    def test_is_found_by_its_aliases_without_parsing_its_file(self, kind, name):
+        catalogue, model = CATALOGUES[kind]
+        unread = Catalogue("entry", kind, model)
+        assert [unread.canonical(alias) for alias in catalogue()[name].aliases] == [name] * len(catalogue()[name].aliases)
+
+    def test_reads_back_from_its_json(self, kind, name):
+        catalogue, model = CATALOGUES[kind]
+        entry = catalogue()[name]
+        assert model.model_validate_json(entry.model_dump_json()) == entry
+
+
+@pytest.mark.parametrize("kind", CATALOGUES)
+def test_no_name_is_used_twice(kind):
+    catalogue = CATALOGUES[kind][0]()
+    names = [*catalogue, *(normalised(alias) for name in catalogue for alias in catalogue[name].aliases)]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "written", "name"),
+    [
+        (links, "25GbE", "ethernet-25g"),
+        (links, "25 GbE", "ethernet-25g"),
+        (links, "PCIe 3 x16", "pcie3-x16"),
+        (links, "IB_EDR", "ib-edr"),
+        (links, "InfiniBand HDR", "ib-hdr"),
+        (gpus, "V100", "v100-sxm2-16gb"),
+        (gpus, "V100-SXM2-32GB", "v100-sxm2-32gb"),
+        (gpus, "A100-SXM4-80GB", "a100-sxm-80gb"),
+        (gpus, "H100-SXM5-80GB", "h100-sxm"),
+        (gpus, "Titan X", "titan-x-pascal"),
+        (nodes, "DGX-A100", "dgx-a100"),
+        (nodes, "DGX-1V", "dgx1-v100"),
+    ],
+)
+def test_names_are_found_as_people_write_them(catalogue, written, name):
+    assert written in catalogue()
+    assert catalogue()[written].name == name
+    assert catalogue()[written] is catalogue()[name]
+
+
+@given(name=st.sampled_from([name for _, name in ENTRIES]), spaces=st.integers(0, 20))
+def test_case_spaces_and_underscores_do_not_matter(name, spaces):
+    assert normalised((name[:spaces] + " " + name[spaces:]).upper().replace("-", "_")) == name
+
+
+def test_the_catalogue_holds_what_it_promises():
+    assert set(nodes()) == {"dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100", "pcie-8gpu", "single-gpu"}
+    for name in (
+        "k80",
+        "titan-x-pascal",
+        "titan-x-maxwell",
+        "p100",
+        "p40",
+        "v100",
+        "t4",
+        "a100-40gb",
+        "a100-80gb",
+        "h100",
+        "h200",
+    ):
+        assert name in gpus()
+    for gigabits in (1, 10, 25, 40, 50, 100, 200, 400):
+        assert f"{gigabits}GbE" in links()
+    for name in (
+        "ib-fdr",
+        "ib-edr",
+        "ib-hdr",
+        "ib-ndr",
+        "pcie3-x16",
+        "pcie4-x16",
+        "pcie5-x16",
+        "nvlink1",
+        "nvlink2",
+        "nvlink3",
+        "nvlink4",
+    ):
+        assert name in links()
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "name", "message"),
+    [
+        (gpus, "V10", "must be a known GPU, but got 'V10' (did you mean 'v100'?)"),
+        (links, "25GbEt", "must be a known link, but got '25GbEt' (did you mean '25gbe'?)"),
+        (nodes, "dgx-h10", "must be a known node, but got 'dgx-h10' (did you mean 'dgx-h100'?)"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_known_one(catalogue, name, message):
+    assert name not in catalogue()
+    with pytest.raises(UnknownNameError) as caught:
+        catalogue()[name]
+    assert str(caught.value) == message
+
+
+def test_a_member_is_not_a_path():
+    assert "../gpus/k80" not in links()
+    assert 25 not in links()
+
+
+def test_finding_names_needs_no_slow_library():
+    code = (
+        "import sys, dpsim.hardware as h; h.gpus().canonical('V100'); list(h.nodes());"
+        "print([m for m in ('ruamel.yaml', 'pint', 'torch', 'streamlit', 'networkx', 'scipy', 'numpy') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

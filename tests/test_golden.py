@@ -1,0 +1,47 @@
+"""Every scenario in ``scenarios/`` still gives the result that is committed in ``tests/golden/``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim import load_scenario, simulate
+
+ROOT = Path(__file__).parents[1]
+SCENARIOS = sorted((ROOT / "scenarios").rglob("*.yaml"))
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def golden_file(scenario: Path) -> Path:
+    return GOLDEN / scenario.relative_to(ROOT / "scenarios").with_suffix(".json")
+
+
+def answer(scenario: Path) -> dict:
+    result = simulate(load_scenario(scenario)).to_json()
+    del result["provenance"]
+    return result
+
+
+def flat(value, path=""):
+    if isinstance(value, dict):
+        return {key: item for name, inner in value.items() for key, item in flat(inner, f"{path}.{name}").items()}
+    return {path: value}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
+def test_the_result_is_the_committed_one(scenario):
+    assert golden_file(scenario).exists(), "no golden output yet: run 'make golden', and look at what it wrote"
+    expected, got = flat(json.loads(golden_file(scenario).read_text())), flat(answer(scenario))
+    assert got.keys() == expected.keys(), "the shape changed: run 'make golden', and look at the difference"
+    for key, value in expected.items():
+        assert got[key] == (pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value), key
+
+
+def test_every_golden_output_has_its_scenario():
+    assert sorted(GOLDEN.rglob("*.json")) == sorted(golden_file(scenario) for scenario in SCENARIOS)
+
+
+if __name__ == "__main__":
+    for each in SCENARIOS:
+        golden_file(each).parent.mkdir(parents=True, exist_ok=True)
+        golden_file(each).write_text(json.dumps(answer(each), indent=2) + "\n")

@@ -1,0 +1,63 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.workload import Builder, Layer
+
+
+def layers(builder):
+    return builder.build("m", "sample").layers
+
+
+def test_first_convolution_has_no_input_gradient():
+    b = Builder((3, 8, 8))
+    b.conv("first", 4, 3, stride=2, padding=1, bias=True)
+    b.conv("second", 5, 1)
+    flop, other = 2 * 4 * 4 * (4 * 3 * 3 * 3), 2 * 4 * 4 * (5 * 4)
+    assert b.shape == (5, 4, 4)
+    assert layers(b) == (
+        Layer("first", "conv", (108, 4), 0, flop, flop, 192 + 64, 192 + 64, 64),
+        Layer("second", "conv", (20,), 0, other, 2 * other, 64 + 80, 2 * (64 + 80), 80),
+    )
+
+
+def test_linear_after_an_embedding_has_an_input_gradient():
+    b = Builder((7,))
+    b.embedding("table", 100, 8)
+    b.linear("head", 100, tied=True, kept=False)
+    table, head = layers(b)
+    assert table == Layer("table", "embedding", (800,), forward_traffic=2 * 56, backward_traffic=2 * 56)
+    assert head == Layer("head", "linear", (), 800, 2 * 7 * 800, 4 * 7 * 800, 56 + 700, 2 * (56 + 700), 0)
+
+
+def test_attention_is_four_flop_per_pair_of_tokens_and_width():
+    b = Builder((10,))
+    b.embedding("table", 3, 12)
+    b.attention("a", heads=2)
+    model = b.build("m", "10 tokens")
+    assert model.forward_flop == 4 * 10**2 * 12
+    assert model.backward_flop == 2 * model.forward_flop
+    assert model.activations == 2 * 2 * 10**2 + 10 * 12
+
+
+def test_branches_join_along_the_channels():
+    b = Builder((3, 6, 6))
+    b.concatenate("cat", lambda: b.conv("a", 2, 1), lambda: b.pool("b", 3, padding=1))
+    assert b.shape == (5, 6, 6)
+    assert [layer.name for layer in layers(b)] == ["a", "b", "cat"]
+
+
+@given(side=st.integers(1, 64), kernel=st.integers(1, 7), stride=st.integers(1, 4), padding=st.integers(0, 3))
+def test_window_counts_the_positions_it_can_take(side, kernel, stride, padding):
+    if side + 2 * padding < kernel:
+        return
+    b = Builder((1, side, side))
+    b.pool("p", kernel, stride, padding)
+    assert b.shape[1] == len(range(0, side + 2 * padding - kernel + 1, stride))
+
+
+@pytest.mark.parametrize(("side", "out"), [(5, 2), (6, 3), (7, 3)])
+def test_ceil_keeps_the_partial_window(side, out):
+    b = Builder((1, side, side))
+    b.pool("p", 3, 2, ceil=True)
+    assert b.shape == (1, out, out)
