@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dpsim.cli_import import import_app
+from dpsim.cli_topology import topology
 from dpsim.errors import DpsimError
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ def check(
         _print_json({"schema_version": 1, "files": [{"file": name, "problems": found} for name, found in problems.items()]})
     else:
         for name, found in problems.items():
-            _print("\n".join(found) if found else f"{name}: ok")
+            sys.stdout.write("\n".join(found or [f"{name}: ok"]) + "\n")
     if any(problems.values()):
         raise typer.Exit(2)
 
@@ -207,6 +209,10 @@ def catalogue(
         _print_json({"schema_version": 1, "kind": kind, "rows": rows})
     else:
         _print(catalogue_table(rows))
+
+
+app.command()(topology)
+app.add_typer(import_app, name="import")
 
 
 def _network(

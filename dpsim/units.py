@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,7 +75,7 @@ def _registry() -> UnitRegistry[Any]:
 
 
 # A number, then one unit or one unit per another: no arithmetic, so that text cannot ask for endless work.
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]+(?:\s*/\s*[A-Za-zµ]+)?)\s*")
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµ]+(?:\s*/\s*[A-Za-zµ]+)?)\s*")
 
 
 @lru_cache(maxsize=4096)
@@ -89,11 +90,11 @@ def parse(text: str, dimension: Dimension) -> float:
         raise DpsimError(f"{wrong}, which has no unit" if _is_number(text) else wrong)
     number, unit = match.groups()
     factor = _factor(unit, dimension, wrong)
-    # Dividing by the inverse keeps "500 ns" at 5e-07, the nearest float, where multiplying by 1e-9 would not.
-    value = float(number) * factor if factor >= 1 else float(number) / round(1 / factor)
-    if not math.isfinite(value):
-        raise DpsimError(f"must be finite, but got {text!r}")
-    return value
+    # Exact until the last rounding: "500 ns" is 5e-07 and "4.1 GFLOP" 4.1e9, the nearest floats.
+    try:
+        return float(Fraction(number) * (Fraction(factor) if factor >= 1 else 1 / Fraction(round(1 / factor))))
+    except OverflowError:
+        raise DpsimError(f"must be finite, but got {text!r}") from None
 
 
 def _factor(unit: str, dimension: Dimension, wrong: str) -> float:
@@ -129,7 +130,7 @@ def to_si(value: object, dimension: Dimension) -> float:
 
 def exact(value: float, dimension: Dimension) -> str:
     """``value`` as text that reads back to the very same float: ``exact(3.125e9, RATE)`` is ``"3125000000.0 B/s"``."""
-    return f"{value!r} {dimension.symbol}"
+    return f"{float(value)!r} {dimension.symbol}"
 
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "us"), (1e-9, "n"))

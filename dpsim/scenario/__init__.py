@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from dpsim.scenario.loader import load
+from dpsim.scenario.loader import load as _load
 from dpsim.scenario.schema import MeasuredStep, RunConfig, Scenario, StrategyConfig
 
 __all__ = ["MeasuredStep", "RunConfig", "Scenario", "StrategyConfig", "load_scenario"]
@@ -16,4 +16,4 @@ def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -
 
     Raises ScenarioError with every problem in the file, each with line, column, path and rule.
     """
-    return load(path, Scenario, overrides)
+    return _load(path, Scenario, overrides)

@@ -105,7 +105,7 @@ class NodeGraph:
         hops = max(len(found) for row in links for found in row)
         padded = [[found + [-1] * (hops - len(found)) for found in row] for row in links]
         latency = [[self._path_latency(path) for path in row] for row in rows]
-        return Paths(np.array(padded, dtype=np.int64).reshape(len(rows), -1, hops), np.array(latency))
+        return Paths(np.array(padded, dtype=np.int64).reshape(len(rows), len(self.gpus), hops), np.array(latency))
 
 
 def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:

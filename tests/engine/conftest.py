@@ -12,7 +12,11 @@ def scenario():
     def build(**changes):
         content = {
             "name": "tiny",
-            "cluster": {"nodes": 2, "node": "single-gpu", "network": {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 1}},
+            "cluster": {
+                "nodes": 2,
+                "node": "single-gpu",
+                "network": {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 1},
+            },
             "workload": {"model": "alexnet", "batch_per_gpu": 16},
             "strategy": {"overlap": {"kind": "sequential"}},
             "run": {"steps": 3, "warmup": 0},

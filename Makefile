@@ -1,0 +1,61 @@
+# `make run` on a bare clone predicts a first scenario; `make help` lists the rest. PYTHON=... chooses the interpreter.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+SCENARIO ?= scenarios/quickstart.yaml
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test test-long bench lint golden clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: .venv/.core ## install the core into .venv and predict scenarios/quickstart.yaml (SCENARIO=... another)
+	@$(BIN)/dpsim run $(SCENARIO)
+
+test: lint ## lint, types, import arrows and the whole suite, in minutes
+	@$(BIN)/python -m pytest
+
+# Code 5 means that no test is marked long, which is no failure.
+test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs
+	@$(BIN)/python -m pytest -m long || [ $$? -eq 5 ]
+
+bench: .venv/.dev ## speed and memory, as a table, against their limits
+	@$(BIN)/python -m pytest -m bench tests/bench
+
+lint: .venv/.dev ## ruff, mypy and import-linter alone
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+golden: .venv/.dev ## write tests/golden and the JSON Schema anew; look at the difference before you commit it
+	@$(BIN)/python tests/test_golden.py
+	@$(BIN)/dpsim schema > scenarios/scenario.schema.json
+
+clean: ## remove .venv and everything else that was made here
+	@rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend comes from constraints.txt too, so it is installed first and the build is not isolated.
+.venv/.core: $(BIN)/python pyproject.toml constraints.txt
+	@echo "installing dpsim into .venv ..." >&2
+	@$(PIP) hatchling
+	@$(PIP) --no-build-isolation -e .
+	@touch $@
+
+.venv/.dev: .venv/.core
+	@echo "installing the development extras ..." >&2
+	@$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(BIN)/python:
+	@for candidate in $(PYTHON); do \
+		if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			"$$candidate" -m venv --clear .venv && exit; rm -rf .venv; exit 1; \
+		fi; \
+	done; \
+	echo "dpsim needs Python 3.11 or later with venv, and found none among: $(PYTHON)" >&2; \
+	echo "Install one (Debian: apt-get install python3-venv), or name it: make run PYTHON=/path/to/python3" >&2; \
+	exit 1

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from dpsim.collectives import algorithm
+from dpsim.errors import DpsimError
+from dpsim.network import MODEL_KINDS, Ability, ClosedFormModel, FlowsModel, RoundsModel, collective_model
+from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
+
+RING = algorithm("ring")
+SWITCH = UniformSwitch(4, 50e9, 500e-9)
+CLUSTER = build_cluster(ClusterConfig(nodes=2, node="single-gpu"))
+
+
+@pytest.mark.parametrize(
+    ("network", "needs", "expected"),
+    [
+        (SWITCH, Ability.NONE, ClosedFormModel),
+        (SWITCH, Ability.OWN_STARTS, RoundsModel),
+        (SWITCH, Ability.UNEVEN_OVERLAP, FlowsModel),
+        (SWITCH, Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP, FlowsModel),
+        (CLUSTER, Ability.NONE, RoundsModel),
+        (CLUSTER, Ability.OWN_STARTS, RoundsModel),
+        (CLUSTER, Ability.UNEVEN_OVERLAP, FlowsModel),
+    ],
+)
+def test_auto_is_the_cheapest_that_can_do_what_is_needed(network, needs, expected):
+    assert type(collective_model("auto", RING, network, needs=needs)) is expected
+
+
+def test_by_default_every_rank_may_start_at_its_own_time():
+    assert type(collective_model("auto", RING, SWITCH)) is RoundsModel
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)])
+def test_a_named_kind_is_taken_whatever_is_needed(kind, expected):
+    assert type(collective_model(kind, RING, SWITCH, needs=Ability.UNEVEN_OVERLAP)) is expected
+
+
+def test_kinds_in_order():
+    assert MODEL_KINDS == ("auto", "rounds", "flows", "closed-form")
+
+
+def test_closed_form_is_refused_on_a_cluster():
+    with pytest.raises(DpsimError, match="must be rounds, flows or auto on a cluster: closed-form is for one uniform switch"):
+        collective_model("closed-form", RING, CLUSTER)
+
+
+def test_closed_form_waits_for_the_last_to_start():
+    finishes = ClosedFormModel(RING, SWITCH).finish(np.array([0.0, 3.0, 1.0, 2.0]), 0).finishes
+    assert finishes == pytest.approx([3 + 6 * 500e-9] * 4)

@@ -1,0 +1,105 @@
+"""Max-min fair sharing: by hand, against a slow solver, and by its definition."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.network import max_min_rates
+
+
+def laid_out(flows):
+    """Lists of links as one array, short ones padded with -1."""
+    hops = max((len(flow) for flow in flows), default=0)
+    return np.array([list(flow) + [-1] * (hops - len(flow)) for flow in flows], dtype=np.int64).reshape(len(flows), hops)
+
+
+def rates(flows, capacities, weights=None):
+    weights = None if weights is None else np.array(weights, float)
+    return max_min_rates(laid_out(flows), np.array(capacities, float), weights)
+
+
+def slow_rates(flows, capacities):
+    """One bottleneck at a time, in exact fractions."""
+    left = [Fraction(capacity) for capacity in capacities]
+    found = {}
+    while len(found) < len(flows):
+        users = {link: [f for f, links in enumerate(flows) if link in links and f not in found] for link in range(len(left))}
+        shares = {link: left[link] / len(using) for link, using in users.items() if using}
+        if not shares:
+            return [float(found.get(f, np.inf)) for f in range(len(flows))]
+        narrowest = min(shares, key=shares.get)
+        for flow in users[narrowest]:
+            found[flow] = shares[narrowest]
+            for link in flows[flow]:
+                left[link] -= shares[narrowest]
+    return [float(found[f]) for f in range(len(flows))]
+
+
+@st.composite
+def problems(draw):
+    capacities = draw(st.lists(st.integers(1, 100), min_size=1, max_size=6))
+    link = st.integers(0, len(capacities) - 1)
+    flows = draw(st.lists(st.lists(link, max_size=3, unique=True), min_size=1, max_size=10))
+    return flows, capacities
+
+
+def test_one_link_is_shared_evenly():
+    assert rates([[0], [0], [0], [0]], [10]).tolist() == [2.5] * 4
+
+
+def test_what_one_flow_cannot_use_goes_to_the_others():
+    # Flow 0 crosses both links and gets half of the narrow one; flow 2 has the rest of the wide one.
+    assert rates([[0, 1], [0], [1]], [2, 10]).tolist() == [1, 1, 9]
+
+
+def test_without_a_link_there_is_no_limit():
+    assert rates([[], [0]], [5]).tolist() == [np.inf, 5]
+    assert rates([], [5]).tolist() == []
+    assert rates([[]], [5]).tolist() == [np.inf]
+
+
+def test_a_link_crossed_twice_counts_twice():
+    assert rates([[0, 0]], [10]).tolist() == [5]
+
+
+@given(problems())
+def test_rates_are_those_of_the_slow_solver(problem):
+    flows, capacities = problem
+    np.testing.assert_allclose(rates(flows, capacities), slow_rates(flows, capacities), rtol=1e-9)
+
+
+@given(problems())
+def test_no_capacity_is_exceeded_and_every_flow_has_a_full_link_where_nobody_gets_more(problem):
+    flows, capacities = problem
+    found = rates(flows, capacities)
+    users = [[found[f] for f, links in enumerate(flows) if link in links] for link in range(len(capacities))]
+    assert all(sum(using) <= capacity * (1 + 1e-9) for using, capacity in zip(users, capacities, strict=True))
+    for flow, links in enumerate(flows):
+        full = [link for link in links if sum(users[link]) >= capacities[link] * (1 - 1e-9)]
+        assert not links or any(found[flow] >= max(users[link]) * (1 - 1e-9) for link in full)
+
+
+@given(problems(), st.randoms())
+def test_the_order_of_flows_does_not_matter(problem, random):
+    flows, capacities = problem
+    order = random.sample(range(len(flows)), len(flows))
+    np.testing.assert_allclose(rates([flows[f] for f in order], capacities), rates(flows, capacities)[order], rtol=1e-12)
+
+
+@given(problems(), st.data())
+def test_a_weight_stands_for_as_many_equal_flows(problem, data):
+    flows, capacities = problem
+    weights = data.draw(st.lists(st.integers(1, 5), min_size=len(flows), max_size=len(flows)))
+    repeated = [flow for flow, weight in zip(flows, weights, strict=True) for _ in range(weight)]
+    np.testing.assert_allclose(np.repeat(rates(flows, capacities, weights), weights), rates(repeated, capacities), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e12])
+@given(problem=problems())
+def test_rates_scale_with_capacities(scale, problem):
+    flows, capacities = problem
+    scaled = rates(flows, [capacity * scale for capacity in capacities])
+    np.testing.assert_allclose(scaled, rates(flows, capacities) * scale, rtol=1e-9)

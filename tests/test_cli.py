@@ -1,0 +1,202 @@
+"""The command line: what it prints where, and with which exit code."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
+FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    """Runs a command in this process; answers exit code, stdout and stderr."""
+
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def documented_keys(heading):
+    """The keys in the table or text of one section of docs/json.md."""
+    text = (ROOT / "docs" / "json.md").read_text()
+    section = text.split(f"## `{heading}")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def test_run_prints_a_table_and_what_it_means(dpsim):
+    code, out, err = dpsim("run", QUICKSTART, *FEW)
+    assert code == 0
+    assert "quickstart: a step takes" in out
+    assert "scaling efficiency" in out
+    assert err == ""
+
+
+def test_run_json_has_the_documented_keys(dpsim):
+    code, out, _ = dpsim("run", QUICKSTART, "--json", *FEW)
+    answer = json.loads(out)
+    assert code == 0
+    assert list(answer) == ["schema_version", *documented_keys("dpsim run")]
+    assert list(answer["parts_s"]) == ["compute", "input", "encode", "exposed_comm", "straggler_wait", "other"]
+    assert sum(answer["parts_s"].values()) == pytest.approx(answer["step_time_s"]["mean"])
+
+
+def test_compare_sorts_every_combination_best_first(dpsim):
+    vary = ["--vary", "strategy.aggregation.algorithm=tree,ring", "--vary", "strategy.overlap.kind=sequential,buckets"]
+    code, out, _ = dpsim("compare", QUICKSTART, *vary, "--json", *FEW)
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    assert len(rows) == 4
+    assert [row["step_time_s"]["mean"] for row in rows] == sorted(row["step_time_s"]["mean"] for row in rows)
+    assert rows[0]["variant"] == {"strategy.aggregation.algorithm": "ring", "strategy.overlap.kind": "buckets"}
+
+
+def test_scale_counts_nodes_up_and_says_where_it_saturates(dpsim):
+    code, out, _ = dpsim("scale", QUICKSTART, "--nodes", "1,2,4", "--json", *FEW)
+    answer = json.loads(out)
+    assert code == 0
+    assert [row["nodes"] for row in answer["rows"]] == [1, 2, 4]
+    assert [row["workers"] for row in answer["rows"]] == [8, 16, 32]
+    assert answer["saturates_at_nodes"] is None
+    slow = ["--set", "cluster.network.nic=1GbE", "--set", "strategy.aggregation.algorithm=master-worker"]
+    _, out, _ = dpsim("scale", QUICKSTART, "--nodes", "1,2,4", "--json", *FEW, *slow)
+    assert json.loads(out)["saturates_at_nodes"] == 1
+
+
+BARE = ["--ranks", "1024", "--bandwidth", "50 GB/s", "--latency", "500 ns"]
+
+
+def test_collective_on_a_bare_network_is_the_formula(dpsim):
+    code, out, _ = dpsim("collective", *BARE, "--algorithm", "ring", "-b", "100MB", "-e", "100MB", "--json")
+    (row,) = json.loads(out)["rows"]
+    chunk = -(-25_000_000 // 1024) * 4
+    assert code == 0
+    assert row["bytes"] == 100_000_000
+    assert row["time_s"] == pytest.approx(2 * 1023 * (500e-9 + chunk / 50e9), rel=1e-9)
+    assert row["algbw_Bps"] == pytest.approx(1e8 / row["time_s"])
+    assert row["busbw_Bps"] == pytest.approx(row["algbw_Bps"] * 2 * 1023 / 1024)
+    assert row["bytes_sent_total"] == 2 * 1023 * 100_000_000
+
+
+@pytest.mark.parametrize("model", ["auto", "rounds", "closed-form"])
+def test_network_models_agree_on_the_bare_network(dpsim, model):
+    _, out, _ = dpsim("collective", "--ranks", 6, "--bandwidth", "1 GB/s", "-b", "1M", "--network-model", model, "--json")
+    _, flows, _ = dpsim("collective", "--ranks", 6, "--bandwidth", "1 GB/s", "-b", "1M", "--network-model", "flows", "--json")
+    assert json.loads(out)["rows"][0]["time_s"] == pytest.approx(json.loads(flows)["rows"][0]["time_s"], rel=1e-9)
+
+
+def test_skew_starts_every_rank_at_its_own_time(dpsim):
+    _, together, _ = dpsim("collective", *BARE, "-b", "1M", "--json")
+    _, skewed, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
+    _, again, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "0")
+    _, other, _ = dpsim("collective", *BARE, "-b", "1M", "--json", "--skew", "1 ms", "--seed", "1")
+    times = [json.loads(out)["rows"][0]["time_s"] for out in (together, skewed, again, other)]
+    assert times[0] < times[1] == times[2] != times[3]
+
+
+def test_collective_sizes_are_binary_as_in_nccl_tests_unless_they_have_a_unit(dpsim):
+    sizes = {"8": 8, "4K": 4096, "1M": 2**20, "1 MB": 10**6, "1MiB": 2**20, "1G": 2**30}
+    for text, expected in sizes.items():
+        _, out, _ = dpsim("collective", "--ranks", 2, "--bandwidth", "1 GB/s", "-b", text, "--json")
+        assert json.loads(out)["rows"][0]["bytes"] == expected
+
+
+def test_collective_on_a_cluster_of_the_catalogue_and_of_a_file(dpsim):
+    _, named, _ = dpsim("collective", "--cluster", "dgx-a100", "--nodes", 2, "--algorithm", "all", "-b", "1M", "-e", "4M", "--json")
+    _, filed, _ = dpsim("collective", "--cluster", QUICKSTART, "--algorithm", "ring,tree", "-b", "1M", "--json")
+    assert len(json.loads(named)["rows"]) == 7 * 3
+    assert [row["algorithm"] for row in json.loads(filed)["rows"]] == ["ring", "tree"]
+
+
+@pytest.mark.parametrize(
+    "operation", ["reduce", "broadcast", "gather", "scatter", "reduce-scatter", "all-gather", "all-to-all", "barrier"]
+)
+def test_every_operation_is_there(dpsim, operation):
+    code, out, _ = dpsim("collective", *BARE[:0], "--ranks", 5, "--bandwidth", "1 GB/s", "--operation", operation, "-b", "1K")
+    assert code == 0
+    assert "1,024 B" in out
+
+
+def test_check_says_ok_or_every_problem(dpsim, tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\ncluster: {nodes: 0, node: dgx1-v100}\nworkload: {model: resnet51, batch_per_gpu: 1}\n")
+    code, out, _ = dpsim("check", QUICKSTART, bad)
+    assert code == 2
+    assert f"{QUICKSTART}: ok" in out
+    assert f"{bad}:2:18: cluster.nodes: must be" in out
+    assert "did you mean 'resnet50'" in out
+
+
+def test_schema_prints_the_committed_schema(dpsim):
+    code, out, _ = dpsim("schema")
+    assert code == 0
+    assert out == (ROOT / "scenarios" / "scenario.schema.json").read_text()
+
+
+@pytest.mark.parametrize("kind", ["gpus", "links", "nodes", "models", "algorithms"])
+def test_catalogue_lists_every_kind(dpsim, kind):
+    code, out, _ = dpsim("catalogue", kind, "--json")
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    assert len(rows) >= 6
+    assert all(str(value) for row in rows for value in row.values())
+    assert dpsim("catalogue", kind)[0] == 0
+
+
+WRONG = {
+    "no such file": (["run", "nope.yaml"], "there is none of this name"),
+    "a directory": (["run", str(ROOT)], "got a directory"),
+    "unknown override": (["run", QUICKSTART, "--set", "cluster.node_s=1"], "did you mean"),
+    "a kind that is not there": (
+        ["run", QUICKSTART, "--set", "strategy.aggregation.algorithm=butterfy"],
+        "did you mean 'butterfly'?",
+    ),
+    "vary without values": (["compare", QUICKSTART, "--vary", "cluster.nodes="], "--vary must be key=value,value"),
+    "an amount for a rate": (["collective", "--ranks", "8", "--bandwidth", "25 Gb"], "--bandwidth: must be a data rate"),
+    "no rate": (["collective", "--ranks", "8", "--bandwidth", "0 B/s"], "--bandwidth: must be above 0"),
+    "negative latency": (
+        ["collective", "--ranks", "8", "--bandwidth", "1 B/s", "--latency", "-1 s"],
+        "--latency: must be at least 0",
+    ),
+    "no network": (["collective"], "--cluster, or --ranks with --bandwidth"),
+    "two networks": (["collective", "--ranks", "8", "--cluster", "dgx-a100"], "--cluster must stand without"),
+    "unknown node": (["collective", "--cluster", "dgx-a10"], "did you mean 'dgx-a100'?"),
+    "unknown algorithm": (["collective", "--cluster", "dgx-a100", "--algorithm", "rnig"], "did you mean 'ring'?"),
+    "unknown operation": (["collective", "--cluster", "dgx-a100", "--operation", "all-redoce"], "did you mean 'all-reduce'?"),
+    "negative size": (["collective", *BARE, "-b", "-5"], "-b: must be"),
+    "size out of range": (["collective", *BARE, "-b", "9999T"], "from 0 to 1 PiB"),
+    "sizes that never end": (["collective", *BARE, "-b", "1", "-e", "1G", "-f", "1"], "by a factor above 1"),
+    "end before begin": (["collective", *BARE, "-b", "1M", "-e", "1K"], "must begin at most at the end"),
+    "closed form on a cluster": (["collective", "--cluster", "dgx-a100", "--network-model", "closed-form"], "one uniform switch"),
+    "unknown network model": (["collective", *BARE, "--network-model", "round"], "did you mean 'rounds'?"),
+    "unknown catalogue": (["catalogue", "gpu"], "did you mean 'gpus'?"),
+    "more GPUs than the node has": (["run", QUICKSTART, "--set", "cluster.gpus_per_node=9"], "at most the node's 8 GPUs"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_use_is_one_clear_line_and_code_2(dpsim, wrong):
+    args, message = WRONG[wrong]
+    code, out, err = dpsim(*args)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_help_teaches_with_examples(dpsim):
+    for command in ("run", "compare", "scale", "collective"):
+        code, out, _ = dpsim(command, "--help")
+        assert code == 0
+        assert "Example: dpsim" in out

@@ -1,0 +1,130 @@
+"""What the package shows, what importing it costs, what the wheel holds and what is pinned."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import import_module, metadata
+from pathlib import Path
+from pkgutil import walk_packages
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import dpsim
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = ["dpsim", *(found.name for found in walk_packages(dpsim.__path__, "dpsim.") if found.ispkg)]
+TOP_LEVEL = [name for name in ("dpsim", "validate", "app") if (ROOT / name / "__init__.py").is_file()]
+
+
+def python(code, *arguments, **options):
+    """What a new interpreter prints for ``code``, read as JSON."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout)
+
+
+def is_ours(value):
+    """Whether a name in a package is its own, and not a module, a ``__future__`` or something imported from elsewhere."""
+    if isinstance(value, ModuleType):
+        return False
+    return getattr(value, "__module__", "dpsim").partition(".")[0] in TOP_LEVEL
+
+
+def constants_classes_functions(name):
+    """Sorts as ruff does: CONSTANTS first, then Classes, then functions."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_all_is_sorted_and_is_what_is_visible(name):
+    package = import_module(name)
+    visible = {word for word in dir(package) if not word.startswith("_") and is_ours(getattr(package, word))}
+    assert package.__all__ == sorted(set(package.__all__), key=constants_classes_functions)
+    assert visible <= set(package.__all__), "public names that __all__ leaves out"
+    assert set(package.__all__) <= set(dir(package)), "names in __all__ that are not there"
+
+
+def test_an_unknown_public_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'dpsim' has no attribute 'simulatte'"):
+        _ = dpsim.simulatte
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import dpsim", {"torch", "streamlit", "numpy", "pydantic"}),
+        ("from dpsim import *", {"torch", "streamlit"}),
+        ("import dpsim.cli", {"torch", "streamlit"}),
+    ],
+)
+def test_importing_loads_no_more_than_it_must(statement, unwanted):
+    loaded = python(f"{statement}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' not in name]))")
+    assert "dpsim" in loaded
+    assert not unwanted & set(loaded)
+
+
+INSTALLED = """
+import json, sys
+root, target, *names = sys.argv[1:]
+sys.path = [target] + [place for place in sys.path if place != root]
+from importlib import import_module
+files = [import_module(name).__file__ for name in names]
+from dpsim.hardware import gpus, links, nodes
+print(json.dumps({"files": files, "entries": {"gpus": [*gpus()], "links": [*links()], "nodes": [*nodes()]}}))
+"""
+
+
+def test_the_wheel_holds_every_package_with_its_data(tmp_path):
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT]
+    subprocess.run(build, check=True)
+    (wheel,) = tmp_path.glob("dpsim-*.whl")
+    target = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel]
+    subprocess.run(install, check=True)
+
+    found = python(INSTALLED, ROOT, target, *TOP_LEVEL, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
+
+    assert [Path(file).parent.parent for file in found["files"]] == [target] * len(TOP_LEVEL)
+    for kind, names in found["entries"].items():
+        assert len(names) == len([*(ROOT / "dpsim" / "hardware" / kind).glob("*.yaml")]) > 0
+    assert [*target.glob("dpsim-*.dist-info/entry_points.txt")], "the dpsim command"
+
+
+def pinned():
+    """Name to version of each line of constraints.txt; fails on a line that is anything but ``name==version``."""
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    matches = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines]
+    assert None not in matches, "each line is name==version"
+    return {canonicalize_name(match[1]): match[2] for match in matches}
+
+
+def required():
+    """Names of all distributions that make installs, with what they require in turn."""
+    project = PROJECT["project"]
+    texts = project["dependencies"] + project["optional-dependencies"]["dev"] + PROJECT["build-system"]["requires"]
+    waiting, names = [Requirement(text) for text in texts], set()
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in names and not requirement.extras:
+            continue
+        names.add(name)
+        for needed in map(Requirement, metadata.requires(name) or ()):
+            extras = requirement.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(needed)
+    return names
+
+
+def test_constraints_pin_every_version_and_nothing_else():
+    assert set(pinned()) == required() | {"torch"}
+
+
+def test_torch_is_pinned_to_the_version_with_a_cpu_build():
+    assert pinned()["torch"] == "2.13.0"

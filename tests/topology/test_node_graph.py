@@ -1,0 +1,115 @@
+"""Inside a node: routes between GPUs, their order in a ring, their network cards."""
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from dpsim.hardware import Node, nodes
+from dpsim.topology import NodeGraph
+
+NVLINK_NODES = ("dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100")
+PAIR = {
+    "gpu": "p40",
+    "devices": {"gpu": 2, "cpu": 1},
+    "edges": [{"between": ["gpu*", "cpu0"], "link": "pcie3-x16"}],
+    "capacities": {"cpu": {"value": "5 GB/s", "source": "made up"}},
+    "nic_slots": ["cpu0"],
+    "nic_bus": "pcie3-x8",
+    "nics": {"link": "10GbE", "count": 2},
+}
+
+
+@pytest.fixture(params=sorted(nodes()))
+def node(request):
+    return NodeGraph(nodes()[request.param])
+
+
+def hops(graph, path):
+    return [graph.graph.edges[hop] for hop in pairwise(path)]
+
+
+def ring_paths(graph):
+    return [graph.path(a, b) for a, b in zip(graph.gpus, [*graph.gpus[1:], graph.gpus[0]], strict=True)]
+
+
+@pytest.mark.parametrize("name", NVLINK_NODES)
+def test_a_ring_through_the_gpus_crosses_only_nvlinks(name):
+    graph = NodeGraph(nodes()[name])
+    assert all(hop["link"].startswith("nvlink") for path in ring_paths(graph) for hop in hops(graph, path))
+
+
+def test_the_ring_of_a_dgx1_v100_takes_its_double_links():
+    graph = NodeGraph(nodes()["dgx1-v100"])
+    assert graph.gpus == ["gpu0", "gpu3", "gpu2", "gpu1", "gpu5", "gpu6", "gpu7", "gpu4"]
+    assert [hop["count"] for path in ring_paths(graph) for hop in hops(graph, path)] == [2] * 8
+
+
+def test_gpus_stay_in_order_where_all_hops_are_alike():
+    assert NodeGraph(nodes()["dgx-a100"]).gpus == [f"gpu{i}" for i in range(8)]
+
+
+def test_four_gpus_of_a_dgx1_make_a_ring_of_nvlinks_too():
+    graph = NodeGraph(nodes()["dgx1-v100"], gpus=4)
+    assert sorted(graph.gpus) == ["gpu0", "gpu1", "gpu2", "gpu3"]
+    assert all(len(path) == 2 for path in ring_paths(graph))
+
+
+def test_no_route_passes_through_another_gpu_or_card(node):
+    ends = node.gpus + node.nics
+    kinds = {device: data["kind"] for device, data in node.graph.nodes(data=True)}
+    for path in (node.path(a, b) for a in ends for b in ends if a != b):
+        assert {kinds[device] for device in path[1:-1]}.isdisjoint({"gpu", "nic"})
+
+
+def test_a_route_is_the_one_that_takes_a_mebibyte_soonest(node):
+    for a in node.gpus:
+        others = [device for device in node.graph if device == a or not device.startswith(("gpu", "nic"))]
+        for b in node.gpus:
+            allowed = node.graph.subgraph([*others, b])
+            seconds = sum(hop["latency"] + 2**20 / hop["capacity"] for hop in hops(node, node.path(a, b)))
+            assert seconds == pytest.approx(nx.shortest_path_length(allowed, a, b, weight="weight"))
+
+
+def test_links_are_full_duplex_and_every_capacity_has_a_name_of_its_own(node):
+    assert len(set(node.names)) == len(node.names) == len(node.capacities)
+    for a, b, data in node.graph.edges(data=True):
+        assert node.names[data["number"]] == f"{a}->{b}"
+        assert node.capacities[data["number"]] == node.capacities[node.graph.edges[b, a]["number"]] == data["capacity"]
+
+
+def test_routes_are_the_links_of_their_paths_and_the_devices_with_a_limit():
+    node = NodeGraph(Node.model_validate(PAIR))
+    assert node.path("gpu0", "gpu1") == ["gpu0", "cpu0", "gpu1"]
+    assert sorted(node.names[link] for link in node.between_gpus.links[0, 1]) == ["cpu0", "cpu0->gpu1", "gpu0->cpu0"]
+    assert node.capacities[node.names.index("cpu0")] == 5e9
+    assert node.between_gpus.latency[0, 1] == 2 * node.graph.edges["gpu0", "cpu0"]["latency"]
+
+
+def test_a_gpu_reaches_itself_over_no_link(node):
+    here = np.arange(len(node.gpus))
+    assert (node.between_gpus.links[here, here] == -1).all()
+    assert (node.between_gpus.latency[here, here] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100"])
+def test_a_gpu_uses_a_card_on_its_own_pcie_switch(name):
+    node = NodeGraph(nodes()[name])
+    assert {len(node.path(gpu, node.nics[nic])) for gpu, nic in zip(node.gpus, node.nic_of, strict=True)} == {3}
+
+
+def test_gpus_spread_over_the_cards(node):
+    loads = np.bincount(node.nic_of, minlength=len(node.nics))
+    assert loads.max() - loads.min() == 0
+
+
+def test_equally_near_cards_are_taken_in_turn():
+    assert NodeGraph(Node.model_validate(PAIR)).nic_of == [0, 1]
+    assert NodeGraph(Node.model_validate(PAIR), nics=1).nic_of == [0, 0]
+
+
+def test_fewer_cards_are_shared_by_the_gpus_near_them():
+    node = NodeGraph(nodes()["dgx1-v100"], nics=2)
+    near = dict(zip(node.gpus, node.nic_of, strict=True))
+    assert near == {f"gpu{i}": int(i >= 4) for i in range(8)}
