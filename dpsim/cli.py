@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dpsim.cli_import import import_app
-from dpsim.cli_topology import topology
 from dpsim.errors import DpsimError
 
 if TYPE_CHECKING:
@@ -209,10 +207,6 @@ def catalogue(
         _print_json({"schema_version": 1, "kind": kind, "rows": rows})
     else:
         _print(catalogue_table(rows))
-
-
-app.command()(topology)
-app.add_typer(import_app, name="import")
 
 
 def _network(

@@ -22,9 +22,7 @@ VALUES = {
     "clutser: {nodes: 2}": "3:1: clutser: is not a known key (did you mean 'cluster'?)",
     "cluster:\n  zzz: 1": "4:3: cluster.zzz: is not a known key (known: network, node, nodes)",
     "1: 2": "3:1: 1: is not a known key (known: calibration, cluster, disturbance, name, run, strategy, workload)",
-    '"a\\eb": 2': (
-        "3:1: 'a\\x1bb': is not a known key (known: calibration, cluster, disturbance, name, run, strategy, workload)"
-    ),
+    '"a\\eb": 2': ("3:1: 'a\\x1bb': is not a known key (known: calibration, cluster, disturbance, name, run, strategy, workload)"),
     "cluster: {network: {bandwidth: 25 Gb}}": (
         "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
         "but got '25 Gb', which is an amount of data"
@@ -86,8 +84,7 @@ VALUES = {
     "run: {steps: 5, warmup: 5}": "3:6: run: warmup must be less than steps, but got 5 of 5",
     f"calibration: {'x' * 999}\nrun: {{steps: {'x' * 999}}}": f"4:14: run.steps: must be an integer, but got '{'x' * 57}...'",
     f"cluster: {{network: {{bandwidth: [{'1, ' * 99}]}}}}": (
-        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
-        "but got a list, which has no unit"
+        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', but got a list, which has no unit"
     ),
     "name: b": "3:1: name: is given twice, first on line 1",
     "run: {steps: 1, warmup: 0, steps: 2}": "3:28: run.steps: is given twice, first on line 3",

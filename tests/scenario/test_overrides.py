@@ -52,9 +52,7 @@ def test_setting_a_kind_drops_what_the_new_kind_does_not_know_and_keeps_the_rest
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_kind_and_its_fields_may_be_set_in_either_order(order: int) -> None:
-    assert _load(*["strategy.sync.kind=backup", "strategy.sync.extra=2"][::order]).strategy.sync == Backup(
-        extra=2, timeout="5 ms"
-    )
+    assert _load(*["strategy.sync.kind=backup", "strategy.sync.extra=2"][::order]).strategy.sync == Backup(extra=2, timeout="5 ms")
 
 
 def test_a_kind_does_not_drop_what_another_override_sets() -> None:

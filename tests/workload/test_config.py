@@ -59,9 +59,7 @@ def test_bad_input(change, where, message):
 
 
 def test_all_is_sorted_and_there():
-    assert dpsim.workload.__all__ == sorted(
-        dpsim.workload.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
-    )
+    assert dpsim.workload.__all__ == sorted(dpsim.workload.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
     assert all(hasattr(dpsim.workload, name) for name in dpsim.workload.__all__)
 
 

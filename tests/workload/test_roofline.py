@@ -26,9 +26,7 @@ def test_bound_by_arithmetic():
 
 
 def test_bound_by_memory_at_the_width_of_the_precision():
-    model = one(
-        kind="linear", parameters=(700, 300), forward_flop=1, backward_flop=2, forward_traffic=1000, backward_traffic=2000
-    )
+    model = one(kind="linear", parameters=(700, 300), forward_flop=1, backward_flop=2, forward_traffic=1000, backward_traffic=2000)
     for precision, width in (("fp32", 4), ("tf32", 4), ("fp16", 2), ("bf16", 2)):
         times = compute_times(model, machine(), batch=5, precision=precision, efficiency=IDEAL)
         assert times.forward.tolist() == [pytest.approx(width * (5 * 1000 + 1000) / 1e9)]
@@ -53,9 +51,7 @@ def test_half_of_the_fraction_is_reached_after_the_ramp():
     efficiency = Efficiency(scalar={"conv": 0.8}, tensor={"conv": 0.4}, ramp=1e-3, memory=1.0, launch=0.0)
     model = one(kind="conv", forward_flop=10**9)  # 1 ms at peak
     assert compute_times(model, machine(), batch=1, efficiency=efficiency).forward[0] == pytest.approx(1e-3 / 0.4)
-    assert compute_times(model, machine(), batch=1, precision="fp16", efficiency=efficiency).forward[0] == pytest.approx(
-        1e-3 / 0.2
-    )
+    assert compute_times(model, machine(), batch=1, precision="fp16", efficiency=efficiency).forward[0] == pytest.approx(1e-3 / 0.2)
 
 
 def test_launches_per_kernel():
