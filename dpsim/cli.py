@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dpsim.cli_explain import explain_app
+from dpsim.cli_import import import_app
+from dpsim.cli_memory import memory
+from dpsim.cli_topology import topology
+from dpsim.cli_validate import validate_app
 from dpsim.errors import DpsimError
 
 if TYPE_CHECKING:
@@ -120,7 +125,14 @@ def collective(
     overhead: Annotated[str, typer.Option(help="Time that a message costs its sender.")] = "0 s",
     cluster: Annotated[str | None, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")] = None,
-    algorithm: Annotated[str, typer.Option(metavar="NAME,...", help="Algorithms (dpsim catalogue algorithms), or all.")] = "ring",
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Algorithms (dpsim catalogue algorithms), auto, or all; ring if left out, a library's choice with --library.",
+        ),
+    ] = None,
+    library: Annotated[str, typer.Option(help="Whose collective: ideal, nccl, gloo or mpi.")] = "ideal",
     operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
     begin: Annotated[str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")] = "1M",
     end: Annotated[str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")] = None,
@@ -135,23 +147,25 @@ def collective(
 
     Example: dpsim collective --ranks 1024 --bandwidth "50 GB/s" --latency "500 ns" --algorithm ring -b 100MB -e 100MB
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
+    Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
     """
-    from dpsim.engine import collective as library
+    from dpsim.engine import collective as collectives
     from dpsim.network import MessageCosts
 
     network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
-    smallest = _option("-b", library.parse_size, begin)
-    largest = smallest if end is None else _option("-e", library.parse_size, end)
+    smallest = _option("-b", collectives.parse_size, begin)
+    largest = smallest if end is None else _option("-e", collectives.parse_size, end)
     rows = list(
-        library.collective_rows(
+        collectives.collective_rows(
             network,
-            _algorithms(algorithm, operation),
-            library.size_range(smallest, largest, factor),
+            _algorithms(algorithm or ("ring" if library == "ideal" else "auto"), operation, library),
+            collectives.size_range(smallest, largest, factor),
             operation=operation,
             kind=_model_kind(network_model),
             costs=MessageCosts(_time("--overhead", overhead), gamma),
-            starts=None if skew is None else library.exponential_starts(network.ranks, _time("--skew", skew), seed),
+            starts=None if skew is None else collectives.exponential_starts(network.ranks, _time("--skew", skew), seed),
             itemsize=itemsize,
+            library=library,
         )
     )
     if as_json:
@@ -209,6 +223,13 @@ def catalogue(
         _print(catalogue_table(rows))
 
 
+app.command()(topology)
+app.command()(memory)
+app.add_typer(import_app, name="import")
+app.add_typer(explain_app, name="explain")
+app.add_typer(validate_app, name="validate")
+
+
 def _network(
     ranks: int | None, bandwidth: str | None, latency: str, cluster: str | None, nodes: int | None
 ) -> tuple[Network, float]:
@@ -229,9 +250,11 @@ def _network(
     return UniformSwitch(ranks, rate, _time("--latency", latency)), 0.0
 
 
-def _algorithms(names: str, operation: str) -> list[str]:
+def _algorithms(names: str, operation: str, library: str) -> list[str]:
     from dpsim.collectives import algorithm_names
 
+    if library != "ideal":
+        return [name.strip() for name in names.split(",")]
     known = algorithm_names(operation)
     if names == "all":
         return list(known)

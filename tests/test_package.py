@@ -122,8 +122,18 @@ def required():
     return names
 
 
+# torch and what it requires: named here, since the tests also run without it.
+WITH_TORCH = {"torch", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "setuptools", "sympy"}
+
+
 def test_constraints_pin_every_version_and_nothing_else():
-    assert set(pinned()) == required() | {"torch"}
+    assert set(pinned()) == required() | WITH_TORCH
+
+
+def test_the_constraints_of_torch_are_those_that_it_has():
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'dpsim[validate]'")
+    needed = {canonicalize_name(Requirement(text).name) for text in metadata.requires("torch") if "extra ==" not in text}
+    assert needed <= set(pinned())
 
 
 def test_torch_is_pinned_to_the_version_with_a_cpu_build():

@@ -1,26 +1,33 @@
 """Collective operations as data: schedules, one file per algorithm, and their proof by arithmetic."""
 
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
 from dpsim.collectives.arithmetic import execute
 from dpsim.collectives.operations import OPERATIONS, Operation
-from dpsim.collectives.registry import ALGORITHMS, algorithm, algorithm_names
-from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split
+from dpsim.collectives.registry import ALGORITHMS, ALL_REDUCES, AUTO, IN_NETWORK, NOT_SCHEDULES, algorithm, algorithm_names
+from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split, Window
 from dpsim.collectives.traffic import Traffic, traffic
 
 __all__ = [
     "ALGORITHMS",
+    "ALL_REDUCES",
+    "AUTO",
+    "IN_NETWORK",
+    "NOT_SCHEDULES",
     "OPERATIONS",
     "Algorithm",
     "Costs",
     "Cyclic",
+    "Layout",
     "Operation",
     "Phase",
     "Round",
     "Schedule",
     "Split",
     "Traffic",
+    "Window",
     "algorithm",
     "algorithm_names",
+    "everywhere",
     "execute",
     "traffic",
 ]

@@ -1,7 +1,8 @@
-"""What an algorithm is: a compiler from a number of ranks to a `Schedule`, and one exact cost function.
+"""What an algorithm is: a compiler from a layout of ranks to a `Schedule`, and one exact cost function.
 
 The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together; it is the oracle that the
-executors are tested against.
+executors are tested against. An algorithm whose function is exact for some layouts and sizes only says which; for the others it
+is an upper bound.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dpsim.collectives.schedule import Schedule, Split
+from dpsim.errors import DpsimError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +33,50 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """``ranks`` ranks, numbered node by node, ``per_node`` in each; None where nodes hold unequal numbers of them."""
+
+    ranks: int
+    per_node: int | None = 1
+
+    def groups_of(self, algorithm: str) -> int:
+        """Ranks per node; raises DpsimError naming ``algorithm`` where nodes are unequal or do not come out even."""
+        if self.per_node is None:
+            raise DpsimError(f"{algorithm} must have equally many GPUs on every node, but got a mixed cluster")
+        if self.per_node < 1 or self.ranks % self.per_node:
+            raise DpsimError(f"{algorithm} must have ranks that fill whole nodes of {self.per_node}, but got {self.ranks} ranks")
+        return self.per_node
+
+
+def everywhere(layout: Layout, split: Split, costs: Costs) -> bool:
+    """Whether the exact time holds for this layout, size and these costs: yes."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One way to carry out one collective operation, for any number of ranks from 1 up."""
+    """One way to carry out one collective operation, for any number of ranks from 1 up.
+
+    ``exact_time`` is exact where ``exact_for`` holds, and an upper bound elsewhere.
+    """
 
     operation: str
     name: str
     description: str
     source: str
-    compile: Callable[[int], Schedule]
-    exact_time: Callable[[int, Split, Costs], float]
+    compile: Callable[[Layout], Schedule]
+    exact_time: Callable[[Layout, Split, Costs], float]
+    exact_for: Callable[[Layout, Split, Costs], bool] = everywhere
 
-    def schedule(self, ranks: int) -> Schedule:
-        """The schedule for ``ranks`` ranks, compiled once and kept."""
-        return _compiled(self, ranks)
+    def schedule(self, ranks: int, per_node: int | None = 1) -> Schedule:
+        """The schedule for ``ranks`` ranks, ``per_node`` on each node, compiled once and kept.
+
+        Raises DpsimError where the algorithm has none for them.
+        """
+        return _compiled(self, Layout(ranks, per_node))
 
 
 @lru_cache(maxsize=64)
-def _compiled(algorithm: Algorithm, ranks: int) -> Schedule:
-    assert ranks >= 1, f"a collective has at least 1 rank, but got {ranks}"
-    return algorithm.compile(ranks)
+def _compiled(algorithm: Algorithm, layout: Layout) -> Schedule:
+    assert layout.ranks >= 1, f"a collective has at least 1 rank, but got {layout.ranks}"
+    return algorithm.compile(layout)

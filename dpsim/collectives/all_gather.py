@@ -3,20 +3,22 @@
 Exact: (m-1) (o + alpha + c beta), c the largest chunk. Source: Patarasuk and Yuan, JPDC 69, 2009.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs
-from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.rings import Rings
+from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
 
-def compile_ring(ranks: int) -> Schedule:
+def compile_ring(layout: Layout) -> Schedule:
     """In round k rank i sends chunk i-k to rank i+1."""
+    ranks = layout.ranks
     rank = ranks_array(ranks)
-    around = Phase(rank, fixed((rank + 1) % ranks), Cyclic(rank, ranks, shift=-1), reduce=False, turns=ranks - 1)
-    return Schedule("all-gather", "ring", ranks, ranks, (around,) if ranks > 1 else ())
+    around = Rings(rank, rank, (rank + 1) % ranks, ranks).all_gather()
+    return Schedule("all-gather", "ring", ranks, ranks, around)
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: (m-1) (o + alpha + c beta)."""
-    return (ranks - 1) * costs.message(split.largest)
+    return (layout.ranks - 1) * costs.message(split.largest)
 
 
 ALL_GATHER = Algorithm(

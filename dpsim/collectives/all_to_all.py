@@ -4,19 +4,21 @@ Exact, for m > 1: (m-1) o + alpha + (m-1) S beta + (m-1) S gamma: m-1 messages s
 Source: the naive baseline of the all-reduce literature, for instance Thakur et al., IJHPCA 19, 2005.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_all_to_all(ranks: int) -> Schedule:
+def compile_all_to_all(layout: Layout) -> Schedule:
     """One round; turn t is everyone's message to the rank t+1 places on."""
+    ranks = layout.ranks
     rank = ranks_array(ranks)
     everyone = Phase(rank, Cyclic(rank + 1, ranks, shift=1), fixed(rank * 0), reduce=True, turns=ranks - 1, at_once=True)
     return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: (m-1) o + alpha + (m-1) S (beta + gamma)."""
+    ranks = layout.ranks
     if ranks == 1:
         return 0.0
     return costs.alpha + (ranks - 1) * (costs.overhead + split.total * (costs.beta + costs.gamma))

@@ -4,13 +4,14 @@ The chunk of sender i for receiver j has number i m + j: m vectors, one a sender
 chunk, which rank 0 receives in every round. Source: the pairwise exchange of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
-from dpsim.collectives.algorithm import Algorithm
+from dpsim.collectives.algorithm import Algorithm, Layout
 from dpsim.collectives.all_gather import exact_time
 from dpsim.collectives.schedule import Cyclic, Phase, Schedule, ranks_array
 
 
-def compile_pairwise(ranks: int) -> Schedule:
+def compile_pairwise(layout: Layout) -> Schedule:
     """m-1 rounds; in each, every rank sends one chunk and receives one."""
+    ranks = layout.ranks
     rank = ranks_array(ranks)
     chunk = Cyclic(rank + 1, ranks, shift=1, base=rank * ranks)
     rotate = Phase(rank, Cyclic(rank + 1, ranks, shift=1), chunk, reduce=False, turns=ranks - 1)

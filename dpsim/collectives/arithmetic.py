@@ -22,10 +22,10 @@ def _run(current: Round, buffers: NDArray[Any], split: Split) -> None:
     """All transfers of one round: every source is read before any destination is written."""
     starts = split.start(current.chunk)
     ends = split.start(current.chunk + current.count)
-    transfers = list(zip(current.source, current.destination, starts, ends, strict=True))
-    messages = [buffers[source, start:end].copy() for source, _, start, end in transfers]
-    for (_, destination, start, end), message in zip(transfers, messages, strict=True):
-        if current.reduce:
+    transfers = list(zip(current.source, current.destination, starts, ends, current.reduce, strict=True))
+    messages = [buffers[source, start:end].copy() for source, _, start, end, _ in transfers]
+    for (_, destination, start, end, reduce), message in zip(transfers, messages, strict=True):
+        if reduce:
             buffers[destination, start:end] += message
         else:
             buffers[destination, start:end] = message

@@ -4,12 +4,13 @@ Exact: ceil(log2 m) (o + alpha); no data. Source: Hensgen, Finkel and Manber, "T
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_dissemination(ranks: int) -> Schedule:
+def compile_dissemination(layout: Layout) -> Schedule:
     """Messages of no chunks over distances 1, 2, 4, ..."""
+    ranks = layout.ranks
     rank = ranks_array(ranks)
     signals = (
         Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0) for level in binomial.levels(ranks)
@@ -17,9 +18,9 @@ def compile_dissemination(ranks: int) -> Schedule:
     return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: ceil(log2 m) (o + alpha)."""
-    return len(binomial.levels(ranks)) * costs.message(0)
+    return len(binomial.levels(layout.ranks)) * costs.message(0)
 
 
 BARRIER = Algorithm(

@@ -4,18 +4,19 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_broadcast(ranks: int) -> Schedule:
+def compile_broadcast(layout: Layout) -> Schedule:
     """The whole vector down the tree, the largest subtree first."""
+    ranks = layout.ranks
     return Schedule("broadcast", "tree", ranks, 1, binomial.down(ranks, 1))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: L (o + alpha + S beta)."""
-    return len(binomial.levels(ranks)) * costs.message(split.total)
+    return len(binomial.levels(layout.ranks)) * costs.message(split.total)
 
 
 BROADCAST = Algorithm(

@@ -6,20 +6,22 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_butterfly(ranks: int) -> Schedule:
+def compile_butterfly(layout: Layout) -> Schedule:
     """Fold, one exchange per power of two, unfold."""
+    ranks = layout.ranks
     rank = ranks_array(binomial.power_of_two(ranks))
     distances = [1 << k for k in range(len(rank).bit_length() - 1)]
     exchanges = tuple(Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances)
     return Schedule("all-reduce", "butterfly", ranks, 1, binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding of the surplus."""
+    ranks = layout.ranks
     size = split.total
     return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * (costs.message(size) + size * costs.gamma)
 

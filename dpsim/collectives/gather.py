@@ -7,12 +7,13 @@ bytes of the chunks of the m - p ranks from first + p on. Source: Thakur, Rabens
 import numpy as np
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
 
 
-def compile_gather(ranks: int) -> Schedule:
+def compile_gather(layout: Layout) -> Schedule:
     """Blocks of 1, 2, 4, ... chunks up the tree, leaves first."""
+    ranks = layout.ranks
     phases = tuple(_blocks(ranks, level) for level in binomial.levels(ranks))
     return Schedule("gather", "tree", ranks, ranks, phases)
 
@@ -22,9 +23,9 @@ def _blocks(ranks: int, level: int) -> Phase:
     return Phase(child, fixed(child - 2**level), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds until rank 0 has every chunk."""
-    return _arrival(0, ranks, split, costs)
+    return _arrival(0, layout.ranks, split, costs)
 
 
 def _arrival(first: int, ranks: int, split: Split, costs: Costs) -> float:

@@ -8,41 +8,55 @@ Part of the literature calls this the butterfly. Source: Rabenseifner, "Optimiza
 import numpy as np
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.butterfly import folding_time
 from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_halving_doubling(ranks: int) -> Schedule:
+def compile_halving_doubling(layout: Layout) -> Schedule:
     """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold: the largest blocks go to the nearest ranks."""
-    chunks = binomial.power_of_two(ranks)
-    levels = range(chunks.bit_length() - 1)
-    halve = tuple(_exchange(chunks, level, reduce=True) for level in levels)
-    double = tuple(_exchange(chunks, level, reduce=False) for level in reversed(levels))
-    phases = binomial.fold(ranks, chunks) + halve + double + binomial.unfold(ranks, chunks)
-    return Schedule("all-reduce", "halving-doubling", ranks, chunks, phases)
+    chunks = binomial.power_of_two(layout.ranks)
+    phases = halve_and_double(layout.ranks, [ranks_array(chunks) ^ (1 << level) for level in range(chunks.bit_length() - 1)])
+    return Schedule("all-reduce", "halving-doubling", layout.ranks, chunks, phases)
 
 
-def _exchange(ranks: int, level: int, *, reduce: bool) -> Phase:
-    """Swap blocks with the rank 2**level away: the partner's block to reduce, the own one to copy."""
-    rank = ranks_array(ranks)
-    partner = rank ^ (1 << level)
-    block = _first_chunk(partner if reduce else rank, ranks, level)
-    return Phase(rank, fixed(partner), fixed(block), reduce, count=ranks >> (level + 1))
+def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
+    """Fold, halve with one after another of ``partners``, double with them in reverse, unfold.
+
+    ``partners[k][r]`` is whom rank r meets in step k, p = 2^len(partners) of them; every rank reaches every other over them.
+    """
+    chunks = 1 << len(partners)
+    halve, double = [], []
+    for step, (partner, block) in enumerate(zip(partners, _blocks(chunks, partners), strict=True)):
+        rank, count = ranks_array(chunks), chunks >> (step + 1)
+        halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
+        double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
+    return (*binomial.fold(ranks, chunks), *halve, *reversed(double), *binomial.unfold(ranks, chunks))
 
 
-def _first_chunk(rank: IntArray, ranks: int, level: int) -> IntArray:
-    """Where a rank's block begins once it has halved at levels 0 .. level: bit k of its number chooses half k."""
-    halves = [((rank >> k) & 1) * (ranks >> (k + 1)) for k in range(level + 1)]
-    return np.asarray(np.sum(halves, axis=0))
+def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
+    """The first chunk of what each rank keeps after each step.
+
+    Whom a rank reaches by the steps after one keeps the same half in it, and its partner the other; of the two sets, the one with
+    the lowest rank keeps the lower half.
+    """
+    lowest = [ranks_array(chunks)]  # of those reached by the steps after the last, the last but one, ...
+    for partner in reversed(partners):
+        lowest.append(np.minimum(lowest[-1], lowest[-1][partner]))
+    blocks, first = [], np.zeros(chunks, dtype=np.int64)
+    for step in range(len(partners)):
+        upper = lowest[len(partners) - step - 1] != lowest[len(partners) - step]
+        first = first + upper * (chunks >> (step + 1))
+        blocks.append(first)
+    return blocks
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d chunks; and the folding."""
     sizes = np.array([1 << k for k in range(split.chunks.bit_length() - 1)], dtype=np.int64)
     blocks = split.nbytes(sizes * 0, sizes)
     exchanged = sum(2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks)
-    return folding_time(ranks, split.total, costs) + exchanged
+    return folding_time(layout.ranks, split.total, costs) + exchanged
 
 
 HALVING_DOUBLING = Algorithm(

@@ -5,20 +5,22 @@ Source: the centralised baseline, for instance Li et al., "Scaling distributed m
 OSDI 2014, with a single server.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_master_worker(ranks: int) -> Schedule:
+def compile_master_worker(layout: Layout) -> Schedule:
     """Two rounds: m-1 messages to rank 0, m-1 messages from it."""
+    ranks = layout.ranks
     workers = ranks_array(ranks)[1:]
     gather = Phase(workers, fixed(workers * 0), fixed(workers * 0), reduce=True)
     spread = Phase(workers * 0, fixed(workers), fixed(workers * 0), reduce=False)
     return Schedule("all-reduce", "master-worker", ranks, 1, (gather, spread) if ranks > 1 else ())
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: m o + 2 alpha + 2 (m-1) S beta + (m-1) S gamma."""
+    ranks = layout.ranks
     if ranks == 1:
         return 0.0
     at_master = (ranks - 1) * split.total * (2 * costs.beta + costs.gamma)

@@ -7,21 +7,26 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_reduce(ranks: int) -> Schedule:
+def compile_reduce(layout: Layout) -> Schedule:
     """Whole vectors up the tree, leaves first."""
+    ranks = layout.ranks
     return Schedule("reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of two below m; t(1) = 0."""
+    return _arrival(layout.ranks, split, costs)
+
+
+def _arrival(ranks: int, split: Split, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
     near = binomial.power_of_two(ranks - 1)
-    waits = max(exact_time(near, split, costs), costs.overhead + exact_time(ranks - near, split, costs))
+    waits = max(_arrival(near, split, costs), costs.overhead + _arrival(ranks - near, split, costs))
     return waits + costs.alpha + split.total * (costs.beta + costs.gamma)
 
 

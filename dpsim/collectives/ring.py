@@ -3,30 +3,57 @@
 Per process it sends what the master-worker algorithm sends per process on average: its gain is that nobody is the bottleneck.
 Exact for any m >= 1 and any size: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest chunk, ceil(n / m) elements: that
 chunk goes round the ring twice and every hop waits for the one before.
-Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69, 2009.
+With k channels, k rings run side by side, each on its own part of the vector, and share links: 2 (m-1) (o + alpha + k c beta) +
+(m-1) c gamma, c = S / (k m); exact where k m divides the elements, a bound elsewhere, since a ring of shorter chunks then makes
+room for the others. Each enters a node at another GPU, so that on a cluster each goes out through another network card; so do the
+rings of NCCL on nodes with several. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69, 2009.
 """
 
-from dpsim.collectives import all_gather, reduce_scatter
-from dpsim.collectives.algorithm import Algorithm, Costs
-from dpsim.collectives.schedule import Schedule, Split
+from functools import partial
+
+import numpy as np
+
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
+from dpsim.collectives.rings import Rings
+from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
 
-def compile_ring(ranks: int) -> Schedule:
-    """Share-reduce, then share-only: m-1 rounds each, a chunk per rank in flight."""
-    parts = (reduce_scatter.compile_ring(ranks), all_gather.compile_ring(ranks))
-    return Schedule("all-reduce", "ring", ranks, ranks, parts[0].phases + parts[1].phases)
+def with_channels(channels: int) -> Algorithm:
+    """The ring in so many channels."""
+    assert channels >= 1, f"a ring has at least 1 channel, but got {channels}"
+    return Algorithm(
+        "all-reduce",
+        "ring" if channels == 1 else f"ring-{channels}-channels",
+        "every rank passes chunks to its neighbour: nobody sends more than 2 (m-1)/m of the vector",
+        "Patarasuk and Yuan, JPDC 69, 2009",
+        partial(compile_ring, channels),
+        partial(exact_time, channels),
+        everywhere if channels == 1 else has_equal_chunks,
+    )
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
-    """Seconds: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma."""
-    return (ranks - 1) * (2 * costs.message(split.largest) + split.largest * costs.gamma)
+def compile_ring(channels: int, layout: Layout) -> Schedule:
+    """Share-reduce, then share-only: m-1 rounds each, a chunk per rank and channel in flight."""
+    ranks = layout.ranks
+    rank, channel = np.tile(ranks_array(ranks), channels), np.repeat(ranks_array(channels), ranks)
+    node = layout.per_node if layout.per_node and ranks % layout.per_node == 0 else 1
+    first, local = rank // node * node, rank % node
+    place = first + (local - channel) % node
+    following = (place + 1) % ranks
+    successor = following // node * node + (following + channel) % node
+    rings = Rings(rank, place, successor, ranks, base=channel * ranks, channel=channel)
+    return Schedule("all-reduce", "ring", ranks, ranks * channels, rings.reduce_scatter() + rings.all_gather())
 
 
-RING = Algorithm(
-    "all-reduce",
-    "ring",
-    "every rank passes chunks to its neighbour: nobody sends more than 2 (m-1)/m of the vector",
-    "Patarasuk and Yuan, JPDC 69, 2009",
-    compile_ring,
-    exact_time,
-)
+def exact_time(channels: int, layout: Layout, split: Split, costs: Costs) -> float:
+    """Seconds: 2 (m-1) (o + alpha + k c beta) + (m-1) c gamma."""
+    both_ways = 2 * costs.message(channels * split.largest)
+    return (layout.ranks - 1) * (both_ways + split.largest * costs.gamma)
+
+
+def has_equal_chunks(layout: Layout, split: Split, costs: Costs) -> bool:
+    """Whether all chunks are equal: where the time with several channels is exact."""
+    return split.elements % split.chunks == 0
+
+
+RING = with_channels(1)

@@ -4,18 +4,24 @@ Exact: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest part, ceil(n 
 Source: the pairwise (rotation) schedule of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005, for both halves of an all-reduce.
 """
 
-from dpsim.collectives.algorithm import Algorithm
-from dpsim.collectives.ring import exact_time
-from dpsim.collectives.schedule import Cyclic, Phase, Schedule, fixed, ranks_array
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.rings import all_reduce_time
+from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_round_robin(ranks: int) -> Schedule:
+def compile_round_robin(layout: Layout) -> Schedule:
     """m-1 rounds in which rank i sends part i+t to its home, then m-1 in which it sends its own part to rank i+t."""
+    ranks = layout.ranks
     rank = ranks_array(ranks)
     partner = Cyclic(rank + 1, ranks, shift=1)
     collect = Phase(rank, partner, partner, reduce=True, turns=ranks - 1)
     spread = Phase(rank, partner, fixed(rank), reduce=False, turns=ranks - 1)
     return Schedule("all-reduce", "round-robin", ranks, ranks, (collect, spread) if ranks > 1 else ())
+
+
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+    """Seconds: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma."""
+    return all_reduce_time(layout.ranks, split.largest, costs)
 
 
 ROUND_ROBIN = Algorithm(

@@ -8,12 +8,13 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 import numpy as np
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
 
 
-def compile_scatter(ranks: int) -> Schedule:
+def compile_scatter(layout: Layout) -> Schedule:
     """Blocks of ..., 4, 2, 1 chunks down the tree, the largest subtree first."""
+    ranks = layout.ranks
     phases = tuple(_blocks(ranks, level) for level in reversed(binomial.levels(ranks)))
     return Schedule("scatter", "tree", ranks, ranks, phases)
 
@@ -23,8 +24,9 @@ def _blocks(ranks: int, level: int) -> Phase:
     return Phase(child - 2**level, fixed(child), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: the sum over levels of o + alpha + B_k beta."""
+    ranks = layout.ranks
     ends = np.minimum(2 ** np.arange(len(binomial.levels(ranks)) + 1, dtype=np.int64), ranks)
     blocks = split.nbytes(ends[:-1], np.diff(ends))
     return float(sum(costs.message(float(block)) for block in blocks))

@@ -1,18 +1,21 @@
 """A collective operation compiled to a plain value: phases of rounds of transfers, with nothing in it about time or devices.
 
-A rank's round r waits for its own round r-1. A regular schedule is held as one pattern repeated with a shift, so that a ring
-of 16,384 ranks, half a billion transfers, is a few arrays of 16,384 numbers.
+A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on its own part of the vector)
+wait for nothing of each other. A regular schedule is held as one pattern repeated with a shift, so that a ring of 16,384 ranks,
+half a billion transfers, is a few arrays of 16,384 numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,9 +31,13 @@ class Cyclic:
     base: IntArray | int = 0
     stride: int = 1
 
-    def at(self, turn: int) -> IntArray:
-        """The integers at ``turn``, one a transfer."""
+    def at(self, turn: IntArray | int) -> IntArray:
+        """The integers at ``turn``, one a transfer; turns may differ from transfer to transfer."""
         return self.base + self.stride * ((self.index + turn * self.shift) % self.modulus)
+
+    def longest(self) -> IntArray:
+        """The first integer of each transfer's cycle: the chunk that `Split` makes no shorter than the others on it."""
+        return self.at(0) if self.shift == 0 else np.broadcast_to(np.asarray(self.base), self.index.shape)
 
     def count_below(self, bound: int, turns: int) -> IntArray:
         """In how many of the first ``turns`` turns each entry is below ``bound``; for shifts of -1, 0 and 1."""
@@ -62,39 +69,92 @@ class Round:
     destination: IntArray
     chunk: IntArray
     count: IntArray
-    reduce: bool
+    reduce: BoolArray
+    channel: IntArray
+
+    def places(self, ranks: int) -> tuple[IntArray, IntArray]:
+        """Sender and receiver of each transfer as the place ``channel * ranks + rank`` of what a rank does in a channel."""
+        first = self.channel * ranks
+        return first + self.source, first + self.destination
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """The turns in which each transfer happens: ``first``, then every ``every`` turns, ``uses`` times in all.
+
+    So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is first used later.
+    """
+
+    first: IntArray
+    uses: int
+    every: int = 1
+
+    @property
+    def turns(self) -> int:
+        """The number of turns until every transfer has happened ``uses`` times."""
+        return int(self.first.max(initial=0)) + (self.uses - 1) * self.every + 1
+
+    def at(self, turn: int) -> tuple[BoolArray, IntArray]:
+        """Which transfers happen in ``turn``, and how often each has happened before."""
+        before, waits = np.divmod(turn - self.first, self.every)
+        return (before >= 0) & (before < self.uses) & (waits == 0), before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase:
-    """One pattern of transfers, repeated ``turns`` times with a shift: a turn a round, or all turns at once in one round."""
+    """One pattern of transfers, repeated ``turns`` times with a shift: a turn a round, or all turns at once in one round.
+
+    With a ``window``, each transfer takes part in its own turns only; destination and chunk move on with each time it does.
+    """
 
     source: IntArray
     destination: Cyclic
     chunk: Cyclic
-    reduce: bool
+    reduce: BoolArray | bool
     count: IntArray | int = 1
     turns: int = 1
     at_once: bool = False
+    channel: IntArray | int = 0
+    window: Window | None = None
 
     @property
     def rounds(self) -> int:
         """The number of rounds: 1 where all turns happen at once."""
         return 1 if self.at_once else self.turns
 
+    @property
+    def uses(self) -> int:
+        """How often each transfer happens."""
+        return self.turns if self.window is None else self.window.uses
+
+    @property
+    def steady(self) -> bool:
+        """Whether every round has the same senders and receivers."""
+        return self.rounds == 1 or (self.destination.shift == 0 and self.window is None)
+
     def round(self, number: int) -> Round:
         """The transfers of one round, ``0 <= number < rounds``."""
-        turns = range(self.turns) if self.at_once else (number,)
+        if self.window is not None:
+            happens, before = self.window.at(number)
+            return self._laid_out([before], happens)
+        return self._laid_out(range(self.turns) if self.at_once else (number,))
+
+    def _laid_out(self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)) -> Round:
+        def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
+            return np.tile(np.broadcast_to(values, self.source.shape)[which], len(turns))
+
         return Round(
-            np.tile(self.source, len(turns)),
-            np.concatenate([self.destination.at(turn) for turn in turns]),
-            np.concatenate([self.chunk.at(turn) for turn in turns]),
-            np.tile(np.broadcast_to(self.count, self.source.shape), len(turns)),
-            self.reduce,
+            repeated(self.source),
+            np.concatenate([self.destination.at(turn)[which] for turn in turns]),
+            np.concatenate([self.chunk.at(turn)[which] for turn in turns]),
+            repeated(self.count),
+            repeated(self.reduce),
+            repeated(self.channel),
         )
 
     def __repr__(self) -> str:
-        kind = "reduce" if self.reduce else "copy"
+        kinds = np.unique(self.reduce)
+        kind = " and ".join("reduce" if one else "copy" for one in kinds)
         return f"<Phase {kind}: {len(self.source)} transfers x {self.turns} turns{' at once' if self.at_once else ''}>"
 
 
@@ -149,6 +209,16 @@ class Schedule:
     def rounds(self) -> int:
         """The number of rounds in all phases."""
         return sum(phase.rounds for phase in self.phases)
+
+    @property
+    def channels(self) -> int:
+        """How many channels run side by side."""
+        return 1 + max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
+
+    @property
+    def places(self) -> int:
+        """Ranks times channels: how many do one thing after another."""
+        return self.channels * self.ranks
 
     def each_round(self) -> Iterator[Round]:
         """All rounds in order, each laid out in full; for small schedules."""

@@ -43,7 +43,7 @@ def traffic(schedule: Schedule, split: Split) -> Traffic:
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(0), nbytes)
             continue
-        for turn in range(phase.turns):
+        for turn in range(phase.uses):
             nbytes = split.nbytes(phase.chunk.at(turn), np.asarray(phase.count))
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(turn), nbytes)
@@ -53,10 +53,10 @@ def traffic(schedule: Schedule, split: Split) -> Traffic:
 def bytes_over_turns(phase: Phase, split: Split) -> NDArray[np.int64]:
     """Bytes that each transfer of the pattern moves in all turns of ``phase`` together."""
     count = np.asarray(phase.count)
-    if phase.chunk.shift == 0 or phase.turns == 1:
-        return np.asarray(phase.turns * split.nbytes(phase.chunk.at(0), count))
-    if np.any(count != 1) or abs(phase.chunk.shift) != 1 or split.vectors != 1:
-        return np.asarray(np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.turns)], axis=0))
+    if phase.chunk.shift == 0 or phase.uses == 1:
+        return np.asarray(phase.uses * split.nbytes(phase.chunk.at(0), count))
+    if np.any(count != 1) or phase.chunk.stride != 1 or abs(phase.chunk.shift) != 1 or split.vectors != 1:
+        return np.asarray(np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0))
     # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries one of those.
     base, longer = divmod(split.elements, split.chunks)
-    return np.asarray((phase.turns * base + phase.chunk.count_below(longer, phase.turns)) * split.itemsize)
+    return np.asarray((phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * split.itemsize)

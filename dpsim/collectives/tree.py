@@ -5,18 +5,19 @@ their parent still waits for others (none for m = 2^k). Source: Thakur, Rabensei
 """
 
 from dpsim.collectives import binomial, broadcast, reduce
-from dpsim.collectives.algorithm import Algorithm, Costs
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_tree(ranks: int) -> Schedule:
+def compile_tree(layout: Layout) -> Schedule:
     """L rounds up, L rounds down, the whole vector in every message."""
+    ranks = layout.ranks
     return Schedule("all-reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1))
 
 
-def exact_time(ranks: int, split: Split, costs: Costs) -> float:
+def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
     """Seconds: the reduction's and then the broadcast's."""
-    return reduce.exact_time(ranks, split, costs) + broadcast.exact_time(ranks, split, costs)
+    return reduce.exact_time(layout, split, costs) + broadcast.exact_time(layout, split, costs)
 
 
 TREE = Algorithm(

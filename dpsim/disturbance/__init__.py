@@ -1,5 +1,37 @@
-"""What keeps steps from being alike."""
+"""What keeps steps from being alike: jitter, slow workers, transient slow-downs, crashes, and what happens to the network."""
 
-from dpsim.disturbance.jitter import LognormalJitterConfig
+from typing import Annotated
 
-__all__ = ["LognormalJitterConfig"]
+from pydantic import Field
+
+from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share, young_interval
+from dpsim.disturbance.compose import factors
+from dpsim.disturbance.crashes import CrashesConfig, Goodput
+from dpsim.disturbance.histogram import HistogramJitterConfig
+from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
+from dpsim.disturbance.network import BackgroundConfig, LinkChangeConfig
+from dpsim.disturbance.slow import SlowWorkersConfig
+from dpsim.disturbance.transient import TransientConfig
+
+JitterConfig = Annotated[
+    LognormalJitterConfig | GammaJitterConfig | ParetoJitterConfig | HistogramJitterConfig, Field(discriminator="kind")
+]
+
+__all__ = [
+    "BackgroundConfig",
+    "CrashesConfig",
+    "GammaJitterConfig",
+    "Goodput",
+    "HistogramJitterConfig",
+    "JitterConfig",
+    "LinkChangeConfig",
+    "LognormalJitterConfig",
+    "ParetoJitterConfig",
+    "SlowWorkersConfig",
+    "TransientConfig",
+    "daly_interval",
+    "expected_seconds",
+    "factors",
+    "waiting_share",
+    "young_interval",
+]

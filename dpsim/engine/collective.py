@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.collectives import OPERATIONS, algorithm, traffic
+from dpsim.collectives import OPERATIONS
 from dpsim.engine.job import reduction_cost
 from dpsim.errors import DpsimError
 from dpsim.hardware import nodes as known_nodes
-from dpsim.network import Ability, MessageCosts, ModelKind, collective_model
+from dpsim.network import Ability, MessageCosts, ModelKind, named_model
 from dpsim.scenario import load_scenario
 from dpsim.topology import Cluster, ClusterConfig, Network, build_cluster
 from dpsim.topology.network import FloatArray
@@ -25,10 +25,14 @@ _MOST_BYTES = 2**50
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRow:
-    """One size of one algorithm: seconds from time 0 until the last rank is done, rates in B/s, traffic in bytes."""
+    """One size of one algorithm: seconds from time 0 until the last rank is done, rates in B/s, traffic in bytes.
+
+    ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
+    """
 
     bytes: int
     algorithm: str
+    used: str
     time_s: float
     algbw_Bps: float
     busbw_Bps: float
@@ -51,20 +55,22 @@ def collective_rows(
     costs: MessageCosts | None = None,
     starts: FloatArray | None = None,
     itemsize: int = 4,
+    library: str = "ideal",
 ) -> Iterator[CollectiveRow]:
     """Time every algorithm at every size (bytes of a rank's vector) on ``network``; ranks enter at ``starts`` (s), or together."""
     begin = np.zeros(network.ranks) if starts is None else starts
     needs = Ability.NONE if starts is None else Ability.OWN_STARTS
     bus_factor = OPERATIONS[operation].bus_factor(network.ranks)
     for name in algorithms:
-        chosen = algorithm(name, operation)
-        model = collective_model(kind, chosen, network, costs, needs=needs, itemsize=itemsize)
-        schedule = chosen.schedule(network.ranks)
+        model = named_model(kind, name, network, costs, operation=operation, needs=needs, itemsize=itemsize, library=library)
         for size in sizes:
             time = float(model.finish(begin, size).finishes.max())
-            moved = traffic(schedule, schedule.split(size, itemsize))
+            moved = model.traffic(size)
             rate = size / time if time > 0 else 0.0
-            yield CollectiveRow(size, name, time, rate, rate * bus_factor, moved.busiest, moved.busiest_both_ways, moved.total)
+            used = model.algorithm_for(size)
+            yield CollectiveRow(
+                size, name, used, time, rate, rate * bus_factor, moved.busiest, moved.busiest_both_ways, moved.total
+            )
 
 
 def named_cluster(name: str, nodes: int | None) -> tuple[Cluster, float]:

@@ -3,46 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property, partial
 
 import numpy as np
 
 from dpsim.aggregation import Operation
-from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
+from dpsim.engine.input import input_pipeline
+from dpsim.engine.learners import best_by_batch, times_with_learners
+from dpsim.engine.memory import MemoryUse, smallest_gpu
+from dpsim.errors import DpsimError, suggestion
 from dpsim.hardware import Gpu
-from dpsim.network import CollectiveModel, MessageCosts, collective_model
-from dpsim.scenario import Scenario
+from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, named_model
+from dpsim.overlap import Outlook
+from dpsim.scenario import DisturbanceConfig, Scenario
 from dpsim.topology import Cluster, build_cluster
-from dpsim.topology.network import FloatArray
-from dpsim.workload import Accelerator, LayerTimes, Model, compute_times
+from dpsim.topology.network import FloatArray, IntArray
+from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Job:
-    """One training job: what each worker computes in a step, and the operations of a step in their order."""
+    """One training job: what each worker computes in a step, and what it communicates.
+
+    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
+    """
 
     scenario: Scenario
     cluster: Cluster
-    times: LayerTimes
-    plan: tuple[Operation, ...]
+    times: tuple[LayerTimes, ...]
+    operations: tuple[Operation, ...]
     collective: CollectiveModel
+    input: Pipeline | None = None
 
     @property
     def workers(self) -> int:
         """How many workers take part, one a GPU."""
         return self.cluster.ranks
 
+    @cached_property
+    def kind_of(self) -> IntArray:
+        """Each worker's kind of GPU."""
+        return self.cluster.accelerator_of
+
     def scaled(self, factor: float) -> Job:
         """The same job with all compute times multiplied by ``factor``."""
-        times = self.times
-        return replace(self, times=LayerTimes(times.forward * factor, times.backward * factor, times.optimizer * factor))
+        return replace(self, times=tuple(times.scaled(factor) for times in self.times))
 
-    def backward_done(self) -> FloatArray:
-        """Seconds from a step's start until each layer's backward pass is done; layers in forward order."""
-        return np.asarray(self.times.forward.sum() + np.cumsum(self.times.backward[::-1])[::-1])
+    @cached_property
+    def plan(self) -> tuple[Operation, ...]:
+        """The operations of a step, merged and ordered by the overlap policy; none for a worker alone."""
+        if self.workers == 1:
+            return ()
+        together = np.zeros(self.workers)
+        size = sum(operation.nbytes for operation in self.operations)
+        nothing, all_of_it = (float(self.collective.finish(together, nbytes).finishes.max()) for nbytes in (0, size))
+        slowest = self.positions[:, self.positions[-1].argmax()]
+        outlook = Outlook(slowest, alpha=nothing, beta=(all_of_it - nothing) / max(size, 1))
+        return self.scenario.strategy.overlap.plan(self.operations, outlook)
+
+    @cached_property
+    def positions(self) -> FloatArray:
+        """Seconds of computing from a step's start to each position of it (see `dpsim.aggregation.operation`).
+
+        Shape (2 L + 1, kinds of GPU). Accumulated passes before the last one are computed before the first layer is done.
+        """
+        passes = [np.concatenate([times.forward, times.backward[::-1]]) for times in self.times]
+        ends = [times.earlier + np.cumsum(each) for times, each in zip(self.times, passes, strict=True)]
+        return np.stack([np.concatenate([[0.0], each]) for each in ends], axis=1)
+
+    @cached_property
+    def updates(self) -> FloatArray:
+        """Seconds of each worker's optimiser step."""
+        return np.array([times.optimizer for times in self.times])[self.kind_of]
 
 
 def reduction_cost(gpu: Gpu) -> float:
@@ -60,25 +96,69 @@ def prepare(scenario: Scenario) -> Job:
         )
     cluster = build_cluster(scenario.cluster)
     model = scenario.workload.build()
-    strategy = scenario.strategy
-    collective = collective_model(
+    aggregation = scenario.strategy.aggregation
+    collective = named_model(
         scenario.run.network_model,
-        algorithm(strategy.aggregation.algorithm),
+        aggregation.algorithm,
         cluster,
-        MessageCosts(gamma=reduction_cost(scenario.cluster.accelerator)),
+        MessageCosts(gamma=max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)),
+        library=aggregation.library,
+        conditions=conditions_on(cluster, scenario.disturbance),
     )
-    plan = strategy.overlap.plan(strategy.aggregation.operations(model)) if workers > 1 else ()
-    return Job(scenario, cluster, _times(scenario, model), plan, collective)
+    times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
+    return Job(scenario, cluster, times, aggregation.operations(model), collective, input_pipeline(scenario, cluster))
 
 
-def _times(scenario: Scenario, model: Model) -> LayerTimes:
-    """Seconds that one worker computes in a step, from the figures of its GPU."""
-    gpu, workload = scenario.cluster.accelerator, scenario.workload
+def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
+    """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
+    workload = scenario.workload
+    one = partial(learner_times, scenario, model, gpu)
+    return times_with_learners(scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu)
+
+
+def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
+    """Seconds that one learner alone on ``gpu`` computes on ``batch`` samples, from the GPU's figures."""
+    workload = scenario.workload
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     return compute_times(
         model,
-        Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value),
-        batch=workload.batch_per_gpu,
+        Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, gpu.power.value if gpu.power else None),
+        batch=batch,
         precision=workload.precision,
         optimizer=workload.optimizer,
+        execution=workload.execution,
+        accumulation=workload.gradient_accumulation,
+        checkpoint_every=workload.checkpoint_every,
     )
+
+
+def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
+    """The best number of learners for each batch, on the GPU with the least memory of the cluster."""
+    gpu = smallest_gpu(scenario)
+    return best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
+
+
+def conditions_on(cluster: Cluster, disturbance: DisturbanceConfig) -> Conditions:
+    """The other traffic and the link changes that a scenario asks for. Raises DpsimError for links or GPUs that are not there."""
+    for number, flow in enumerate(disturbance.background):
+        if max(flow.source, flow.destination) >= cluster.ranks:
+            raise DpsimError(
+                f"disturbance.background.{number}: must name GPUs from 0 to {cluster.ranks - 1}, "
+                f"but got {max(flow.source, flow.destination)}"
+            )
+    background = tuple(Background(flow.source, flow.destination, flow.rate or np.inf) for flow in disturbance.background)
+    changes = [
+        LinkChange(change.at, link, change.factor)
+        for number, change in enumerate(disturbance.links)
+        for link in _links(cluster, change.link, number)
+    ]
+    return Conditions(background, tuple(changes))
+
+
+def _links(cluster: Cluster, pattern: str, number: int) -> list[int]:
+    """The capacities whose name matches ``pattern``."""
+    names = [cluster.link_name(link) for link in range(len(cluster.capacities))]
+    found = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
+    if not found:
+        raise DpsimError(f"disturbance.links.{number}.link: must name a link, but got {pattern!r}{suggestion(pattern, names)}")
+    return found

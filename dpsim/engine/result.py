@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from dpsim.engine.memory import MemoryUse
 from dpsim.engine.together import Steps
 from dpsim.topology.network import FloatArray
+from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "other")
 _RESAMPLES = 1000
@@ -17,12 +19,16 @@ _BLOCKS = 500  # long runs are averaged to so many blocks before they are resamp
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """What one step sends: by the busiest worker, and by all; and the share of its capacity that the busiest link carried."""
+    """What one step sends: by the busiest worker, and by all; and the share of its capacity that the busiest link carried.
+
+    ``algorithms`` are those that carried it, in the order of their names: of ``auto``, those chosen.
+    """
 
     sent_by_busiest: int
     sent_in_total: int
     busiest_link: str | None
     busiest_link_utilisation: float
+    algorithms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +43,10 @@ class Result:
     calibration: str | dict[str, Any]
     seed: int
     provenance: dict[str, str]
+    memory: MemoryUse | None = None
+    pipeline: Pipeline | None = None
+    epoch: Epoch | None = None
+    learners: tuple[LearnersRow, ...] = ()
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -76,6 +86,26 @@ class Result:
         """Bytes sent by all workers per sample trained on."""
         return self.traffic.sent_in_total / (self.workers * self.batch_per_worker)
 
+    @property
+    def input_bound(self) -> bool:
+        """Whether input limits the steps: some worker's pipeline brings batches more slowly than the slowest computes and sends."""
+        if self.pipeline is None:
+            return False
+        busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
+        return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
+
+    def _input_json(self) -> dict[str, Any] | None:
+        if self.pipeline is None:
+            return None
+        period = float(self.pipeline.period().max())
+        most = self.batch_per_worker / period if period > 0 else None
+        return {"slowest_stage": self.pipeline.slowest_stage(), "most_samples_per_s_per_gpu": most}
+
+    def _epoch_json(self) -> dict[str, Any] | None:
+        if self.epoch is None:
+            return None
+        return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_time_s["mean"]}
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim run --json``; everything but ``provenance`` is the same for the same scenario and seed."""
         return {
@@ -90,7 +120,13 @@ class Result:
             "bytes_sent_per_worker": self.traffic.sent_by_busiest,
             "bytes_sent_total": self.traffic.sent_in_total,
             "bytes_per_sample": self.bytes_per_sample,
+            "algorithms": list(self.traffic.algorithms),
             "busiest_link": {"name": self.traffic.busiest_link, "utilisation": self.traffic.busiest_link_utilisation},
+            "memory": None if self.memory is None else self.memory.to_json(),
+            "input_bound": self.input_bound,
+            "input": self._input_json(),
+            "epoch": self._epoch_json(),
+            "learners": [asdict(row) for row in self.learners],
             "calibration": self.calibration,
             "seed": self.seed,
             "provenance": self.provenance,

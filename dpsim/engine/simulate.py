@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from dpsim.collectives import algorithm, traffic
-from dpsim.engine.job import Job, prepare
+from dpsim.engine.job import Job, learners_by_batch, prepare
+from dpsim.engine.memory import memory_use
 from dpsim.engine.result import Bytes, Result
 from dpsim.engine.together import Steps, run_together
 from dpsim.errors import DpsimError
 from dpsim.scenario import MeasuredStep, Scenario
+from dpsim.workload import Epoch
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 
@@ -23,8 +25,13 @@ _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Result:
     """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
 
-    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the GPU lacks.
+    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the GPU lacks, or more memory than
+    it has.
     """
+    memory = memory_use(scenario)
+    if not scenario.run.allow_out_of_memory:
+        memory.check()
+    shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
     job = prepare(scenario)
     calibration: str | dict[str, Any] = "catalogue"
     if isinstance(scenario.calibration, MeasuredStep):
@@ -35,12 +42,16 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
     return Result(
         name=scenario.name,
         workers=job.workers,
-        batch_per_worker=scenario.workload.batch_per_gpu,
+        batch_per_worker=scenario.workload.samples_per_gpu,
         steps=steps,
         traffic=_bytes(job, float(steps.step.mean())),
         calibration=calibration,
         seed=scenario.run.seed,
         provenance=provenance(),
+        memory=memory,
+        pipeline=job.input,
+        epoch=_epoch(scenario),
+        learners=learners_by_batch(scenario, memory) if shares else (),
     )
 
 
@@ -51,7 +62,7 @@ def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
     """
     from scipy.optimize import brentq
 
-    cluster = scenario.cluster.model_copy(update={"nodes": measured.nodes})
+    cluster = scenario.cluster.with_nodes(measured.nodes)
     job = prepare(scenario.model_copy(update={"cluster": cluster}))
 
     def excess(log_scale: float) -> float:
@@ -72,27 +83,28 @@ def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None) ->
     steps = run.warmup + run.steps
     factors = np.ones((steps, job.workers)) if jitter is None else jitter.factors(job.workers, steps, run.seed)
     records = run_together(job, factors, progress)
-    return Steps(
-        records.compute[run.warmup :],
-        records.exposed_comm[run.warmup :],
-        records.straggler_wait[run.warmup :],
-        records.overlapped_comm[run.warmup :],
-    )
+    return Steps(**{field.name: getattr(records, field.name)[run.warmup :] for field in fields(records)})
 
 
 def _bytes(job: Job, step_time: float) -> Bytes:
     """What one step sends, and how busy the busiest link is over a step."""
-    schedule = algorithm(job.scenario.strategy.aggregation.algorithm).schedule(job.workers)
     sent = np.zeros(job.workers, dtype=np.int64)
     loads = np.zeros(len(job.cluster.capacities))
     for operation in job.plan:
-        sent += traffic(schedule, schedule.split(operation.nbytes, itemsize=4)).sent
+        sent += job.collective.traffic(operation.nbytes).sent
         loads += job.collective.finish(np.zeros(job.workers), operation.nbytes).loads
     if not sent.any():
         return Bytes(0, 0, None, 0.0)
     utilisation = loads / (job.cluster.capacities * step_time)
     busiest = int(utilisation.argmax())
-    return Bytes(int(sent.max()), int(sent.sum()), job.cluster.link_name(busiest), float(utilisation[busiest]))
+    used = sorted({job.collective.algorithm_for(operation.nbytes) for operation in job.plan})
+    link = job.cluster.link_name(busiest)
+    return Bytes(int(sent.max()), int(sent.sum()), link, float(utilisation[busiest]), tuple(used))
+
+
+def _epoch(scenario: Scenario) -> Epoch | None:
+    dataset = scenario.workload.dataset
+    return None if dataset is None else dataset.epoch(scenario.cluster.ranks, scenario.workload.samples_per_gpu)
 
 
 def provenance() -> dict[str, str]:

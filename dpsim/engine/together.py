@@ -7,23 +7,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpsim.aggregation import Operation
 from dpsim.engine.job import Job
-from dpsim.topology.network import FloatArray
+from dpsim.network import CollectiveModel
+from dpsim.topology.network import FloatArray, IntArray
+from dpsim.workload import Loading
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """Seconds per step and worker, arrays of shape (steps, workers); ``compute + exposed_comm + straggler_wait`` is the step."""
+    """Seconds per step and worker, arrays of shape (steps, workers).
+
+    ``compute + input + exposed_comm + straggler_wait`` is the step.
+    """
 
     compute: FloatArray
     exposed_comm: FloatArray
     straggler_wait: FloatArray
     overlapped_comm: FloatArray
+    input: FloatArray
 
     @property
     def step(self) -> FloatArray:
         """Seconds of each whole step."""
-        return self.compute + self.exposed_comm + self.straggler_wait
+        return self.compute + self.input + self.exposed_comm + self.straggler_wait
 
 
 def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None]) -> Steps:
@@ -31,28 +38,100 @@ def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None])
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    records = Steps(*(np.zeros_like(factors) for _ in range(4)))
-    clock = np.zeros(job.workers)
+    records = Steps(*(np.zeros_like(factors) for _ in range(5)))
+    plan, positions = job.plan, job.positions
+    whole = positions[-1][job.kind_of] + job.updates
+    walk = _Walk(positions, job.kind_of, frozenset(operation.ready for operation in plan))
+    loading = None if job.input is None else job.input.start()
     for step, factor in enumerate(factors):
-        clock = _step(job, factor, clock, records, step)
+        if loading is not None:
+            records.input[step] = walk.load(loading)
+        walk.begin(factor)
+        busy = _communicate(job.collective, plan, walk)
+        walk.to(len(positions) - 1)
+        records.compute[step] = factor * whole
+        records.straggler_wait[step] = walk.straggler
+        records.exposed_comm[step] = walk.exposed
+        records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
+        walk.end(factor * job.updates)
         progress(step + 1)
     return records
 
 
-def _step(job: Job, factor: FloatArray, clock: FloatArray, records: Steps, step: int) -> FloatArray:
-    """Run one step that each worker starts at ``clock``; records its parts and returns when each worker ends it."""
-    done = job.backward_done()
-    backward_end = clock + factor * done[0]
-    free, busy = clock, 0.0
-    for operation in job.plan:
-        starts = np.maximum(clock + factor * done[operation.after], free)
-        free = job.collective.finish(starts, operation.nbytes).finishes
-        busy += float(free.max() - starts.max())
-    exposed = np.maximum(free, backward_end) - backward_end
-    # Until the last worker has computed its gradients, waiting is its fault; what comes after that is the network's.
-    waits = np.minimum(backward_end.max() - backward_end, exposed)
-    records.compute[step] = factor * (done[0] + job.times.optimizer)
-    records.straggler_wait[step] = waits
-    records.exposed_comm[step] = exposed - waits
-    records.overlapped_comm[step] = np.maximum(busy - (exposed - waits), 0.0)
-    return np.asarray(backward_end + exposed + factor * job.times.optimizer)
+def _communicate(collective: CollectiveModel, plan: tuple[Operation, ...], walk: _Walk) -> float:
+    """Run the operations of one step one after the other; returns how many seconds the network was busy with them."""
+    busy = 0.0
+    for operation in plan:
+        starts = np.maximum(walk.reached(operation.ready), walk.free)
+        walk.free = collective.finish(starts, operation.nbytes).finishes
+        busy += float(walk.free.max() - starts.max())
+        walk.wait_for(walk.free, operation.needed)
+    return busy
+
+
+class _Walk:
+    """All workers on their way through a step: where they are, since when, what they wait for and what they have waited for.
+
+    ``free`` is when each worker's communication is through with what it has been given.
+    """
+
+    def __init__(self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int]) -> None:
+        self.positions = positions
+        self.kind_of = kind_of
+        self.time = self.free = np.zeros(len(kind_of))
+        self._marks = marks
+        self._awaited: dict[int, FloatArray] = {}
+        self._reached: dict[int, FloatArray] = {}
+
+    def load(self, loading: Loading) -> FloatArray:
+        """Wait for the next batch; returns how many seconds each worker waits."""
+        before, self.time = self.time, loading.take(self.time)
+        return self.time - before
+
+    def begin(self, factor: FloatArray) -> None:
+        """Start a step in which each worker's compute time is multiplied by ``factor``."""
+        self._factor = factor
+        self._at = 0
+        self._reached.clear()
+        self.exposed = np.zeros_like(self.time)
+        self.straggler = np.zeros_like(self.time)
+        self._arrive(0)
+
+    def end(self, update: FloatArray) -> None:
+        """The optimiser's step; what is awaited later than that is awaited in the next step."""
+        self.time = self.time + update
+        self._awaited = {where - len(self.positions): ends for where, ends in self._awaited.items()}
+
+    def reached(self, position: int) -> FloatArray:
+        """When each worker has computed up to ``position``, one of the marks."""
+        if position not in self._reached:
+            self.to(position)
+        return self._reached[position]
+
+    def to(self, position: int) -> None:
+        """Compute up to ``position``, waiting on the way for what is needed there."""
+        for stop in sorted({*(where for where in (*self._awaited, *self._marks) if self._at < where < position), position}):
+            self.time = self.time + self._factor * (self.positions[stop] - self.positions[self._at])[self.kind_of]
+            self._at = stop
+            self._arrive(stop)
+
+    def wait_for(self, ends: FloatArray, position: int) -> None:
+        """Let nothing past ``position`` start before ``ends`` (s, a vector over workers)."""
+        if position == self._at:
+            self._wait(ends)
+        else:
+            self._awaited[position] = np.maximum(self._awaited.get(position, ends), ends)
+
+    def _arrive(self, position: int) -> None:
+        if position in self._marks:
+            self._reached[position] = self.time
+        if position in self._awaited:
+            self._wait(self._awaited.pop(position))
+
+    def _wait(self, ends: FloatArray) -> None:
+        """Until the last worker has come here, waiting is its fault; what comes after that is the network's."""
+        waits = np.maximum(ends - self.time, 0.0)
+        for_others = np.minimum(self.time.max() - self.time, waits)
+        self.straggler = self.straggler + for_others
+        self.exposed = self.exposed + (waits - for_others)
+        self.time = self.time + waits

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from dpsim.errors import UnknownNameError
+from dpsim.errors import DpsimError, UnknownNameError
 from dpsim.registry import Registry
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 M = TypeVar("M", bound=BaseModel)
+
+_MOST_BYTES = 2**20  # of a user's own file
 
 # Aliases stand on one line of their file, so that an index of all names needs no YAML parser.
 _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
@@ -25,6 +28,25 @@ _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
 def normalised(name: str) -> str:
     """``name`` as the catalogue compares it: ``"25 GbE"`` is ``"25gbe"``, ``"DGX_A100"`` is ``"dgx-a100"``."""
     return "".join(name.casefold().split()).replace("_", "-")
+
+
+def read_entry(path: Path, model: type[M]) -> M:
+    """The entry that a user's own YAML file describes, in the catalogue's format. Raises DpsimError where it does not."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DpsimError(f"{path}: must be at most {_MOST_BYTES:,} bytes, but got {path.stat().st_size:,}")
+        data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        return model.model_validate({"name": path.stem, **data})
+    except (OSError, UnicodeDecodeError, YAMLError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not a YAML mapping"
+        raise DpsimError(f"{path}: must be a readable {model.__name__.lower()} file, but {reason}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DpsimError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 class Catalogue(Registry[M]):

@@ -6,13 +6,14 @@ import re
 from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo, model_validator
 
 from dpsim.config import Config
 from dpsim.errors import UnknownNameError
-from dpsim.hardware.catalogue import Catalogue
+from dpsim.hardware.catalogue import Catalogue, read_entry
 from dpsim.hardware.gpu import GpuRef
 from dpsim.hardware.link import Link, LinkRef
 from dpsim.hardware.sourced import SourcedRate
@@ -52,6 +53,9 @@ class Node(Config):
     edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
     capacities: dict[str, SourcedRate] = Field(
         default={}, description="Bytes a second that all traffic through one device of a kind may reach together (CPU memory)."
+    )
+    in_network_reduction: tuple[str, ...] = Field(
+        default=(), description="The kinds of devices that reduce and multicast what passes through them (NVSwitches with NVLS)."
     )
     nic_slots: tuple[str, ...] = Field(min_length=1, description="The devices that network cards attach to, in order.")
     nic_bus: LinkRef = Field(description="The link between a network card and its slot.")
@@ -134,7 +138,7 @@ def _check_kinds(node: Node) -> None:
             )
     if "gpu" not in node.devices:
         raise ValueError("devices must have at least 1 gpu, but got none")
-    for kind in node.capacities:
+    for kind in (*node.capacities, *node.in_network_reduction):
         if kind not in node.devices:
             raise UnknownNameError("kind of device of the node", kind, node.devices)
 
@@ -167,9 +171,13 @@ def nodes() -> Catalogue[Node]:
     return Catalogue("node", "nodes", Node)
 
 
-def _resolve(value: object) -> object:
-    return nodes()[value] if isinstance(value, str) else value
+def _resolve(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.endswith((".yaml", ".yml")):
+        return read_entry(Path((info.context or {}).get("folder", "")) / value, Node)
+    return nodes()[value]
 
 
-# A field that takes a catalogue name or a node's own description, and holds the Node.
+# A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own description; it holds the Node.
 NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=str | Node)]

@@ -1,24 +1,41 @@
 """How long transfers take: by rounds, by fluid flows, by closed forms."""
 
-from dpsim.network.choice import MODEL_KINDS, ModelKind, collective_model
+from dpsim.network.choice import MODEL_KINDS, ModelKind, collective_model, named_model, schedule_on
 from dpsim.network.closed_form import ClosedFormModel
-from dpsim.network.flows import FlowsModel
-from dpsim.network.fluid import FluidNetwork
+from dpsim.network.conditions import Background, Conditions, LinkChange
+from dpsim.network.fastest import FastestModel
+from dpsim.network.flows import FlowsModel, SharedJob, finish_together
+from dpsim.network.fluid import FluidNetwork, Record
+from dpsim.network.in_network import InNetworkModel
+from dpsim.network.library import LIBRARIES, Library, library_model
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 
 __all__ = [
+    "LIBRARIES",
     "MODEL_KINDS",
     "Ability",
+    "Background",
     "ClosedFormModel",
     "CollectiveModel",
+    "Conditions",
+    "FastestModel",
     "FlowsModel",
     "FluidNetwork",
+    "InNetworkModel",
+    "Library",
+    "LinkChange",
     "MessageCosts",
     "ModelKind",
     "Outcome",
+    "Record",
     "RoundsModel",
+    "SharedJob",
     "collective_model",
+    "finish_together",
+    "library_model",
     "max_min_rates",
+    "named_model",
+    "schedule_on",
 ]

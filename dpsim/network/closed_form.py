@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsim.collectives import Algorithm, Costs, traffic
+from dpsim.collectives import Algorithm, Costs, Layout, traffic
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.topology.network import FloatArray, UniformSwitch
 
@@ -21,13 +21,14 @@ class ClosedFormModel(CollectiveModel):
         self.algorithm = algorithm
         self.network = network
         self.costs = Costs(network.latency, 1 / network.rate, costs.gamma, costs.overhead)
+        self.layout = Layout(network.ranks)
         self.schedule = algorithm.schedule(network.ranks)
         self.itemsize = itemsize
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Everyone finishes together, the exact time after the latest of ``starts``."""
         split = self.schedule.split(nbytes, self.itemsize)
-        seconds = self.algorithm.exact_time(self.network.ranks, split, self.costs)
+        seconds = self.algorithm.exact_time(self.layout, split, self.costs)
         moved = traffic(self.schedule, split)
         loads = np.concatenate([moved.sent, moved.received]).astype(np.float64)
         return Outcome(np.full(self.network.ranks, starts.max() + seconds), loads)

@@ -1,58 +1,154 @@
-"""Times a schedule as fluid flows that share links max-min fairly, in SimPy: exact under contention.
+"""Times schedules as fluid flows that share links max-min fairly, in SimPy: exact under contention.
 
 The rules are those of `dpsim.network.rounds`: a rank begins a round when its transfers of the round before are done, pays its
-overhead for each message, and a transfer starts when both ends have. But rates follow every start and end of any flow, so ranks
-that are rounds apart share links as they would.
+overhead for each message, and a transfer starts when both ends have; in each channel a rank goes on at its own pace. But rates
+follow every start and end of any flow: ranks that are rounds apart, other collectives and other traffic share links as they would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import simpy
 
-from dpsim.collectives import Round, Schedule, Split
+from dpsim.collectives import Round, Schedule
+from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.fluid import FluidNetwork
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.topology import routes_avoiding
 from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+
+_ENDLESS = 1e30  # bytes of a background flow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedJob:
+    """One collective among several: rank i of ``schedule`` is rank ``ranks[i]`` of the network, and enters at ``starts[i]`` (s)."""
+
+    schedule: Schedule
+    ranks: IntArray
+    starts: FloatArray
+    nbytes: int
 
 
 class FlowsModel(CollectiveModel):
-    """A schedule on a network, timed as flows."""
+    """A schedule on a network, timed as flows, under ``conditions``."""
 
-    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
+    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
-    def __init__(self, schedule: Schedule, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        network: Network,
+        costs: MessageCosts | None = None,
+        *,
+        itemsize: int = 4,
+        conditions: Conditions = NO_CONDITIONS,
+    ) -> None:
         self.schedule = schedule
         self.network = network
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
+        self.conditions = conditions
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for ``nbytes`` per vector."""
-        begin = float(starts.min())  # the clock starts there, so that small differences keep their digits
-        run = _Run(self, self.schedule.split(nbytes, self.itemsize))
-        for start in np.unique(starts):
-            run.enter_after(float(start) - begin, 0, np.flatnonzero(starts == start))
-        run.env.run()
-        return Outcome(begin + run.finishes, run.loads[:-1])
+        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for ``nbytes`` per vector.
+
+        Raises DpsimError where a cut link leaves no path.
+        """
+        job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
+        (outcome,) = finish_together(self.network, [job], self.costs, itemsize=self.itemsize, conditions=self.conditions)
+        return outcome
+
+
+def finish_together(
+    network: Network,
+    jobs: Sequence[SharedJob],
+    costs: MessageCosts | None = None,
+    *,
+    itemsize: int = 4,
+    conditions: Conditions = NO_CONDITIONS,
+) -> list[Outcome]:
+    """Run several collectives on one network at once; each outcome's finishes follow its job's ranks, its loads are its own.
+
+    Raises DpsimError where a cut link leaves no path.
+    """
+    shared = _Shared(network, min(float(job.starts.min()) for job in jobs), conditions)
+    runs = [_Run(shared, job, costs or MessageCosts(), itemsize) for job in jobs]
+    shared.run_until_done(runs)
+    return [run.outcome() for run in runs]
+
+
+class _Shared:
+    """The network that all jobs share. Its clock starts with the first job (``begin``): small differences keep their digits."""
+
+    def __init__(self, network: Network, begin: float, conditions: Conditions) -> None:
+        self.network = network
+        self.begin = begin
+        self.env = simpy.Environment()
+        limits = [flow.rate for flow in conditions.background]
+        self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))
+        self._links = len(network.capacities)
+        self._cut: set[int] = set()
+        self._start_background(conditions)
+        for change in sorted(conditions.changes, key=lambda change: change.time):
+            self._later(change.time - begin, change.link, change.factor)
+
+    def _start_background(self, conditions: Conditions) -> None:
+        for number, flow in enumerate(conditions.background):
+            ends = np.array([flow.source]), np.array([flow.destination])
+            routes = self.network.routes(*ends)
+            limited = Routes(np.append(routes.links, [[self._links + number]], axis=1), routes.latency)
+            self.fluid.send(limited, np.array([_ENDLESS]), lambda _: None)
+
+    def _later(self, delay: float, link: int, factor: float) -> None:
+        if delay <= 0:
+            self._change(link, factor)
+        else:
+            self.env.timeout(delay).callbacks.append(lambda _: self._change(link, factor))
+
+    def _change(self, link: int, factor: float) -> None:
+        (self._cut.add if factor == 0 else self._cut.discard)(link)
+        self.fluid.set_capacity(np.array([link]), float(self.network.capacities[link]) * factor)
+
+    def around(self, source: IntArray, destination: IntArray) -> Routes:
+        """Routes that cross no link that is cut now."""
+        return routes_avoiding(self.network, source, destination, frozenset(self._cut))
+
+    def run_until_done(self, runs: Sequence[_Run]) -> None:
+        """Let time pass until every rank of every run has finished."""
+        while any(run.running for run in runs):
+            self.env.step()
 
 
 class _Run:
-    """One collective under way."""
+    """One collective under way; its ranks are places, a rank in a channel."""
 
-    def __init__(self, model: FlowsModel, split: Split) -> None:
-        self.network = model.network
-        self.costs = model.costs
-        self.split = split
-        self.ranks = model.schedule.ranks
-        self.env = simpy.Environment()
-        self.fluid = FluidNetwork(self.env, model.network.capacities)
+    def __init__(self, shared: _Shared, job: SharedJob, costs: MessageCosts, itemsize: int) -> None:
+        self.shared = shared
+        self.job = job
+        self.env, self.fluid, self.network = shared.env, shared.fluid, shared.network
+        self.costs = costs
+        self.schedule = job.schedule
+        self.split = job.schedule.split(job.nbytes, itemsize)
+        self.ranks = self.running = self.schedule.places
         self.finishes = np.zeros(self.ranks)
-        self.loads = np.zeros(len(model.network.capacities) + 1)
-        self._rounds = model.schedule.each_round()
+        self.loads = np.zeros(len(shared.network.capacities) + 1)
+        self._rounds = self.schedule.each_round()
         self._under_way: list[_RoundUnderWay | None] = []
+        entry = np.tile(job.starts, self.schedule.channels)
+        for start in np.unique(entry):
+            self._enter_later(float(start) - shared.begin, np.flatnonzero(entry == start))
+
+    def _enter_later(self, delay: float, ranks: IntArray) -> None:
+        self.env.timeout(delay).callbacks.append(lambda _: self.enter_after(0.0, 0, ranks))
+
+    def outcome(self) -> Outcome:
+        """When each rank finished, over its channels, and what the links carried."""
+        ends = self.finishes.reshape(self.schedule.channels, -1).max(axis=0)
+        return Outcome(self.shared.begin + ends, self.loads[:-1])
 
     def enter_after(self, delay: float, number: int, ranks: IntArray) -> None:
         """Let ``ranks`` begin round ``number`` after ``delay`` seconds; those that do nothing in it go on to the next at once."""
@@ -60,6 +156,7 @@ class _Run:
             current = self._round(number)
             if current is None:
                 self.finishes[ranks] = self.env.now + delay
+                self.running -= len(ranks)
                 return
             busy = current.open[ranks] > 0
             self._post(current, delay, ranks[busy])
@@ -95,12 +192,13 @@ class _RoundUnderWay:
     def __init__(self, run: _Run, number: int, transfers: Round) -> None:
         self.run = run
         self.number = number
-        self.transfers = transfers
+        self.source, self.destination = transfers.places(run.schedule.ranks)
         self.nbytes = run.split.nbytes(transfers.chunk, transfers.count).astype(np.float64)
-        self.routes = run.network.routes(transfers.source, transfers.destination)
-        self.messages = np.bincount(transfers.source, minlength=run.ranks)
-        self.open = self.messages + np.bincount(transfers.destination, minlength=run.ranks)
-        received = np.bincount(transfers.destination, self.nbytes * float(transfers.reduce), minlength=run.ranks)
+        self.ends = run.job.ranks[transfers.source], run.job.ranks[transfers.destination]
+        self.routes = run.network.routes(*self.ends)
+        self.messages = np.bincount(self.source, minlength=run.ranks)
+        self.open = self.messages + np.bincount(self.destination, minlength=run.ranks)
+        received = np.bincount(self.destination, self.nbytes * transfers.reduce, minlength=run.ranks)
         self.reduction = np.asarray(received * run.costs.gamma, dtype=np.float64)
         self._posted = np.zeros(run.ranks, dtype=bool)
         self._by_rank: tuple[IntArray, IntArray] | None = None
@@ -110,26 +208,33 @@ class _RoundUnderWay:
         """``ranks`` are ready for their transfers; those whose other end is ready too start."""
         self._posted[ranks] = True
         touched = self._transfers_of(ranks)
-        ready = touched[self._posted[self.transfers.source[touched]] & self._posted[self.transfers.destination[touched]]]
+        ready = touched[self._posted[self.source[touched]] & self._posted[self.destination[touched]]]
         if len(ready):
             routes = Routes(self.routes.links[ready], self.routes.latency[ready])
-            self.run.fluid.send(routes, self.nbytes[ready], lambda ended: self._ended(ready[ended]))
+            self.run.fluid.send(
+                routes, self.nbytes[ready], lambda ended: self._ended(ready[ended]), lambda cut: self._around(ready[cut])
+            )
+
+    def _around(self, transfers: IntArray) -> Routes:
+        """New routes for transfers whose link has been cut."""
+        source, destination = self.ends
+        return self.run.shared.around(source[transfers], destination[transfers])
 
     def _transfers_of(self, ranks: IntArray) -> IntArray:
         """The transfers with an end in ``ranks``, each once."""
         if len(ranks) * 8 > self.run.ranks:
             among = np.zeros(self.run.ranks, dtype=bool)
             among[ranks] = True
-            return np.flatnonzero(among[self.transfers.source] | among[self.transfers.destination])
+            return np.flatnonzero(among[self.source] | among[self.destination])
         if self._by_rank is None:
-            ends = np.concatenate([self.transfers.source, self.transfers.destination])
+            ends = np.concatenate([self.source, self.destination])
             order = np.argsort(ends, kind="stable")
-            self._by_rank = (order % len(self.transfers.source), np.searchsorted(ends[order], np.arange(self.run.ranks + 1)))
+            self._by_rank = (order % len(self.source), np.searchsorted(ends[order], np.arange(self.run.ranks + 1)))
         transfers, first = self._by_rank
         return np.unique(np.concatenate([transfers[first[rank] : first[rank + 1]] for rank in ranks]))
 
     def _ended(self, transfers: IntArray) -> None:
-        ends = np.concatenate([self.transfers.source[transfers], self.transfers.destination[transfers]])
+        ends = np.concatenate([self.source[transfers], self.destination[transfers]])
         ranks, count = np.unique(ends, return_counts=True)
         self.open[ranks] -= count
         through = ranks[self.open[ranks] == 0]

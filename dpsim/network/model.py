@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Flag, auto
 
+from dpsim.collectives import Schedule, Traffic, traffic
 from dpsim.topology.network import FloatArray
 
 
@@ -15,6 +16,7 @@ class Ability(Flag):
     NONE = 0
     OWN_STARTS = auto()  # every rank starts at a time of its own
     UNEVEN_OVERLAP = auto()  # rounds of different ranks overlap on shared links
+    CONDITIONS = auto()  # other traffic, and links that change
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,21 @@ class CollectiveModel(ABC):
 
     ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and the bytes of one rank's
     vector, and answers when each rank leaves and what each link carried. It keeps no state between calls that shows.
+    What it sends and the name of its algorithm are those of its ``schedule``; a model without one says its own.
     """
 
     abilities: Ability = Ability.NONE
+    schedule: Schedule
+    itemsize: int = 4
 
     @abstractmethod
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes that enters at ``starts``."""
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """Bytes that each rank sends and receives."""
+        return traffic(self.schedule, self.schedule.split(nbytes, self.itemsize))
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """The name of the algorithm that carries out a collective of this size."""
+        return self.schedule.algorithm

@@ -2,8 +2,9 @@
 
 Rates are fixed for a round by max-min fairness over its pattern, solved once per distinct pattern. A rank begins a round when its
 transfers of the round before are done; it pays its overhead for each message that it sends in the round, and a transfer starts
-when both ends have done so (rendezvous). Exact where rounds do not overlap unevenly; wrong where ranks that are skewed by more than
-a round share links: `dpsim.network.flows` is for those. In a repeated phase every chunk counts as the phase's largest.
+when both ends have done so (rendezvous). Channels are vectors side by side, which share links as if in lockstep. Exact where rounds
+do not overlap unevenly; wrong where ranks that are skewed by more than a round share links: `dpsim.network.flows` is for those. In
+a phase that repeats without a window every message counts as the largest that goes its way.
 """
 
 from __future__ import annotations
@@ -26,9 +27,14 @@ _STEADY_CHECK = 64  # rounds between two looks at whether the recursion has beco
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pattern:
-    """One round's transfers with the latency (s) and the rate (B/s) of each, and the cycles that they form, if they do."""
+    """One round's transfers with the latency (s) and the rate (B/s) of each, and the cycles that they form, if they do.
+
+    ``source`` and ``destination`` are places: a rank in a channel.
+    """
 
     transfers: Round
+    source: IntArray
+    destination: IntArray
     latency: FloatArray
     rate: FloatArray
     cycles: Cycles | None
@@ -36,7 +42,7 @@ class _Pattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Timed:
-    """One round ready to run: per transfer its seconds, per rank its overhead and reduction in seconds."""
+    """One round ready to run: per transfer its seconds, per place its overhead and reduction in seconds."""
 
     source: IntArray
     destination: IntArray
@@ -46,7 +52,7 @@ class _Timed:
     cycles: Cycles | None
 
     def step(self, ready: FloatArray) -> FloatArray:
-        """When each rank has done this round that was ready for it at ``ready``."""
+        """When each place has done this round that was ready for it at ``ready``."""
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
         through = ready.copy()
@@ -82,10 +88,10 @@ class RoundsModel(CollectiveModel):
         """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for ``nbytes`` per vector."""
         split = self.schedule.split(nbytes, self.itemsize)
         begin = float(starts.min())  # the clock starts there, so that small differences keep their digits
-        ready = starts - begin
+        ready = np.tile(starts - begin, self.schedule.channels)
         for number, phase in enumerate(self.schedule.phases):
             ready = self._phase(number, phase, split, ready)
-        return Outcome(begin + ready, self.loads(nbytes))
+        return Outcome(begin + ready.reshape(-1, len(starts)).max(axis=0), self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
@@ -94,8 +100,8 @@ class RoundsModel(CollectiveModel):
         return self._loads[nbytes]
 
     def _phase(self, number: int, phase: Phase, split: Split, ready: FloatArray) -> FloatArray:
-        if phase.destination.shift and not phase.at_once:
-            for turn in range(phase.turns):
+        if not phase.steady:
+            for turn in range(phase.rounds):
                 ready = self._round(number, turn, split).step(ready)
             return ready
         timed = self._round(number, 0, split)
@@ -111,9 +117,9 @@ class RoundsModel(CollectiveModel):
             return self._timed[key]
         pattern = self._patterns.get((number, turn)) or self._pattern(phase, turn)
         timed = self._sized(pattern, phase, split)
-        if phase.turns * len(phase.source) <= _KEPT or phase.destination.shift == 0:
+        if phase.steady or phase.turns * len(phase.source) <= _KEPT:
             self._patterns[number, turn] = pattern
-            if len(self._timed) * self.schedule.ranks < _KEPT:
+            if len(self._timed) * self.schedule.places < _KEPT:
                 self._timed[key] = timed
         return timed
 
@@ -121,22 +127,22 @@ class RoundsModel(CollectiveModel):
         transfers = phase.round(turn)
         routes = self.network.routes(transfers.source, transfers.destination)
         rate = max_min_rates(routes.links, self.network.capacities)
-        cycles = cycles_of(transfers.source, transfers.destination, self.schedule.ranks)
-        return _Pattern(transfers, routes.latency, rate, cycles)
+        source, destination = transfers.places(self.schedule.ranks)
+        cycles = cycles_of(source, destination, self.schedule.places)
+        return _Pattern(transfers, source, destination, routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, split: Split) -> _Timed:
-        """The round with this phase's message sizes; in repeated turns each chunk counts as the largest one."""
+        """The round with this phase's message sizes; in repeated turns each message counts as the largest that goes its way."""
         transfers = pattern.transfers
-        if phase.turns > 1 and not phase.at_once:
-            nbytes = np.broadcast_to(transfers.count * split.largest, transfers.source.shape)
-        else:
-            nbytes = split.nbytes(transfers.chunk, transfers.count)
-        ranks = self.schedule.ranks
-        messages = np.bincount(transfers.source, minlength=ranks).astype(np.float64)
-        reduced = np.bincount(transfers.destination, nbytes * float(transfers.reduce), ranks).astype(np.float64)
+        repeated = phase.rounds > 1 and phase.window is None
+        chunk = phase.chunk.longest() if repeated else transfers.chunk
+        nbytes = split.nbytes(chunk, transfers.count)
+        places = self.schedule.places
+        messages = np.bincount(pattern.source, minlength=places).astype(np.float64)
+        reduced = np.bincount(pattern.destination, nbytes * transfers.reduce, places).astype(np.float64)
         return _Timed(
-            transfers.source,
-            transfers.destination,
+            pattern.source,
+            pattern.destination,
             pattern.latency + nbytes / pattern.rate,
             messages * self.costs.overhead,
             reduced * self.costs.gamma,

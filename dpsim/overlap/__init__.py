@@ -5,8 +5,22 @@ from typing import Annotated
 from pydantic import Field
 
 from dpsim.overlap.buckets import BucketsConfig
+from dpsim.overlap.mg_wfbp import MgWfbpConfig
+from dpsim.overlap.plan import Outlook
+from dpsim.overlap.priority import PriorityConfig
 from dpsim.overlap.sequential import SequentialConfig
+from dpsim.overlap.wfbp import WfbpConfig
 
-OverlapConfig = Annotated[SequentialConfig | BucketsConfig, Field(discriminator="kind")]
+OverlapConfig = Annotated[
+    SequentialConfig | WfbpConfig | MgWfbpConfig | BucketsConfig | PriorityConfig, Field(discriminator="kind")
+]
 
-__all__ = ["BucketsConfig", "OverlapConfig", "SequentialConfig"]
+__all__ = [
+    "BucketsConfig",
+    "MgWfbpConfig",
+    "Outlook",
+    "OverlapConfig",
+    "PriorityConfig",
+    "SequentialConfig",
+    "WfbpConfig",
+]

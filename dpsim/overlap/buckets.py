@@ -12,6 +12,7 @@ from pydantic import Field
 
 from dpsim.aggregation import Operation, merged
 from dpsim.config import Config
+from dpsim.overlap.plan import Outlook
 from dpsim.units import PositiveBytes
 
 
@@ -22,7 +23,7 @@ class BucketsConfig(Config):
     bucket_size: PositiveBytes = Field(default=25 * 2.0**20, description="A bucket is closed when it holds this much.")
     first_bucket: PositiveBytes = Field(default=2.0**20, description="The same for the first bucket.")
 
-    def plan(self, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
         """The operations merged to buckets, in order."""
         buckets: list[Operation] = []
         inside: list[Operation] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
 from dpsim.aggregation import Operation, merged
 from dpsim.config import Config
+from dpsim.overlap.plan import Outlook
 
 
 class SequentialConfig(Config):
@@ -15,7 +17,7 @@ class SequentialConfig(Config):
 
     kind: Literal["sequential"] = Field(description="Communication starts after the whole backward pass, all of it merged.")
 
-    def plan(self, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
+    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
         """All operations as one, ready when the backward pass ends."""
         everything = merged("all", operations)
-        return (Operation(everything.name, 0, everything.nbytes),)
+        return (replace(everything, ready=everything.needed),)

@@ -45,16 +45,40 @@ def run_notes(result: Result) -> list[str]:
         f"scaling efficiency {result.scaling_efficiency:.1%}",
         f"hidden      {human(result.overlapped_comm_s, TIME, 3)} of communication runs beside computation",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest worker, "
-        f"{human(result.bytes_per_sample, DATA, 3)} per sample",
+        f"{human(result.bytes_per_sample, DATA, 3)} per sample"
+        + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
     ]
     if traffic.busiest_link:
         lines.append(f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its rate over the step")
+    lines += _resource_notes(result)
     calibration = result.calibration
     if isinstance(calibration, dict):
         measured = f"a measured step of {human(calibration['step_time'], TIME)} on {calibration['nodes']} nodes"
         lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
     else:
         lines.append(f"calibration {calibration}: compute times from the catalogue's figures, not measured")
+    return lines
+
+
+def _resource_notes(result: Result) -> list[str]:
+    """What steps hold and load: memory, input, epoch and learners, where there is something to say."""
+    lines = []
+    if result.memory:
+        held, capacity = result.memory.held.total, result.memory.capacity
+        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        lines.append(f"memory      {human(held, DATA, 3)} of {human(capacity, DATA, 3)} on each {result.memory.gpu}{verdict}")
+    if result.pipeline:
+        bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
+        lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")
+    if result.epoch:
+        epoch = result.epoch
+        lines.append(
+            f"epoch       {epoch.steps:,} steps, {human(epoch.steps * result.step_time_s['mean'], TIME)}: "
+            f"{epoch.distinct:,} samples, {epoch.repeated:,} repeated, {epoch.dropped:,} left out"
+        )
+    if result.learners:
+        best = ", ".join(f"{row.best} at batch {row.batch}" for row in result.learners)
+        lines.append(f"learners    best per GPU: {best}")
     return lines
 
 
@@ -88,7 +112,7 @@ def collective_table(rows: Iterable[CollectiveRow]) -> Table:
     for row in rows:
         table.add_row(
             f"{row.bytes:,} B",
-            row.algorithm,
+            row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
             human(row.algbw_Bps, RATE),
             human(row.busbw_Bps, RATE),

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 
 from dpsim.scenario.loader import load as _load
-from dpsim.scenario.schema import MeasuredStep, RunConfig, Scenario, StrategyConfig
+from dpsim.scenario.schema import DisturbanceConfig, MeasuredStep, RunConfig, Scenario, StrategyConfig
 
-__all__ = ["MeasuredStep", "RunConfig", "Scenario", "StrategyConfig", "load_scenario"]
+__all__ = ["DisturbanceConfig", "MeasuredStep", "RunConfig", "Scenario", "StrategyConfig", "load_scenario"]
 
 
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:

@@ -56,7 +56,8 @@ def validate(document: Document, model: type[Model]) -> Model:
     """The ``model`` with a document's values. Raises ScenarioError with all problems, sorted by place."""
     found = list(_booleans(document.root, shape_of(model), ()))
     try:
-        checked = model.model_validate(document.plain())
+        # Files that a scenario names are looked for beside it.
+        checked = model.model_validate(document.plain(), context={"folder": pathlib.Path(document.source).parent})
     except ValidationError as err:
         paths = {problem.path for problem in found}
         said = problems(err.errors(include_url=False), model, document.root)

@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints
 from dpsim.aggregation import AllReduceConfig
 from dpsim.compression import NoCompressionConfig
 from dpsim.config import Config
-from dpsim.disturbance import LognormalJitterConfig
+from dpsim.disturbance import BackgroundConfig, LinkChangeConfig, LognormalJitterConfig
 from dpsim.overlap import BucketsConfig, OverlapConfig
 from dpsim.sync import BspConfig
 from dpsim.topology import ClusterConfig
@@ -38,6 +38,8 @@ class DisturbanceConfig(Config):
     """What keeps steps from being alike."""
 
     jitter: JitterConfig | None = Field(default=None, description="Random variation of compute times; none if left out.")
+    background: tuple[BackgroundConfig, ...] = Field(default=(), description="Other traffic on the network.")
+    links: tuple[LinkChangeConfig, ...] = Field(default=(), description="Links that slow down, are cut or come back.")
 
 
 class RunConfig(Config):
@@ -49,6 +51,7 @@ class RunConfig(Config):
     network_model: Literal["auto", "rounds", "flows"] = Field(
         default="auto", description="How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can."
     )
+    allow_out_of_memory: bool = Field(default=False, description="Simulate it also where it does not fit in the GPUs' memory.")
 
 
 class MeasuredStep(Config):

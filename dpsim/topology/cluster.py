@@ -1,46 +1,94 @@
-"""A cluster: equal nodes on a fabric, with routes from GPU to GPU as lists of capacities.
+"""A cluster: nodes on a fabric, with routes from GPU to GPU as lists of capacities.
 
-The graph of a node is built once and stands for all of them: capacities of node k follow those of node k-1, the fabric's come last.
+The graph of a kind of node is built once and stands for all of it: capacities of node k follow those of node k-1, the fabric's
+come last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import networkx as nx
 import numpy as np
 
+from dpsim.errors import DpsimError
+from dpsim.hardware import Gpu
 from dpsim.topology.fabric import Fabric
 from dpsim.topology.network import FloatArray, IntArray, Routes
-from dpsim.topology.node_graph import NodeGraph
+from dpsim.topology.node_graph import NodeGraph, Paths
 
 
 class Cluster:
-    """``nodes`` copies of a node on a fabric (None for a single node); rank r is local rank r mod g of node r // g."""
+    """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
-    def __init__(self, node: NodeGraph, nodes: int, fabric: Fabric | None) -> None:
-        assert fabric is None or fabric.ports.count == nodes * len(node.nics), "a fabric has a port for each network card"
-        self.node = node
-        self.nodes = nodes
+    ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
+    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's switches reduce.
+    """
+
+    def __init__(self, groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, *, reduces: bool = False) -> None:
+        self.kinds = tuple(kind for kind, _ in groups)
+        self.kind_of = np.repeat(np.arange(len(groups)), [count for _, count in groups])
+        self.nodes = len(self.kind_of)
         self.fabric = fabric
-        self.per_node = len(node.gpus)
-        self._inside = len(node.capacities)
+        self.reduces = reduces
+        gpus = np.array([len(kind.gpus) for kind in self.kinds])
+        self.first_rank = _starts(gpus[self.kind_of])
+        self.first_capacity = _starts(np.array([len(kind.capacities) for kind in self.kinds])[self.kind_of])
+        self.first_port = _starts(np.array([len(kind.nics) for kind in self.kinds])[self.kind_of])
+        self.node_of = np.repeat(np.arange(self.nodes), gpus[self.kind_of])
+        self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
+        assert fabric is None or fabric.ports.count == self.first_port[-1], "a fabric has a port for each network card"
+        # Tables have one row for each GPU of each kind, the kinds one after the other.
+        self._row_of = _starts(gpus)[self.kind_of[self.node_of]] + self.local_of
 
     @property
     def ranks(self) -> int:
         """The number of GPUs."""
-        return self.nodes * self.per_node
+        return len(self.node_of)
+
+    @property
+    def node(self) -> NodeGraph:
+        """The first kind of node: the only one where all are alike."""
+        return self.kinds[0]
+
+    @property
+    def per_node(self) -> int:
+        """GPUs of each node. Raises DpsimError where nodes differ in it."""
+        numbers = {len(kind.gpus) for kind in self.kinds}
+        if len(numbers) > 1:
+            raise DpsimError(f"cluster.groups: must have equal numbers of GPUs per node here, but got {sorted(numbers)}")
+        return numbers.pop()
+
+    @cached_property
+    def accelerators(self) -> tuple[tuple[Gpu, int], ...]:
+        """The kind of GPU of every rank, as runs of (GPU, how many ranks) in the ranks' order."""
+        runs: list[tuple[Gpu, int]] = []
+        for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True):
+            ranks = int(count) * len(kind.gpus)
+            if runs and runs[-1][0] == kind.node.gpu:
+                runs[-1] = (runs[-1][0], runs[-1][1] + ranks)
+            else:
+                runs.append((kind.node.gpu, ranks))
+        return tuple(runs)
+
+    @cached_property
+    def accelerator_of(self) -> IntArray:
+        """Each rank's place in ``accelerators``."""
+        return np.repeat(np.arange(len(self.accelerators)), [ranks for _, ranks in self.accelerators])
 
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of every capacity: node by node, then the fabric's."""
-        inside = np.tile(self.node.capacities, self.nodes)
-        return inside if self.fabric is None else np.concatenate([inside, self.fabric.capacities])
+        inside = [np.tile(kind.capacities, int(count)) for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True)]
+        return np.concatenate(inside if self.fabric is None else [*inside, self.fabric.capacities])
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of ranks: inside the node, or through the network cards and the fabric."""
-        here, there = source // self.per_node, destination // self.per_node
-        apart = here != there
+        """The route of each pair of ranks: inside the node, or through the network cards and the fabric.
+
+        Raises DpsimError where links that are down left no path.
+        """
+        apart = self.node_of[source] != self.node_of[destination]
         if not apart.any():
             return self._inside_routes(source, destination)
         if apart.all():
@@ -52,59 +100,101 @@ class Cluster:
         )
 
     def _inside_routes(self, source: IntArray, destination: IntArray) -> Routes:
-        paths = self.node.between_gpus
-        a, b = source % self.per_node, destination % self.per_node
-        return Routes(self._placed(paths.links[a, b], source), paths.latency[a, b])
+        paths = self._between
+        row, there = self._row_of[source], self.local_of[destination]
+        return Routes(self._placed(paths.links[row, there], source), paths.latency[row, there])
 
     def _outside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         assert self.fabric is not None, "ranks of different nodes are joined by a fabric"
-        a, b = source % self.per_node, destination % self.per_node
-        out, back = self.node.to_nic, self.node.from_nic
+        a, b = self._row_of[source], self._row_of[destination]
+        out, back = self._to_nic, self._from_nic
         between = self.fabric.routes(self._port(source), self._port(destination))
-        first = self.nodes * self._inside
+        first = self.first_capacity[-1]
         hops = [
-            self._placed(out.links[0, a], source),
+            self._placed(out.links[a], source),
             np.where(between.links < 0, -1, between.links + first),
-            self._placed(back.links[0, b], destination),
+            self._placed(back.links[b], destination),
         ]
-        return Routes(np.concatenate(hops, axis=1), out.latency[0, a] + between.latency + back.latency[0, b])
+        return Routes(np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b])
+
+    @cached_property
+    def _between(self) -> Paths:
+        most = max(len(kind.gpus) for kind in self.kinds)
+        return _stacked([kind.between_gpus for kind in self.kinds], (most,))
+
+    @cached_property
+    def _to_nic(self) -> Paths:
+        return _stacked([Paths(kind.to_nic.links[0], kind.to_nic.latency[0]) for kind in self.kinds], ())
+
+    @cached_property
+    def _from_nic(self) -> Paths:
+        return _stacked([Paths(kind.from_nic.links[0], kind.from_nic.latency[0]) for kind in self.kinds], ())
 
     def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
         """Local capacity numbers of each rank's node as numbers of the whole cluster."""
-        return np.where(links < 0, -1, links + (rank // self.per_node * self._inside)[:, None])
+        return np.where(links < 0, -1, links + self.first_capacity[self.node_of[rank]][:, None])
 
     def _port(self, rank: IntArray) -> IntArray:
-        nic = np.array(self.node.nic_of, dtype=np.int64)
-        return rank // self.per_node * len(self.node.nics) + nic[rank % self.per_node]
+        return self.first_port[self.node_of[rank]] + self._nic_of[self._row_of[rank]]
+
+    @cached_property
+    def _nic_of(self) -> IntArray:
+        return np.concatenate([np.array(kind.nic_of, dtype=np.int64) for kind in self.kinds])
+
+    def gpu_name(self, rank: int) -> str:
+        """The place in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
+        node = self.node_of[rank]
+        return f"node{node}/{self.kinds[self.kind_of[node]].gpus[self.local_of[rank]]}"
 
     def link_name(self, link: int) -> str:
         """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric."""
-        node, local = divmod(link, self._inside)
-        if node < self.nodes:
-            return f"node{node}/{self.node.names[local]}"
+        if link < self.first_capacity[-1]:
+            node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
+            return f"node{node}/{self.kinds[self.kind_of[node]].names[link - self.first_capacity[node]]}"
         assert self.fabric is not None
-        return "->".join(self._fabric_end(end) for end in self.fabric.link(link - self.nodes * self._inside))
+        return "->".join(self._fabric_end(end) for end in self.fabric.link(link - int(self.first_capacity[-1])))
 
     def _fabric_end(self, end: str) -> str:
         if not end.startswith("port"):
             return end
-        node, nic = divmod(int(end[4:]), len(self.node.nics))
-        return f"node{node}/nic{nic}"
+        port = int(end[4:])
+        node = int(np.searchsorted(self.first_port, port, side="right")) - 1
+        return f"node{node}/nic{port - self.first_port[node]}"
 
     def graph(self) -> nx.DiGraph[str]:
         """The whole cluster as one graph; edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
         whole: nx.DiGraph[str] = nx.DiGraph()
-        for node in range(self.nodes):
-            for name, data in self.node.graph.nodes(data=True):
+        for node, first in enumerate(self.first_capacity[:-1].tolist()):
+            inside = self.kinds[self.kind_of[node]].graph
+            for name, data in inside.nodes(data=True):
                 whole.add_node(f"node{node}/{name}", kind=data["kind"])
-            for a, b, data in self.node.graph.edges(data=True):
-                numbered = {**data, "number": data["number"] + node * self._inside}
-                whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **numbered)
+            for a, b, data in inside.edges(data=True):
+                whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **{**data, "number": data["number"] + first})
         if self.fabric is not None:
+            first = int(self.first_capacity[-1])
             for a, b, data in self.fabric.graph().edges(data=True):
-                numbered = {**data, "number": data["number"] + self.nodes * self._inside}
-                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **numbered)
+                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **{**data, "number": data["number"] + first})
         return whole
+
+
+def _starts(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
+    """Tables of several kinds one after the other, filled up to the longest route (and to ``shape`` places)."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = sum(len(part.latency) for part in parts)
+    links = np.full((rows, *shape, max(part.links.shape[-1] for part in parts)), -1, dtype=np.int64)
+    latency = np.zeros((rows, *shape))
+    first = 0
+    for part in parts:
+        where = (slice(first, first + len(part.latency)), *(slice(0, size) for size in part.latency.shape[1:]))
+        links[(*where, slice(0, part.links.shape[-1]))] = part.links
+        latency[where] = part.latency
+        first += len(part.latency)
+    return Paths(links, latency)
 
 
 def _merged(apart: np.ndarray[tuple[int], np.dtype[np.bool_]], inside: Routes, outside: Routes) -> Routes:

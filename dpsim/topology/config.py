@@ -2,69 +2,55 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field, PositiveInt, model_validator
+import numpy as np
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from dpsim.config import Config
-from dpsim.hardware import Gpu, GpuRef, LinkRef, NodeRef
+from dpsim.errors import DpsimError
+from dpsim.hardware import Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.fabric import Fabric, LeafSpine, Ports, SingleSwitch
+from dpsim.topology.custom import CustomConfig
+from dpsim.topology.dragonfly import DragonflyConfig
+from dpsim.topology.fat_tree import FatTreeConfig
+from dpsim.topology.full_mesh import FullMeshConfig
+from dpsim.topology.leaf_spine import LeafSpineConfig
 from dpsim.topology.node_graph import NodeGraph
+from dpsim.topology.ports import Ports
+from dpsim.topology.rail_optimised import RailOptimisedConfig
+from dpsim.topology.single_switch import SingleSwitchConfig
+from dpsim.topology.torus import RingConfig, TorusConfig
+
+NetworkConfig = Annotated[
+    SingleSwitchConfig
+    | LeafSpineConfig
+    | FatTreeConfig
+    | RailOptimisedConfig
+    | TorusConfig
+    | RingConfig
+    | FullMeshConfig
+    | DragonflyConfig
+    | CustomConfig,
+    Field(discriminator="fabric"),
+]
 
 
-class _NetworkConfig(Config):
-    nic: LinkRef | None = Field(default=None, description="Each network card's link: a catalogue name; the node's own if left out.")
+class NodeGroup(Config):
+    """Equal nodes of a cluster that has several kinds."""
+
+    nodes: PositiveInt = Field(default=1, description="Number of these nodes.")
+    node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")
+    gpu: GpuRef | None = Field(default=None, description="The GPUs in these nodes, where not the node's own.")
+    gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
+    nic: LinkRef | None = Field(default=None, description="Each network card's link; the network's or the node's if left out.")
     nics_per_node: PositiveInt | None = Field(
-        default=None, description="Network cards in use per node; the node's own if left out."
+        default=None, description="Network cards in use per node; the network's number or the node's if left out."
     )
 
-    @abstractmethod
-    def fabric_of(self, ports: Ports, nics: int) -> Fabric:
-        """The switches between ``ports``, of which each node has ``nics``."""
-
-
-class SingleSwitchConfig(_NetworkConfig):
-    """All nodes on one non-blocking switch."""
-
-    fabric: Literal["single-switch"] = Field(description="All nodes on one non-blocking switch.")
-
-    def fabric_of(self, ports: Ports, nics: int) -> Fabric:
-        """One switch."""
-        return SingleSwitch(ports)
-
-
-class LeafSpineConfig(_NetworkConfig):
-    """Nodes on leaf switches that are joined by spines."""
-
-    fabric: Literal["leaf-spine"] = Field(description="Nodes on leaf switches, leaves joined by spines.")
-    nodes_per_leaf: PositiveInt = Field(default=16, description="Nodes on each leaf switch.")
-    spines: PositiveInt = Field(default=4, description="Spine switches; each leaf has a link to each.")
-    oversubscription: float = Field(default=1.0, ge=1, description="A leaf's rate to its nodes over its rate to the spines.")
-
-    def fabric_of(self, ports: Ports, nics: int) -> Fabric:
-        """Leaves of ``nodes_per_leaf`` nodes; ports come node by node."""
-        per_leaf = self.nodes_per_leaf * nics
-        return LeafSpine(ports, per_leaf=per_leaf, spines=self.spines, oversubscription=self.oversubscription)
-
-
-NetworkConfig = Annotated[SingleSwitchConfig | LeafSpineConfig, Field(discriminator="fabric")]
-
-
-class ClusterConfig(Config):
-    """The machines and what joins them."""
-
-    nodes: PositiveInt = Field(default=1, description="Number of nodes.")
-    node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")
-    gpu: GpuRef | None = Field(default=None, description="The GPUs in the nodes, where not the node's own.")
-    gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
-    network: NetworkConfig = Field(default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes.")
-
     @model_validator(mode="after")
-    def _enough_gpus(self) -> ClusterConfig:
-        if self.gpus_per_node is not None and self.gpus_per_node > self.node.gpus:
-            raise ValueError(f"gpus_per_node must be at most the node's {self.node.gpus} GPUs, but got {self.gpus_per_node}")
+    def _enough_gpus(self) -> NodeGroup:
+        _check_gpus(self.node, self.gpus_per_node)
         return self
 
     @property
@@ -78,13 +64,103 @@ class ClusterConfig(Config):
         return self.nodes * (self.gpus_per_node or self.node.gpus)
 
 
+class ClusterConfig(Config):
+    """The machines and what joins them: equal ones (``node``, ``nodes``), or groups of several kinds."""
+
+    nodes: PositiveInt = Field(default=1, description="Number of nodes.")
+    node: NodeRef | None = Field(default=None, description="The kind of node: a catalogue name, or its description.")
+    gpu: GpuRef | None = Field(default=None, description="The GPUs in the nodes, where not the node's own.")
+    gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
+    groups: tuple[NodeGroup, ...] = Field(
+        default=(), description="Nodes of several kinds, instead of node; ranks go group by group."
+    )
+    network: NetworkConfig = Field(default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ClusterConfig:
+        if self.node is None and not self.groups:
+            raise ValueError("must have either node (and nodes) or groups, but got neither")
+        plain = {"nodes": self.nodes != 1, "node": self.node, "gpu": self.gpu, "gpus_per_node": self.gpus_per_node}
+        given = [name for name, value in plain.items() if value]
+        if self.groups and given:
+            raise ValueError(f"must have either node (and nodes) or groups, but got both groups and {given[0]}")
+        if self.node is not None:
+            _check_gpus(self.node, self.gpus_per_node)
+        parts = self.parts
+        if sum(part.nodes for part in parts) > 1:
+            self.network.check([self._cards(part) for part in parts for _ in range(part.nodes)])
+        return self
+
+    @property
+    def parts(self) -> tuple[NodeGroup, ...]:
+        """The groups; of equal nodes, all of them as one."""
+        if self.node is None:
+            return self.groups
+        return (NodeGroup(nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node),)
+
+    @property
+    def accelerator(self) -> Gpu:
+        """The kind of GPU that computes. Raises DpsimError where there are several: `Cluster.accelerators` tells each rank's."""
+        kinds = {part.accelerator.name: part.accelerator for part in self.parts}
+        if any(part.accelerator != self.parts[0].accelerator for part in self.parts):
+            raise DpsimError(f"cluster.groups: must have GPUs of one kind here, but got {', '.join(kinds)}")
+        return self.parts[0].accelerator
+
+    @property
+    def ranks(self) -> int:
+        """The number of GPUs in use."""
+        return sum(part.ranks for part in self.parts)
+
+    def with_nodes(self, nodes: int) -> ClusterConfig:
+        """The same cluster with another number of equal nodes. Raises DpsimError for groups, and where the network does not fit."""
+        if self.groups:
+            raise DpsimError("cluster.groups: must be changed group by group; only a cluster of equal nodes has a number of nodes")
+        try:
+            return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
+
+    def _cards(self, part: NodeGroup) -> int:
+        return part.nics_per_node or self.network.nics_per_node or part.node.nics.count
+
+    def _link(self, part: NodeGroup) -> Link:
+        return part.nic or self.network.nic or part.node.nics.link
+
+    def build(self) -> Cluster:
+        """The cluster that this describes."""
+        parts = self.parts
+        groups = [(self._node_graph(part), part.nodes) for part in parts]
+        if sum(part.nodes for part in parts) == 1:
+            return Cluster(groups, None)
+        cards = np.repeat([self._cards(part) for part in parts], [part.nodes for part in parts])
+        links = [self._link(part) for part in parts]
+        ends = [part.nodes * self._cards(part) for part in parts]
+        ports = Ports(
+            int(cards.sum()),
+            _alike([link.bandwidth for link in links], ends),
+            _alike([link.latency.value for link in links], ends),
+            cards,
+        )
+        return Cluster(groups, self.network.fabric_of(ports), reduces=self.network.reduces)
+
+    def _node_graph(self, part: NodeGroup) -> NodeGraph:
+        # The node as it is used: library models read its GPU and its network link.
+        nics = part.node.nics.model_copy(update={"link": self._link(part)})
+        node = part.node.model_copy(update={"nics": nics, "gpu": part.gpu or part.node.gpu})
+        return NodeGraph(node, self._cards(part), part.gpus_per_node)
+
+
 def build_cluster(config: ClusterConfig) -> Cluster:
-    """The cluster that ``config`` describes."""
-    network = config.network
-    node = NodeGraph(config.node, network.nics_per_node, config.gpus_per_node)
-    if config.nodes == 1:
-        return Cluster(node, 1, None)
-    nic = network.nic or config.node.nics.link
-    nics = len(node.nics)
-    ports = Ports(config.nodes * nics, nic.bandwidth, nic.latency.value)
-    return Cluster(node, config.nodes, network.fabric_of(ports, nics))
+    """The cluster that ``config`` describes. Raises DpsimError where its network does not connect it."""
+    return config.build()
+
+
+def _alike(values: list[float], counts: list[int]) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The one value, or one for each port where they differ."""
+    return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), counts)
+
+
+def _check_gpus(node: Node, gpus: int | None) -> None:
+    if gpus is not None and gpus > node.gpus:
+        raise ValueError(f"gpus_per_node must be at most the node's {node.gpus} GPUs, but got {gpus}")

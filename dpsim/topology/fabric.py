@@ -1,110 +1,119 @@
-"""What joins the nodes: ports (one per network card) on a single switch, or on leaves under spines."""
+"""What joins the nodes: the contract of a fabric, and the part of a scenario that describes one."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Literal
 
 import networkx as nx
 import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt
 
+from dpsim.config import Config
+from dpsim.hardware import LinkRef
+from dpsim.topology.ecmp import Spread
 from dpsim.topology.network import FloatArray, IntArray, Routes
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The ends of a fabric: ``count`` ports of ``rate`` B/s each way, ``latency`` s on the link from a port to its switch."""
-
-    count: int
-    rate: float
-    latency: float
+from dpsim.topology.ports import Ports
+from dpsim.units import Seconds
 
 
 class Fabric(ABC):
-    """Switches between ports. Capacity p is the link out of port p, ``ports.count + p`` the link into it; the rest follow."""
+    """Switches and links between ports; each direction of a link is a capacity.
 
-    def __init__(self, ports: Ports) -> None:
+    ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are called ``port<p>``; other names are switches.
+    """
+
+    def __init__(self, ports: Ports, capacities: FloatArray, latencies: FloatArray) -> None:
         self.ports = ports
-
-    @property
-    @abstractmethod
-    def capacities(self) -> FloatArray:
-        """B/s of each capacity."""
+        self.capacities = capacities
+        self.latencies = latencies
 
     @abstractmethod
-    def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of ports."""
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """The capacities on the way of each pair of different ports, (pairs, hops) in order; -1 for none.
+
+        What one pair gets does not depend on the others.
+        """
 
     @abstractmethod
     def link(self, number: int) -> tuple[str, str]:
-        """The two ends of a capacity; ports are called ``port<p>``."""
+        """The two ends of a capacity."""
+
+    def routes(self, source: IntArray, destination: IntArray) -> Routes:
+        """The route of each pair of different ports; its latency is the sum of its links'."""
+        links = self.paths(source, destination)
+        seconds = np.append(self.latencies, 0.0)  # the last entry is link -1: none
+        latency = np.zeros(len(links))
+        for hop in range(links.shape[1]):  # one after the other, so that a sum does not depend on how wide the table is
+            latency += seconds[links[:, hop]]
+        return Routes(links, latency)
 
     def graph(self) -> nx.DiGraph[str]:
         """The fabric as a graph: edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
         graph: nx.DiGraph[str] = nx.DiGraph()
-        for number, capacity in enumerate(self.capacities):
-            graph.add_edge(*self.link(number), capacity=float(capacity), latency=self.ports.latency, number=number)
+        for number, (capacity, latency) in enumerate(zip(self.capacities.tolist(), self.latencies.tolist(), strict=True)):
+            graph.add_edge(*self.link(number), capacity=capacity, latency=latency, number=number)
         return graph
 
 
-class SingleSwitch(Fabric):
-    """Every port on one non-blocking switch."""
+class FabricConfig(Config, ABC):
+    """What every network says: the cards that end it."""
+
+    nic: LinkRef | None = Field(default=None, description="Each network card's link: a catalogue name; the node's own if left out.")
+    nics_per_node: PositiveInt | None = Field(
+        default=None, description="Network cards in use per node; the node's own if left out."
+    )
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where the fabric cannot join nodes of so many network cards each."""
+
+    @abstractmethod
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """What joins ``ports``."""
 
     @property
-    def capacities(self) -> FloatArray:
-        """B/s out of each port, then into each."""
-        return np.full(2 * self.ports.count, self.ports.rate)
-
-    def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """Out of the source port, into the destination port."""
-        links = np.stack([source, self.ports.count + destination], axis=1)
-        return Routes(links, np.full(len(source), 2 * self.ports.latency))
-
-    def link(self, number: int) -> tuple[str, str]:
-        """``("port3", "switch")`` or the way back."""
-        count = self.ports.count
-        return (f"port{number}", "switch") if number < count else ("switch", f"port{number - count}")
+    def reduces(self) -> bool:
+        """Whether the switches reduce what passes through them."""
+        return False
 
 
-class LeafSpine(Fabric):
-    """Ports on leaf switches, ``per_leaf`` each; every leaf has one link to every spine.
+class SwitchedConfig(FabricConfig):
+    """A network of switches."""
 
-    A leaf's links up hold its ports' rate divided by ``oversubscription``, in equal parts. Between leaves the destination port
-    chooses the spine: destination mod spines, under which shifts and exchanges over powers of two share no link (D-Mod-K: Zahavi,
-    Concurrency and Computation 22, 2010).
-    """
-
-    def __init__(self, ports: Ports, *, per_leaf: int, spines: int, oversubscription: float) -> None:
-        super().__init__(ports)
-        self.per_leaf = per_leaf
-        self.spines = spines
-        self.oversubscription = oversubscription
-        self.leaves = -(-ports.count // per_leaf)
+    in_network_reduction: bool = Field(
+        default=False, description="Whether the switches can reduce and multicast what passes through them, as with SHARP."
+    )
 
     @property
-    def capacities(self) -> FloatArray:
-        """B/s: out of the ports, into the ports, leaf by leaf up to each spine, leaf by leaf down from each spine."""
-        uplink = self.per_leaf * self.ports.rate / self.oversubscription / self.spines
-        ports = np.full(2 * self.ports.count, self.ports.rate)
-        return np.concatenate([ports, np.full(2 * self.leaves * self.spines, uplink)])
+    def reduces(self) -> bool:
+        """Whether the switches reduce what passes through them."""
+        return self.in_network_reduction
 
-    def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """Port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
-        here, there = source // self.per_leaf, destination // self.per_leaf
-        spine = destination % self.spines
-        first = 2 * self.ports.count
-        up = first + here * self.spines + spine
-        down = first + (self.leaves + there) * self.spines + spine
-        apart = here != there
-        hops = [source, np.where(apart, up, -1), np.where(apart, down, -1), self.ports.count + destination]
-        return Routes(np.stack(hops, axis=1), self.ports.latency * np.where(apart, 4.0, 2.0))
 
-    def link(self, number: int) -> tuple[str, str]:
-        """Port to leaf, leaf to port, leaf to spine or spine to leaf."""
-        count = self.ports.count
-        if number < 2 * count:
-            port = number % count
-            ends = (f"port{port}", f"leaf{port // self.per_leaf}")
-            return ends if number < count else ends[::-1]
-        leaf, spine = divmod(number - 2 * count, self.spines)
-        return (f"leaf{leaf}", f"spine{spine}") if leaf < self.leaves else (f"spine{spine}", f"leaf{leaf - self.leaves}")
+class TieredConfig(SwitchedConfig):
+    """A network of several switches, with links between them and a choice of ways."""
+
+    switch_latency: Seconds = Field(
+        default=0.5e-6,
+        description="Seconds that a message spends on a link between two switches. Assumed if left out: 0.5 us, a cut-through "
+        "switch and its cable.",
+    )
+    routing: Literal["ecmp", "destination"] = Field(
+        default="ecmp",
+        description="How flows spread over equal ways: ecmp hashes both ports; destination takes the destination's number, "
+        "as InfiniBand's static routes, so that regular patterns share no link.",
+    )
+    ecmp_seed: NonNegativeInt = Field(default=0, description="Seed of the hash that spreads flows over equal ways.")
+
+    @property
+    def spread(self) -> Spread:
+        """How flows spread over equal ways."""
+        return Spread(self.ecmp_seed if self.routing == "ecmp" else None)
+
+
+def port_links(ports: Ports, number: int, switch: str) -> tuple[str, str]:
+    """The ends of capacity ``number`` of those that begin a switched fabric: out of each port, then into each."""
+    out = number < ports.count
+    port = f"port{number % ports.count}"
+    return (port, switch) if out else (switch, port)

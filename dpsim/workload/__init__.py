@@ -1,10 +1,38 @@
 """What a training step computes: layers of known models, and the seconds they take on a GPU."""
 
 from dpsim.workload.builder import Builder
-from dpsim.workload.config import MemoryInput, WorkloadConfig
-from dpsim.workload.efficiency import FITTED, Efficiency
+from dpsim.workload.config import WorkloadConfig
+from dpsim.workload.dataset import DatasetConfig, Epoch
+from dpsim.workload.efficiency import EXECUTIONS, Efficiency, Execution, fitted
+from dpsim.workload.input import InputConfig, Loading, MemoryInput, Pipeline, StorageInput
 from dpsim.workload.layer import KINDS, Kind, Layer, Model, Tensors
+from dpsim.workload.learners import (
+    LearnersRow,
+    UtilisationPoint,
+    averaging,
+    best_learners,
+    learners_table,
+    measured_time,
+    shared_times,
+    stretch,
+)
+from dpsim.workload.memory import (
+    CONTEXT,
+    FRAGMENTATION,
+    STAGE_NAMES,
+    STAGES,
+    Footprint,
+    Remedy,
+    Setup,
+    Split,
+    footprint,
+    largest_batch,
+    remedies,
+    split_ways,
+    state_bytes,
+)
 from dpsim.workload.models import MODELS, build_model, canonical_name
+from dpsim.workload.profile import MeasuredTimes, ModelProfile, load_model_profile
 from dpsim.workload.roofline import (
     OPTIMIZERS,
     PRECISIONS,
@@ -15,27 +43,64 @@ from dpsim.workload.roofline import (
     Precision,
     compute_times,
 )
+from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
 
 __all__ = [
-    "FITTED",
+    "CONTEXT",
+    "EXECUTIONS",
+    "FRAGMENTATION",
     "KINDS",
     "MODELS",
     "OPTIMIZERS",
     "PRECISIONS",
+    "STAGES",
+    "STAGE_NAMES",
     "WIDTH",
     "Accelerator",
     "Builder",
+    "ConfigSource",
+    "DatasetConfig",
     "Efficiency",
+    "Epoch",
+    "Execution",
+    "Footprint",
+    "InputConfig",
     "Kind",
     "Layer",
     "LayerTimes",
+    "LearnersRow",
+    "Loading",
+    "MeasuredTimes",
     "MemoryInput",
     "Model",
+    "ModelProfile",
+    "ModelSource",
     "Optimizer",
+    "Pipeline",
     "Precision",
+    "ProfileSource",
+    "Remedy",
+    "Setup",
+    "Split",
+    "StorageInput",
     "Tensors",
+    "TorchSource",
+    "UtilisationPoint",
     "WorkloadConfig",
+    "averaging",
+    "best_learners",
     "build_model",
     "canonical_name",
     "compute_times",
+    "fitted",
+    "footprint",
+    "largest_batch",
+    "learners_table",
+    "load_model_profile",
+    "measured_time",
+    "remedies",
+    "shared_times",
+    "split_ways",
+    "state_bytes",
+    "stretch",
 ]

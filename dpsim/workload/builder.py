@@ -33,7 +33,16 @@ class Builder:
         return prod(self.shape)
 
     def _matrix(
-        self, name: str, kind: Kind, parameters: tuple[int, ...], flop: int, traffic: int, *, kept: int, borrowed: int = 0
+        self,
+        name: str,
+        kind: Kind,
+        parameters: tuple[int, ...],
+        flop: int,
+        traffic: int,
+        *,
+        kept: int,
+        borrowed: int = 0,
+        steps: int = 1,
     ) -> None:
         """A matrix product: backward costs a forward for the gradient by the weights, another if earlier layers need theirs."""
         gradients = 2 if self._learns else 1
@@ -48,6 +57,7 @@ class Builder:
                 forward_traffic=traffic,
                 backward_traffic=gradients * traffic,
                 activations=kept,
+                steps=steps,
             )
         )
         self._learns = True
@@ -69,7 +79,7 @@ class Builder:
 
     # Images
 
-    def conv(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0, *, bias: bool = False) -> None:
+    def conv(self, name: str, channels: int, kernel: Size, stride: Size = 1, padding: Size = 0, *, bias: bool = False) -> None:
         """2D convolution of the (channels, height, width) that flows in."""
         (rows, columns), entering = _pair(kernel), self.size
         weight = channels * self.shape[0] * rows * columns
@@ -108,12 +118,17 @@ class Builder:
         self.shape = (channels, *self.shape[1:])
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, kept=self.size)
 
-    def _window(self, kernel: tuple[int, int], stride: int, padding: Size, *, ceil: bool = False) -> tuple[int, int]:
+    def upsample(self, name: str, factor: int) -> None:
+        """Each pixel ``factor`` x ``factor`` times (nearest neighbour)."""
+        entering = self.size
+        self.shape = (self.shape[0], *(factor * side for side in self.shape[1:]))
+        self._memory(name, "elementwise", entering + self.size, entering + self.size, kept=self.size)
+
+    def _window(self, kernel: tuple[int, int], stride: Size, padding: Size, *, ceil: bool = False) -> tuple[int, int]:
         """Height and width after a window of ``kernel`` has moved over the image."""
-        up = stride - 1 if ceil else 0
         height, width = (
-            (side + 2 * pad - window + up) // stride + 1
-            for side, pad, window in zip(self.shape[1:], _pair(padding), kernel, strict=True)
+            (side + 2 * pad - window + (step - 1 if ceil else 0)) // step + 1
+            for side, pad, window, step in zip(self.shape[1:], _pair(padding), kernel, _pair(stride), strict=True)
         )
         return height, width
 
@@ -130,25 +145,98 @@ class Builder:
         width = self.shape[-1]
         self._memory(name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size)
 
-    def attention(self, name: str, heads: int) -> None:
-        """Softmax(Q K^T) V over all pairs of tokens, the T x T scores of each head written out (no fused kernel).
+    def rms_norm(self, name: str) -> None:
+        """As a layer norm, without mean and bias."""
+        self._memory(name, "norm", 2 * self.size, 5 * self.size, parameters=(self.shape[-1],), kept=self.size)
 
-        4 T^2 d FLOP for T tokens of width d, whether causal or not: the masked half is computed too. The scores pass through
-        scaling, mask, softmax and dropout: eight passes over heads x T^2 each way, of which two results are kept.
+    def attention(self, name: str, heads: int, *, keys: int | None = None, relative: bool = False) -> None:
+        """Softmax(Q K^T) V over all pairs of tokens, the T x K scores of each head written out (no fused kernel).
+
+        4 T K d FLOP for T tokens of width d that look at K ``keys`` (themselves if left out), whether causal or not: the
+        masked half is computed too. The scores pass through scaling, mask, softmax and dropout: eight passes over heads x T x K
+        each way, of which two results are kept. With ``relative`` positions there is a second product of scores (Dai et al. 2019).
         """
         tokens, width = self.shape
-        flop, scores = 2 * tokens**2 * width, heads * tokens**2
-        self._matrix(f"{name}.scores", "attention", (), flop, 2 * self.size + scores, kept=0)
+        keys = tokens if keys is None else keys
+        flop, scores, moved = 2 * tokens * keys * width, heads * tokens * keys, (tokens + keys) * width
+        self._matrix(f"{name}.scores", "attention", (), flop, moved + scores, kept=0)
+        if relative:
+            self._matrix(f"{name}.positions", "attention", (), flop, moved + scores, kept=0)
         self._memory(f"{name}.softmax", "elementwise", 8 * scores, 8 * scores, kept=2 * scores)
-        self._matrix(f"{name}.context", "attention", (), flop, 2 * self.size + scores, kept=self.size)
+        self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
+
+    def weighted_sum(self, name: str, keys: int) -> None:
+        """Softmax over ``keys`` weights for each token, and the sum of as many vectors of the width that flows in."""
+        tokens, width = self.shape
+        weights, moved = tokens * keys, (tokens + keys) * width
+        self._memory(f"{name}.softmax", "elementwise", 2 * weights, 3 * weights, kept=weights)
+        self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
+
+    def fused_attention(self, name: str, heads: int, groups: int | None = None) -> None:
+        """The same in one kernel that never writes the scores; ``groups`` heads of keys and values serve all ``heads``.
+
+        Forward 4 T^2 d FLOP, backward 10 T^2 d, since it computes the scores anew (FlashAttention, Dao et al. 2022; as torch's
+        counter has it, also where a causal kernel skips the masked half). Kept: the output, and a number per head and token.
+        """
+        tokens, width = self.shape
+        moved = 2 * self.size + 2 * self.size * (groups or heads) // heads
+        self._layers.append(
+            Layer(
+                name,
+                "attention",
+                forward_flop=4 * tokens**2 * width,
+                backward_flop=10 * tokens**2 * width,
+                forward_traffic=moved,
+                backward_traffic=2 * moved,
+                activations=self.size + heads * tokens,
+            )
+        )
+
+    def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
+        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens, with two biases, as torch has it.
+
+        The products with the inputs are one for all tokens; those with the state are ``steps`` that wait for each other.
+        """
+        tokens, inner = self.shape
+        entering, self.shape = self.size, (tokens, gates * width)
+        weights = gates * width * inner
+        self._matrix(f"{name}.ih{suffix}", "linear", (weights,), 2 * tokens * weights, entering + self.size, kept=self.size)
+        weights, gated, self.shape = gates * width * width, self.size, (tokens, width)
+        self._matrix(
+            f"{name}.hh{suffix}",
+            "linear",
+            (weights, gates * width, gates * width),
+            2 * tokens * weights,
+            2 * gated + 3 * self.size,
+            kept=(gates - 2) * self.size,  # the output, and an LSTM's cell
+            steps=tokens,
+        )
+
+    def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
+        """A recurrent layer in both directions, whose outputs are ``joined`` (twice the width) or summed."""
+        entering = self.shape
+        self.recurrent(name, width, gates=gates)
+        self.shape = entering
+        self.recurrent(name, width, gates=gates, suffix="_reverse")
+        if joined:
+            self.shape = (entering[0], 2 * width)
+            self.activation(f"{name}.cat", kept=True)
+        else:
+            self.add(f"{name}.sum", kept=True)
 
     # Both
 
-    def linear(self, name: str, width: int, *, bias: bool = True, tied: bool = False, kept: bool = True) -> None:
-        """Matrix product with the last dimension; ``tied`` uses weights that another layer owns, without a bias."""
+    def parameter(self, name: str, elements: int) -> None:
+        """A tensor of its own that is added or put before what flows in, such as learned positions."""
+        self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
+
+    def linear(self, name: str, width: int, *, bias: bool | None = None, tied: bool = False, kept: bool = True) -> None:
+        """Matrix product with the last dimension; ``tied`` uses weights of another layer, and has no bias unless asked for."""
         entering, inner = self.size, self.shape[-1]
         self.shape = (*self.shape[:-1], width)
-        own = () if tied else _with_bias(inner * width, width, bias)
+        own: tuple[int, ...] = () if tied else (inner * width,)
+        if bias or (bias is None and not tied):
+            own += (width,)
         borrowed = inner * width if tied else 0
         flop = 2 * inner * self.size
         self._matrix(name, "linear", own, flop, entering + self.size, kept=self.size if kept else 0, borrowed=borrowed)

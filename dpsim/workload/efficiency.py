@@ -1,51 +1,112 @@
-"""How much of a GPU's peak a layer reaches: a few constants, and how far they can be trusted.
+"""How much of a GPU's figures a layer reaches: named constants with their errors, in ``efficiency.yaml`` beside this module.
 
-Fitted (robust least squares of log ratios; each case of GPU, model and precision weighs the same) to 150 one-GPU
-training steps of ResNet-50/152, VGG-16, AlexNet, Inception-v3 and BERT on P100, V100, A100, H100 and three desktop GPUs, of
-good quality in the reference table `single_gpu.csv`. On these very rows the step is off by 13 % in the median, 18 % on average,
-60 % at the 95th percentile and 86 % at worst; the 53 PyTorch rows by 12 %, 13 %, 29 % and 36 %. The worst are TensorFlow and
-MXNet in mixed precision with fused kernels, up to 1.8 times as fast as PyTorch on the same GPU and faster than predicted. With
-each model left out of the fit in turn the median is 24 % (VGG-16 worst, 37 %).
+They are fitted (robust least squares of log ratios; a model counts as much as another, however many rows it has) to one-GPU rows
+of the reference table ``single_gpu.csv`` by ``python -m validate.reference.roofline_fit``, over the layer tables of this package.
+Frameworks and single GPUs have effects of their own in that fit, which are left out here: what is predicted is the usual one.
 
-Left out of the fit: the 15 rows of the K80, which are about half as fast as this predicts (46 % in the median); rows with host or
-input costs in them; and, after a first fit had shown them as outliers, four of BERT-large at 512 tokens (PyTorch 21.11), that run
-in less than half of the predicted time: one would be above the V100's peak, the other three are doubted with it.
-The launch overhead is a typical figure: these rows, of large batches, do not tell it from the ramp.
+How far to trust them stands in the file: each constant with its relative standard error, and the errors of the fit over its rows.
+Two machines that run the same model on the same GPU with different software differ by 10-70 %. Where the host or the loader is slow
+(the AdaptDL rows, TensorFlow 1.1) a step takes up to twice what this predicts. A step time of one's own (``calibration:``) or a
+measured table of layers is worth more than any of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
 
-from dpsim.workload.layer import Kind
+from dpsim.workload.layer import Kind, Layer
+
+Execution = Literal["eager", "graph"]
+EXECUTIONS: tuple[Execution, ...] = get_args(Execution)
+
+# Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32 and only save bytes.
+WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
+_HALF = ("fp16", "bf16")
+_CLASS: Mapping[Kind, str] = {"conv": "conv", "linear": "gemm", "attention": "gemm"}
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
     """Constants of the roofline.
 
-    ``scalar`` (fp32) and ``tensor`` (tf32, fp16, bf16) are the fractions of peak that large products of a kind of layer
-    reach; ``ramp`` is the seconds that a product would take at peak when it reaches half of that fraction; ``memory`` is the
-    achievable fraction of memory bandwidth; ``launch`` is seconds per kernel.
+    ``fractions`` are shares of peak that large products reach, by class and precision (``"conv_fp32"``; classes conv, gemm and
+    rnn; precisions fp32, tf32, half, fp8), 1 where none is given. ``speed`` multiplies all products: the generation's.
+    ``winograd`` is how many times fewer multiplications 3x3 convolutions of stride 1 take in fp32. ``ramp`` is seconds that a
+    product takes to fill the GPU. ``memory`` is the reachable fraction of memory bandwidth, ``half_width`` the bytes of an
+    activation in half precision, on average over tensors that stay in fp32; ``fusion`` the share of traffic outside products that
+    is left. ``launch`` is the host's seconds per kernel, ``update_launches`` kernels per parameter tensor of an update, ``step``
+    seconds per step that nothing hides. ``throttle`` is the share of its clock that a board of at most 75 W keeps.
+    ``usual`` multiplies all seconds on the GPU: what frameworks of this kind take, in the middle of them.
     """
 
-    scalar: Mapping[Kind, float]
-    tensor: Mapping[Kind, float]
+    fractions: Mapping[str, float]
     ramp: float
     memory: float
     launch: float
+    speed: float = 1.0
+    winograd: float = 1.0
+    half_width: float = 2.0
+    fusion: float = 1.0
+    update_launches: float = 0.0
+    step: float = 0.0
+    throttle: float = 1.0
+    usual: float = 1.0
 
-    def large(self, kind: Kind, precision: str) -> float:
-        """Fraction of peak that a large product reaches; 1 for a kind that has no constant of its own."""
-        return (self.scalar if precision == "fp32" else self.tensor).get(kind, 1.0)
+    def large(self, layer: Layer, precision: str) -> float:
+        """Fraction of peak that a large product of this layer reaches; above 1 where an algorithm saves multiplications."""
+        if layer.forward_flop == 0:
+            return 1.0
+        kind = "rnn" if is_recurrent(layer) else _CLASS.get(layer.kind, "gemm")
+        fraction = self.fractions.get(f"{kind}_{'half' if precision in _HALF else precision}", 1.0) * self.speed
+        return fraction * self.winograd if precision == "fp32" and is_winograd(layer) else fraction
 
 
-# fp32 convolutions reach the peak in direct FLOP because Winograd's algorithm does the 3x3 ones with fewer.
-FITTED = Efficiency(
-    scalar={"conv": 1.0, "linear": 0.80, "attention": 0.80},
-    tensor={"conv": 0.37, "linear": 0.60, "attention": 0.60},
-    ramp=40e-6,
-    memory=0.62,
-    launch=8e-6,
-)
+def is_recurrent(layer: Layer) -> bool:
+    """Whether a layer is a product whose parts wait for one another; libraries compute those in fp32 where tf32 is asked for."""
+    return layer.steps > 1 and layer.forward_flop > 0
+
+
+def is_winograd(layer: Layer) -> bool:
+    """Whether a layer is a convolution with windows of 3x3 or more and stride 1, with about as many channels in as out.
+
+    A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w, its FLOP 2 h w weights, and
+    weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from below; a stride makes the bound smaller.
+    """
+    if layer.kind != "conv" or not layer.parameters:
+        return False
+    weights = max(layer.parameters)
+    area = layer.forward_flop / (2 * weights)
+    channels = layer.forward_traffic / max(area, 1.0)
+    return 4 * weights > _LEAST_WINDOW * channels**2
+
+
+_LEAST_WINDOW = 7.5  # above 1x7, below 3x3 with twice as many channels out as in
+
+
+@cache
+def fitted(generation: str = "other", execution: Execution = "eager") -> Efficiency:
+    """The constants for a generation of GPUs; one that was not in the rows takes the mean of all."""
+    content = constants()
+    values: dict[str, float] = {name: float(entry["value"]) for name, entry in content["constants"].items()}
+    software: dict[str, float] = {name: float(entry["value"]) for name, entry in content["execution"][execution].items()}
+    speeds = content["generations"]
+    return Efficiency(
+        fractions={name: float(entry["value"]) for name, entry in content["fractions"].items()},
+        speed=float(speeds[generation]["value"]) if generation in speeds else 1.0,
+        **values,
+        **software,
+    )
+
+
+@cache
+def constants() -> dict[str, Any]:
+    """``efficiency.yaml``: every constant with its value, unit, relative standard error and meaning."""
+    from ruamel.yaml import YAML  # slow to import: only when a time is first asked for
+
+    text = files("dpsim.workload").joinpath("efficiency.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    return loaded

@@ -9,15 +9,20 @@ traffic and activations are in elements, so that the precision scales them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from dpsim.workload.profile import MeasuredTimes
+
 Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "norm", "pool"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-Amount = Literal["forward_flop", "backward_flop", "forward_traffic", "backward_traffic", "activations", "own_weights", "borrowed"]
+Amount = Literal[
+    "forward_flop", "backward_flop", "forward_traffic", "backward_traffic", "activations", "own_weights", "borrowed", "steps"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,8 @@ class Layer:
     ``borrowed`` counts the elements of weights that another layer owns (a tied output layer). ``forward_flop`` and
     ``backward_flop`` are FLOP per sample; backward is the gradient by the input and the gradient by the weights, and a model's
     first layer has no gradient by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
-    written per sample, weights apart. ``activations`` are elements per sample that stay in memory until backward.
+    written per sample, weights apart. ``activations`` are elements per sample that stay in memory until backward. ``steps`` is how
+    many parts of the work must wait for one another (the time steps of a recurrent layer), each with kernels of its own.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Layer:
     forward_traffic: int = 0
     backward_traffic: int = 0
     activations: int = 0
+    steps: int = 1
 
     @property
     def own_weights(self) -> int:
@@ -56,11 +63,17 @@ class Tensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as ``"224x224 image"``."""
+    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as ``"224x224 image"``.
+
+    ``measured`` are the layers' times where they were measured: they count, not the roofline. ``notes`` say what is doubtful
+    about a model that was traced or imported.
+    """
 
     name: str
     layers: tuple[Layer, ...]
     sample: str
+    measured: MeasuredTimes | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> int:

@@ -1,12 +1,17 @@
-"""How long each layer computes: the larger of its arithmetic and its memory traffic, plus the launch of its kernels.
+"""How long each layer computes: the larger of its arithmetic and its memory traffic, on a GPU that a host keeps busy.
 
-A layer's pass over a batch takes
+On the GPU a layer's pass over a batch takes
 
-    max(FLOP / (peak x efficiency), bytes / (memory bandwidth x fraction)) + launches x launch overhead,
+    max((FLOP / (peak x fraction) + ramp), bytes / (memory bandwidth x fraction)),
 
-where the efficiency of a matrix product is ``large x w / (w + half)`` for a work of w FLOP: small products do not fill the GPU.
-``half`` is what the GPU does at peak in a fixed time, the ramp: the faster it is, the larger the products it wants.
-The constants, how they were obtained and how far they are off stand in `dpsim.workload.efficiency`.
+a recurrent layer's ramp once for each of its steps. The host launches kernels one after the other, each ``launch`` seconds after
+the one before, and does not wait for them: a kernel starts when it has been launched and the one before has ended, so a step takes
+about the longer of launching and computing, never their sum. The ends of all kernels are
+
+    end[i] = max over j <= i of (launched[j] + device[j] + ... + device[i]).
+
+A measured table of layer times replaces all of this. The constants, how they were obtained and how far they are off stand in
+`dpsim.workload.efficiency`.
 """
 
 from __future__ import annotations
@@ -19,51 +24,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.errors import DpsimError
-from dpsim.workload.efficiency import FITTED, Efficiency
+from dpsim.workload.efficiency import WITHOUT_TENSOR_CORES, Efficiency, Execution, fitted, is_recurrent
 from dpsim.workload.layer import Model
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Optimizer = Literal["sgd", "momentum", "adam"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
-# Bytes of an activation, and of a weight as the matrix products read it.
-WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+# Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept stays in bf16.
+WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
 
 # Bytes per parameter that an update reads and writes: weight read and written, gradient read, each state read and written, all
 # fp32. In mixed precision the gradient is read at half the width and a half-width copy of the weight is written: the same sum.
 UPDATE_BYTES: Mapping[Optimizer, int] = {"sgd": 12, "momentum": 20, "adam": 28}
 
+_THROTTLED = 75.0  # W: boards without a power plug of their own do not keep their clock
+
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What the roofline asks of a GPU: dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s."""
+    """What the roofline asks of a GPU: dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s.
+
+    ``generation`` (kepler ... hopper) chooses its constants; ``power`` is its limit in W, None if unknown.
+    """
 
     name: str
     peak_flop_per_s: Mapping[str, float]
     memory_bandwidth: float
+    generation: str = "other"
+    power: float | None = None
 
     def peak(self, precision: str) -> float:
         """FLOP/s in that precision; raises DpsimError, with what the GPU has, where it has none."""
         try:
-            return self.peak_flop_per_s[precision]
+            peak = self.peak_flop_per_s[precision]
         except KeyError:
             known = ", ".join(self.peak_flop_per_s)
             raise DpsimError(f"must be a precision that the {self.name} has ({known}), but got {precision!r}") from None
+        if self.generation in WITHOUT_TENSOR_CORES:
+            return min(peak, self.peak_flop_per_s.get("fp32", peak))
+        return peak
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Seconds of a training step on one GPU: for each pass a vector over layers, in forward order, and the optimiser's step."""
+    """Seconds of a training step on one GPU: for each pass a vector over layers, in forward order, and the optimiser's step.
 
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
+    ``earlier`` are the accumulated passes before the last one, whose gradients are not communicated.
+    """
+
+    forward: Array
+    backward: Array
     optimizer: float
+    earlier: float = 0.0
 
     @property
     def step(self) -> float:
         """Seconds of all of it."""
-        return float(self.forward.sum() + self.backward.sum()) + self.optimizer
+        return self.earlier + float(self.forward.sum() + self.backward.sum()) + self.optimizer
+
+    def scaled(self, factor: float) -> LayerTimes:
+        """All of it multiplied by ``factor``."""
+        return LayerTimes(self.forward * factor, self.backward * factor, self.optimizer * factor, self.earlier * factor)
 
 
 def compute_times(
@@ -73,54 +98,97 @@ def compute_times(
     batch: int,
     precision: Precision = "fp32",
     optimizer: Optimizer = "momentum",
-    efficiency: Efficiency = FITTED,
+    execution: Execution = "eager",
+    accumulation: int = 1,
+    checkpoint_every: int | None = None,
+    efficiency: Efficiency | None = None,
 ) -> LayerTimes:
-    """Predicts how long ``model`` computes on ``batch`` samples; raises DpsimError for a batch or precision that cannot be."""
-    if batch < 1:
-        raise DpsimError(f"batch must be at least 1, but got {batch}")
-    peak = accelerator.peak(precision)
-    bandwidth = accelerator.memory_bandwidth * efficiency.memory
-    speed = _achieved(model, batch, peak, precision, efficiency)
-    work = _Passes.of(model, batch, WIDTH[precision])
-    return LayerTimes(
-        forward=np.maximum(work.forward_flop / speed, work.forward_bytes / bandwidth) + efficiency.launch,
-        backward=np.maximum(work.backward_flop / speed, work.backward_bytes / bandwidth) + work.gradients * efficiency.launch,
-        optimizer=UPDATE_BYTES[optimizer] * model.parameters / bandwidth + efficiency.launch,
-    )
+    """Predicts how long ``model`` computes in a step of ``accumulation`` passes over ``batch`` samples each.
+
+    ``checkpoint_every`` layers only the last one's output is kept, and backward computes forward again (None: everything is kept).
+    ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision that cannot be.
+    """
+    every = 1 if checkpoint_every is None else checkpoint_every
+    for name, number in (("batch", batch), ("accumulation", accumulation), ("checkpoint_every", every)):
+        if number < 1:
+            raise DpsimError(f"{name} must be at least 1, but got {number}")
+    constants = efficiency or fitted(accelerator.generation, execution)
+    accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
+    bandwidth = accelerator.memory_bandwidth * constants.memory
+    if model.measured is not None:
+        forward, backward = model.measured.forward(batch), model.measured.backward(batch)
+        backward = backward + _again(forward, checkpoint_every)
+    else:
+        work = _Passes.of(model, batch, precision, _speeds(model, accelerator, precision, constants), bandwidth, constants)
+        forward, backward = work.queued(constants.launch, checkpoint_every)
+    measured = None if model.measured is None else model.measured.optimizer()
+    update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
+    earlier = (accumulation - 1) * float(forward.sum() + backward.sum())
+    return LayerTimes(forward, backward, update, earlier)
+
+
+def _speeds(model: Model, accelerator: Accelerator, precision: Precision, constants: Efficiency) -> Array:
+    """FLOP/s that large products of each layer reach."""
+    slowed = constants.throttle if accelerator.power is not None and accelerator.power <= _THROTTLED else 1.0
+    fp32 = precision == "tf32" and "fp32" in accelerator.peak_flop_per_s
+    used: list[Precision] = ["fp32" if fp32 and is_recurrent(layer) else precision for layer in model.layers]
+    reached = [constants.large(layer, one) * accelerator.peak(one) for layer, one in zip(model.layers, used, strict=True)]
+    return slowed * np.array(reached)
+
+
+def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency) -> float:
+    """Seconds of the update: its traffic, or the launches of its kernels; and what a step costs beside."""
+    traffic = UPDATE_BYTES[optimizer] * model.parameters / bandwidth
+    launches = constants.update_launches * len(model.tensors().elements) * constants.launch
+    return max(traffic, launches) + constants.step
+
+
+def _again(forward: Array, every: int | None) -> Array:
+    """What backward computes again, at the layer where it first needs it: the last one of each segment."""
+    again = np.zeros_like(forward)
+    if every is not None:
+        starts = np.arange(0, len(forward), every)
+        again[np.minimum(starts + every, len(forward)) - 1] = np.add.reduceat(forward, starts)
+    return again
 
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """FLOP and bytes of each layer for a batch; ``gradients`` is how many kernels its backward takes (0, 1 or 2)."""
+    """Seconds on the GPU and kernels of each layer for a batch, were nothing else to be waited for."""
 
-    forward_flop: NDArray[np.float64]
-    backward_flop: NDArray[np.float64]
-    forward_bytes: NDArray[np.float64]
-    backward_bytes: NDArray[np.float64]
-    gradients: NDArray[np.float64]
+    forward: Array
+    backward: Array
+    forward_kernels: Array
+    backward_kernels: Array
 
     @classmethod
-    def of(cls, model: Model, batch: int, width: int) -> _Passes:
-        own, used = model.vector("own_weights"), model.vector("own_weights") + model.vector("borrowed")
+    def of(cls, model: Model, batch: int, precision: Precision, speed: Array, bandwidth: float, constants: Efficiency) -> _Passes:
+        own, steps = model.vector("own_weights"), model.vector("steps")
+        used = own + model.vector("borrowed")
         table = np.array([layer.kind == "embedding" for layer in model.layers])
         flop, backward = model.vector("forward_flop"), model.vector("backward_flop")
         traffic = model.vector("backward_traffic")
         # A product's backward is a kernel by the weights and, but in the first layer, one by the input, which reads the weights.
         gradients = np.where(flop > 0, backward / np.maximum(flop, 1), traffic > 0)
         # A table is read row by row, as traffic; its gradient is written whole, mostly zeros.
-        read = np.where(table, 0, used)
-        written = np.where(table, own, used)
+        read, written = np.where(table, 0, used), np.where(table, own, used)
+        width = constants.half_width if WIDTH[precision] == 2 else WIDTH[precision]
+        rate = bandwidth / (width * np.where(flop > 0, 1.0, constants.fusion))
+        ramp, usual = constants.ramp * steps * (flop > 0), constants.usual
         return cls(
-            forward_flop=flop * batch,
-            backward_flop=backward * batch,
-            forward_bytes=width * (model.vector("forward_traffic") * batch + read),
-            backward_bytes=width * (traffic * batch + read * (gradients > 1) + written),
-            gradients=gradients,
+            forward=usual * np.maximum(flop * batch / speed + ramp, (model.vector("forward_traffic") * batch + read) / rate),
+            backward=usual
+            * np.maximum(backward * batch / speed + gradients * ramp, (traffic * batch + read * (gradients > 1) + written) / rate),
+            forward_kernels=steps,
+            backward_kernels=gradients * steps,
         )
 
-
-def _achieved(model: Model, batch: int, peak: float, precision: Precision, efficiency: Efficiency) -> NDArray[np.float64]:
-    """FLOP/s that each layer reaches; a gradient is a product as large as the forward one, so both passes reach the same."""
-    large = np.array([efficiency.large(layer.kind, precision) for layer in model.layers])
-    work = np.maximum(model.vector("forward_flop") * batch, 1)
-    return peak * large * work / (work + peak * efficiency.ramp)
+    def queued(self, launch: float, every: int | None) -> tuple[Array, Array]:
+        """Seconds from each kernel's predecessor's end to its own, forward and backward, in forward order."""
+        device = np.concatenate([self.forward, (self.backward + _again(self.forward, every))[::-1]])
+        kernels = np.concatenate([self.forward_kernels, (self.backward_kernels + _again(self.forward_kernels, every))[::-1]])
+        before = np.cumsum(device) - device
+        ends = before + device + np.maximum.accumulate(launch * np.cumsum(kernels) - before)
+        spans = np.diff(ends, prepend=0.0)
+        layers = len(self.forward)
+        return spans[:layers], spans[layers:][::-1]

@@ -3,52 +3,75 @@
 import numpy as np
 import pytest
 
-from dpsim.collectives import ALGORITHMS, OPERATIONS, execute, traffic
+from dpsim.collectives import ALGORITHMS, OPERATIONS, double_binary_tree, execute, pipelined_tree, ring, traffic
 
 RANKS = range(1, 18)
 SIZES = (0, 1, 5, 16, 37)
+OPTIONS = [ring.with_channels(3), *(double_binary_tree.with_chunks(k) for k in (1, 3)), pipelined_tree.with_chunks(3)]
+ON_NODES = [member for member in [*ALGORITHMS, *OPTIONS] if member.name in ("hierarchical", "torus-2d", "ring-3-channels")]
 
 
-@pytest.fixture(params=ALGORITHMS, ids=lambda a: f"{a.operation}-{a.name}")
+@pytest.fixture(params=[*ALGORITHMS, *OPTIONS], ids=lambda a: f"{a.operation}-{a.name}-{a.schedule(2).chunks}")
 def algorithm(request):
     return request.param
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("elements", SIZES)
-def test_every_rank_ends_with_what_the_operation_promises(algorithm, ranks, elements):
-    schedule = algorithm.schedule(ranks)
+def is_right(algorithm, ranks, elements, per_node=1):
+    schedule = algorithm.schedule(ranks, per_node)
     inputs = np.random.default_rng(ranks).integers(-1000, 1000, (ranks, elements * schedule.vectors)).astype(float)
-    split = schedule.split(elements)
-    expected = OPERATIONS[algorithm.operation].expected(inputs, split)
+    expected = OPERATIONS[algorithm.operation].expected(inputs, schedule.split(elements))
     result = execute(schedule, inputs)
     np.testing.assert_array_equal(result[~np.isnan(expected)], expected[~np.isnan(expected)])
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-def test_counted_traffic_is_that_of_the_rounds_laid_out(algorithm, ranks):
-    schedule = algorithm.schedule(ranks)
-    split = schedule.split(4 * 37, itemsize=4)
-    sent, received = np.zeros(ranks), np.zeros(ranks)
-    for current in schedule.each_round():
-        nbytes = split.nbytes(current.chunk, current.count)
-        np.add.at(sent, current.source, nbytes)
-        np.add.at(received, current.destination, nbytes)
-    counted = traffic(schedule, split)
-    np.testing.assert_array_equal(counted.sent, sent)
-    np.testing.assert_array_equal(counted.received, received)
-    assert counted.total == sent.sum() == received.sum()
+def test_every_rank_ends_with_what_the_operation_promises(algorithm, ranks):
+    for elements in SIZES:
+        is_right(algorithm, ranks, elements)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
-def test_no_rank_talks_to_itself_or_past_the_end(algorithm, ranks):
+@pytest.mark.parametrize("algorithm", ON_NODES, ids=lambda a: a.name)
+def test_however_ranks_stand_on_nodes(algorithm, ranks):
+    for per_node in (some for some in range(2, ranks + 1) if ranks % some == 0):
+        is_right(algorithm, ranks, 37, per_node)
+
+
+def test_counted_traffic_is_that_of_the_rounds_laid_out(algorithm):
+    for ranks in RANKS:
+        schedule = algorithm.schedule(ranks)
+        split = schedule.split(4 * 37, itemsize=4)
+        sent, received = np.zeros(ranks), np.zeros(ranks)
+        for current in schedule.each_round():
+            nbytes = split.nbytes(current.chunk, current.count)
+            np.add.at(sent, current.source, nbytes)
+            np.add.at(received, current.destination, nbytes)
+        counted = traffic(schedule, split)
+        np.testing.assert_array_equal(counted.sent, sent)
+        np.testing.assert_array_equal(counted.received, received)
+        assert counted.total == sent.sum() == received.sum()
+
+
+def test_no_rank_talks_to_itself_or_past_the_end(algorithm):
+    for ranks in RANKS:
+        schedule = algorithm.schedule(ranks)
+        for current in schedule.each_round():
+            assert (current.source != current.destination).all()
+            for ends in (current.source, current.destination):
+                assert ((ends >= 0) & (ends < ranks)).all()
+            assert (current.chunk >= 0).all()
+            assert (current.chunk + current.count <= schedule.chunks * schedule.vectors).all()
+
+
+@pytest.mark.parametrize("ranks", [2, 6, 8])
+def test_each_channel_has_chunks_of_its_own(algorithm, ranks):
     schedule = algorithm.schedule(ranks)
+    owner = np.full(schedule.chunks * schedule.vectors, -1)
     for current in schedule.each_round():
-        assert (current.source != current.destination).all()
-        for ends in (current.source, current.destination):
-            assert ((ends >= 0) & (ends < ranks)).all()
-        assert (current.chunk >= 0).all()
-        assert (current.chunk + current.count <= schedule.chunks * schedule.vectors).all()
+        for chunk, count, channel in zip(current.chunk, current.count, current.channel, strict=True):
+            assert set(owner[chunk : chunk + count]) <= {-1, channel}
+            owner[chunk : chunk + count] = channel
+    assert set(owner) - {-1} <= set(range(schedule.channels))
 
 
 def test_one_rank_needs_no_round(algorithm):

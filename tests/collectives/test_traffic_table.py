@@ -18,6 +18,11 @@ def folded(m):
     return int(m != power_of_two(m))
 
 
+def columns(m):
+    """The shorter side of the grid nearest to a square."""
+    return max(side for side in range(1, m + 1) if m % side == 0 and side * side <= m)
+
+
 ROUNDS = {
     "all-to-all": lambda m: 1,
     "master-worker": lambda m: 2,
@@ -26,6 +31,9 @@ ROUNDS = {
     "butterfly": lambda m: int(log2(power_of_two(m))) + 2 * folded(m),
     "halving-doubling": lambda m: 2 * int(log2(power_of_two(m))) + 2 * folded(m),
     "ring": lambda m: 2 * (m - 1),
+    "hierarchical": lambda m: 2 * (m - 1),  # every rank on a node of its own
+    "torus-2d": lambda m: 2 * (columns(m) + m // columns(m) - 2),
+    "swing": lambda m: 2 * int(log2(power_of_two(m))) + 2 * folded(m),
 }
 BUSIEST = {
     "all-to-all": lambda m: (m - 1) * S,
@@ -35,6 +43,9 @@ BUSIEST = {
     "butterfly": lambda m: (log2(power_of_two(m)) + folded(m)) * S,
     "halving-doubling": lambda m: (2 * (power_of_two(m) - 1) / power_of_two(m) + folded(m)) * S,
     "ring": lambda m: 2 * (m - 1) / m * S,
+    "hierarchical": lambda m: 2 * (m - 1) / m * S,
+    "torus-2d": lambda m: 2 * (m - 1) / m * S,
+    "swing": lambda m: (2 * (power_of_two(m) - 1) / power_of_two(m) + folded(m)) * S,
 }
 TOTAL = {
     "all-to-all": lambda m: m * (m - 1) * S,
@@ -44,6 +55,9 @@ TOTAL = {
     "butterfly": lambda m: (power_of_two(m) * log2(power_of_two(m)) + 2 * (m - power_of_two(m))) * S,
     "halving-doubling": lambda m: 2 * (m - 1) * S,
     "ring": lambda m: 2 * (m - 1) * S,
+    "hierarchical": lambda m: 2 * (m - 1) * S,
+    "torus-2d": lambda m: 2 * (m - 1) * S,
+    "swing": lambda m: 2 * (m - 1) * S,
 }
 
 

@@ -30,7 +30,7 @@ def test_sequential_step_is_compute_plus_the_exact_all_reduce(scenario):
     routes = job.cluster.routes(np.array([0]), np.array([1]))
     rate = job.cluster.capacities[routes.links[0][routes.links[0] >= 0]].min()
     gamma = 3 / tiny.cluster.accelerator.memory_bandwidth.value
-    expected = job.times.step + 2 * (routes.latency[0] + half / rate) + half * gamma
+    expected = job.times[0].step + 2 * (routes.latency[0] + half / rate) + half * gamma
     assert simulate(tiny).step_time_s["mean"] == pytest.approx(expected, rel=1e-12)
 
 
@@ -122,3 +122,59 @@ def test_too_many_records_are_refused_with_the_limit():
 def test_a_precision_that_the_gpu_lacks_is_refused():
     with pytest.raises(DpsimError, match="bf16"):
         simulate(quickstart("workload.precision=bf16"))
+
+
+def test_other_traffic_and_slow_links_cost_time():
+    few = ("cluster.nodes=2", "cluster.gpus_per_node=2", "run.steps=1", "cluster.network.nic=10GbE")
+    alone = simulate(quickstart(*few)).step_time_s["mean"]
+    disturbed = simulate(quickstart(*few, "disturbance.background=[{source: 0, destination: 3}]")).step_time_s["mean"]
+    slowed = simulate(quickstart(*few, "disturbance.links=[{link: 'node0/nic0->*', factor: 0.1}]")).step_time_s["mean"]
+    assert alone < disturbed
+    assert alone < slowed
+
+
+def test_a_link_changes_in_the_middle_of_a_run(scenario):
+    """Steps before the change are as without it, later ones as with it from the start."""
+    plain, always, later = (
+        simulate(scenario(disturbance={"links": links})).steps.step[:, 0]
+        for links in ([], [{"link": "node0/nic0->*", "factor": 0.5}], [{"link": "node0/nic0->*", "factor": 0.5, "at": "0.12 s"}])
+    )
+    assert plain[0] < 0.12 < plain[:2].sum()
+    np.testing.assert_allclose(later[0], plain[0], rtol=1e-12)
+    np.testing.assert_allclose(later[-1], always[-1], rtol=1e-12)
+
+
+def test_a_cut_link_without_a_way_around_is_an_error_that_names_it():
+    with pytest.raises(DpsimError, match="no path remains from node0/gpu"):
+        simulate(quickstart("disturbance.links=[{link: 'node0/nic0->*', factor: 0}]"))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("disturbance.links=[{link: 'node9/nic0->*', factor: 0.5}]", "must name a link"),
+        ("disturbance.background=[{source: 0, destination: 32}]", "must name GPUs from 0 to 31, but got 32"),
+    ],
+)
+def test_links_and_gpus_that_are_not_there(override, message):
+    with pytest.raises(DpsimError, match=message):
+        simulate(quickstart(override))
+
+
+def test_rounds_are_refused_where_they_would_be_wrong():
+    with pytest.raises(DpsimError, match="must be flows or auto"):
+        simulate(quickstart("run.network_model=rounds", "disturbance.background=[{source: 0, destination: 9}]"))
+
+
+def test_mixed_gpus_compute_at_their_own_speed():
+    mixed = load_scenario(
+        QUICKSTART,
+        [
+            "run.steps=2",
+            "disturbance.jitter.sigma=0",
+            "cluster={groups: [{nodes: 1, node: dgx1-v100, gpus_per_node: 2}, {nodes: 1, node: dgx1-p100, gpus_per_node: 2}]}",
+        ],
+    )
+    steps = simulate(mixed).steps
+    assert steps.compute[0, 0] == steps.compute[0, 1] < steps.compute[0, 2] == steps.compute[0, 3]
+    assert (steps.straggler_wait[:, :2] > 0).all()

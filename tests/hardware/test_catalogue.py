@@ -89,7 +89,32 @@ def test_case_spaces_and_underscores_do_not_matter(name, spaces):
 
 
 def test_the_catalogue_holds_what_it_promises():
-    assert set(nodes()) == {"dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100", "pcie-8gpu", "single-gpu"}
+    for name in (
+        "dgx-1",
+        "dgx1-p100",
+        "dgx1-v100",
+        "dgx-a100",
+        "dgx-h100",
+        "pcie-8gpu",
+        "single-gpu",
+        "p4d.24xlarge",
+        "p4de.24xlarge",
+        "p5.48xlarge",
+        "g4dn.12xlarge",
+        "ND A100 v4",
+        "NDm A100 v4",
+        "ND H100 v5",
+        "ND H200 v5",
+        "a3-mega",
+        "BM.GPU4.8",
+        "BM.GPU.A100-v2.8",
+        "BM.GPU.H100.8",
+        "Titan X box",
+        "P40 box",
+        "TPU v2",
+        "TPU v3",
+    ):
+        assert name in nodes()
     for name in (
         "k80",
         "titan-x-pascal",
@@ -102,6 +127,8 @@ def test_the_catalogue_holds_what_it_promises():
         "a100-80gb",
         "h100",
         "h200",
+        "tpu-v2",
+        "tpu-v3",
     ):
         assert name in gpus()
     for gigabits in (1, 10, 25, 40, 50, 100, 200, 400):
@@ -118,6 +145,9 @@ def test_the_catalogue_holds_what_it_promises():
         "nvlink2",
         "nvlink3",
         "nvlink4",
+        "efa",
+        "gpudirect-tcpxo",
+        "tpu-v3-ici",
     ):
         assert name in links()
 

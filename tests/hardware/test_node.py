@@ -31,9 +31,7 @@ def nvlinks(node):
 def test_nvlink_of_each_gpu_in_one_direction(name, count, gigabytes_per_s):
     node = nodes()[name]
     assert nvlinks(node) == {f"gpu{i}": count for i in range(8)}
-    total = sum(
-        link.rate.value * n for a, b, link, n in node.expand_edges() if "gpu3" in (a, b) and link.name.startswith("nvlink")
-    )
+    total = sum(link.rate.value * n for a, b, link, n in node.expand_edges() if "gpu3" in (a, b) and link.name.startswith("nvlink"))
     assert total == gigabytes_per_s * 1e9
 
 
@@ -206,3 +204,39 @@ def test_broken_nodes_are_refused(case):
     (error,) = caught.value.errors()
     assert ".".join(map(str, error["loc"])) == place
     assert message in error["msg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "gigabits"),
+    [
+        ("aws-p4d", "a100-sxm-40gb", 400),
+        ("aws-p4de", "a100-sxm-80gb", 400),
+        ("aws-p5", "h100-sxm", 3200),
+        ("aws-g4dn", "t4", 50),
+        ("azure-nd-a100-v4", "a100-sxm-40gb", 1600),
+        ("azure-ndm-a100-v4", "a100-sxm-80gb", 1600),
+        ("azure-nd-h100-v5", "h100-sxm", 3200),
+        ("azure-nd-h200-v5", "h200", 3200),
+        ("gcp-a3-mega", "h100-sxm", 1600),
+        ("oci-bm-gpu4-8", "a100-sxm-40gb", 1600),
+        ("oci-bm-gpu-a100-v2-8", "a100-sxm-80gb", 1600),
+        ("oci-bm-gpu-h100-8", "h100-sxm", 3200),
+        ("tpu-v3", "tpu-v3", 656),
+    ],
+)
+def test_gpus_and_network_of_machines_for_hire(name, gpu, gigabits):
+    node = nodes()[name]
+    assert node.gpu.name == gpu
+    assert node.nics.count * node.nics.link.rate.value * 8e-9 == pytest.approx(gigabits)
+
+
+@pytest.mark.parametrize("name", nodes())
+def test_nvswitches_reduce_from_the_fourth_generation_of_nvlink_on(name):
+    node = nodes()[name]
+    fourth = any(link.name == "nvlink4" for *_, link, _ in node.expand_edges())
+    assert node.in_network_reduction == (("nvswitch",) if fourth else ())
+
+
+def test_only_kinds_of_devices_that_are_there_reduce():
+    with pytest.raises(ValidationError, match="must be a known kind of device of the node, but got 'nvswitch'"):
+        Node.model_validate(PAIR | {"in_network_reduction": ["nvswitch"]})

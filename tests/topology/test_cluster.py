@@ -20,8 +20,13 @@ CLUSTERS = pytest.mark.parametrize(
         cluster(nodes=3, node="pcie-8gpu", gpus_per_node=5, network={"fabric": "single-switch", "nics_per_node": 3}),
         cluster(nodes=5, node="dgx-a100", network={"fabric": "leaf-spine", "nodes_per_leaf": 2, "spines": 3}),
         cluster(nodes=4, node="single-gpu", network={"fabric": "leaf-spine", "nodes_per_leaf": 1, "oversubscription": 2}),
+        cluster(nodes=4, node="dgx1-v100", network={"fabric": "rail-optimised"}),
+        cluster(nodes=3, node="gcp-a3-mega", network={"fabric": "fat-tree"}),
+        cluster(nodes=12, node="tpu-v3", network={"fabric": "torus", "dims": [2, 2, 3]}),
+        cluster(nodes=5, node="aws-g4dn", network={"fabric": "dragonfly", "routers": 2}),
+        cluster(nodes=3, node="p40-8gpu", network={"fabric": "full-mesh"}),
     ],
-    ids=["node", "switch", "pcie", "leaves", "singles"],
+    ids=["node", "switch", "pcie", "leaves", "singles", "rails", "fat-tree", "torus", "dragonfly", "mesh"],
 )
 
 

@@ -113,3 +113,15 @@ def test_fewer_cards_are_shared_by_the_gpus_near_them():
     node = NodeGraph(nodes()["dgx1-v100"], nics=2)
     near = dict(zip(node.gpus, node.nic_of, strict=True))
     assert near == {f"gpu{i}": int(i >= 4) for i in range(8)}
+
+
+@pytest.mark.parametrize("name", nodes())
+@pytest.mark.parametrize("cards", [None, 1, 2, 3, 4, 8])
+def test_a_card_of_another_socket_is_used_only_where_none_is_nearer(name, cards):
+    node = NodeGraph(nodes()[name], nics=cards)
+
+    def crosses(gpu, nic):
+        return {"cpu0", "cpu1"} <= set(node.path(gpu, nic))
+
+    for gpu, nic in zip(node.gpus, node.nic_of, strict=True):
+        assert not crosses(gpu, node.nics[nic]) or all(crosses(gpu, other) for other in node.nics)

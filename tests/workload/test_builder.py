@@ -61,3 +61,51 @@ def test_ceil_keeps_the_partial_window(side, out):
     b = Builder((1, side, side))
     b.pool("p", 3, 2, ceil=True)
     assert b.shape == (1, out, out)
+
+
+def test_fused_attention_keeps_no_scores_and_computes_them_again():
+    b = Builder((10,))
+    b.embedding("table", 3, 12)
+    b.fused_attention("a", heads=4, groups=2)
+    (_, layer) = layers(b)
+    assert (layer.forward_flop, layer.backward_flop) == (4 * 10**2 * 12, 10 * 10**2 * 12)
+    assert layer.forward_traffic == 2 * 120 + 2 * 60
+    assert layer.activations == 120 + 4 * 10
+
+
+def test_attention_to_a_memory_has_more_keys():
+    b = Builder((10, 12))
+    b.attention("a", heads=2, keys=30, relative=True)
+    assert b.build("m", "s").forward_flop == 3 * 2 * 10 * 30 * 12
+
+
+@pytest.mark.parametrize(("gates", "kept"), [(4, 2), (3, 1)])
+def test_a_recurrent_layer_is_one_product_and_a_chain(gates, kept):
+    b = Builder((7, 5))
+    b.embedding("table", 2, 5)
+    b.recurrent("l", 6, gates=gates)
+    (_, inputs, states) = layers(b)
+    assert b.shape == (7, 6)
+    assert (inputs.parameters, inputs.forward_flop, inputs.steps) == ((gates * 30,), 2 * 7 * gates * 30, 1)
+    assert (states.parameters, states.forward_flop, states.steps) == ((gates * 36, gates * 6, gates * 6), 2 * 7 * gates * 36, 7)
+    assert states.activations == kept * 7 * 6
+
+
+@pytest.mark.parametrize(("joined", "width"), [(True, 12), (False, 6)])
+def test_both_ways_are_joined_or_summed(joined, width):
+    b = Builder((7, 5))
+    b.both_ways("l", 6, joined=joined)
+    assert b.shape == (7, width)
+    assert [layer.name for layer in layers(b)][:4] == ["l.ih", "l.hh", "l.ih_reverse", "l.hh_reverse"]
+
+
+def test_a_tied_layer_may_have_a_bias_of_its_own():
+    b = Builder((7, 5))
+    b.linear("decoder", 9, tied=True, bias=True)
+    assert (layers(b)[0].parameters, layers(b)[0].borrowed) == ((9,), 45)
+
+
+def test_upsampling_repeats_pixels():
+    b = Builder((2, 3, 4))
+    b.upsample("up", 2)
+    assert b.shape == (2, 6, 8)

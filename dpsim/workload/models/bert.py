@@ -9,30 +9,43 @@ LONGEST = 512
 _WORDS, _SEGMENTS = 30522, 2
 
 
-def bert(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
-    """An encoder of ``blocks`` blocks over ``sequence_length`` tokens (at most 512)."""
+def bert(
+    name: str,
+    blocks: int,
+    width: int,
+    heads: int,
+    sequence_length: int,
+    *,
+    positions: int = LONGEST,
+    words: int = _WORDS,
+    segments: int = _SEGMENTS,
+    inner: int | None = None,
+    fused: bool = False,
+) -> Model:
+    """An encoder of ``blocks`` blocks over ``sequence_length`` tokens (at most ``positions``)."""
     b = Builder((sequence_length,))
-    b.embedding("embeddings.word_embeddings", _WORDS, width)
-    b.embedding("embeddings.position_embeddings", LONGEST, width)
-    b.embedding("embeddings.token_type_embeddings", _SEGMENTS, width)
+    b.embedding("embeddings.word_embeddings", words, width)
+    b.embedding("embeddings.position_embeddings", positions, width)
+    b.embedding("embeddings.token_type_embeddings", segments, width)
     b.add("embeddings.add", terms=3, kept=True)
     b.layer_norm("embeddings.LayerNorm")
     b.activation("embeddings.dropout", kept=True)
     for block in range(blocks):
-        _block(b, f"encoder.layer.{block}", width, heads)
+        _block(b, f"encoder.layer.{block}", heads, inner or 4 * width, fused)
     b.shape = (1, width)  # the pooler sees the first token only
     b.linear("pooler.dense", width)
     b.activation("pooler.tanh")
     return b.build(name, f"{sequence_length} tokens")
 
 
-def _block(b: Builder, name: str, width: int, heads: int) -> None:
+def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
+    width = b.shape[1]
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)
-    b.attention(f"{name}.attention.self", heads)
+    (b.fused_attention if fused else b.attention)(f"{name}.attention.self", heads)
     b.linear(f"{name}.attention.output.dense", width, kept=False)
     _residual(b, f"{name}.attention.output")
-    b.linear(f"{name}.intermediate.dense", 4 * width)
+    b.linear(f"{name}.intermediate.dense", inner)
     b.activation(f"{name}.intermediate.gelu", kept=True)
     b.linear(f"{name}.output.dense", width, kept=False)
     _residual(b, f"{name}.output")

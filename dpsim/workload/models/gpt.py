@@ -1,6 +1,7 @@
-"""GPT-2 (Radford et al. 2019), output layer tied to the token embedding: 124,439,808 parameters in the small one.
+"""GPT-2 and GPT-3 (Radford et al. 2019, Brown et al. 2020), the output layer tied to the token embedding.
 
-Per sample of T tokens, n blocks of width d and V words, forward takes 2 T (12 n d^2 + V d) + 4 n T^2 d FLOP.
+Per sample of T tokens, n blocks of width d and V words, forward takes 2 T (12 n d^2 + V d) + 4 n T^2 d FLOP. GPT-2 small has
+124,439,808 parameters, GPT-3 174.6 G. Attention is the plain one of their day, its scores written out, unless it is ``fused``.
 """
 
 from __future__ import annotations
@@ -12,29 +13,42 @@ LONGEST = 1024
 _WORDS = 50257
 
 
-def gpt2(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
-    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens (at most 1,024), with the loss over its words."""
+def gpt(
+    name: str,
+    blocks: int,
+    width: int,
+    heads: int,
+    sequence_length: int,
+    *,
+    positions: int = LONGEST,
+    words: int = _WORDS,
+    inner: int | None = None,
+    tied: bool = True,
+    fused: bool = False,
+) -> Model:
+    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens (at most ``positions``), with the loss over its words."""
     b = Builder((sequence_length,))
-    b.embedding("wte", _WORDS, width)
-    b.embedding("wpe", LONGEST, width)
+    b.embedding("wte", words, width)
+    b.embedding("wpe", positions, width)
     b.add("add", kept=True)
     for block in range(blocks):
-        _block(b, f"h.{block}", width, heads)
+        _block(b, f"h.{block}", heads, inner or 4 * width, fused)
     b.layer_norm("ln_f")
-    b.linear("lm_head", _WORDS, tied=True, kept=False)
+    b.linear("lm_head", words, bias=False, tied=tied, kept=False)
     b.activation("loss", kept=True)
     return b.build(name, f"{sequence_length} tokens")
 
 
-def _block(b: Builder, name: str, width: int, heads: int) -> None:
+def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
+    tokens, width = b.shape
     b.layer_norm(f"{name}.ln_1")
     b.linear(f"{name}.attn.c_attn", 3 * width)
-    b.shape = (b.shape[0], width)  # queries, keys and values, side by side
-    b.attention(f"{name}.attn", heads)
+    b.shape = (tokens, width)  # queries, keys and values, side by side
+    (b.fused_attention if fused else b.attention)(f"{name}.attn", heads)
     b.linear(f"{name}.attn.c_proj", width, kept=False)
     _residual(b, f"{name}.attn")
     b.layer_norm(f"{name}.ln_2")
-    b.linear(f"{name}.mlp.c_fc", 4 * width)
+    b.linear(f"{name}.mlp.c_fc", inner)
     b.activation(f"{name}.mlp.gelu", kept=True)
     b.linear(f"{name}.mlp.c_proj", width, kept=False)
     _residual(b, f"{name}.mlp")

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder, Size
 from dpsim.workload.layer import Model
-
-_PADDING: dict[Size, Size] = {1: 0, 3: 1, 5: 2, (1, 3): (0, 1), (3, 1): (1, 0), (1, 7): (0, 3), (7, 1): (3, 0)}
+from dpsim.workload.models.units import Units
 
 
 def inception_v3() -> Model:
     """Inception-v3 for 1,000 classes, 299x299 images."""
-    net = _Inception()
+    net = _Inception((3, 299, 299))
     net.stem()
     for index, pooled in enumerate((32, 64, 64)):
         net.block_a(f"Mixed_5{'bcd'[index]}", pooled)
@@ -23,49 +21,12 @@ def inception_v3() -> Model:
     net.block_d("Mixed_7a")
     for index in range(2):
         net.block_e(f"Mixed_7{'bc'[index]}")
-    b = net.b
-    b.adaptive_pool("avgpool", 1)
-    b.activation("dropout", kept=True)
-    b.flatten()
-    b.linear("fc", 1000)
-    return b.build("inception-v3", "299x299 image")
+    net.head(1000)
+    return net.b.build("inception-v3", "299x299 image")
 
 
-class _Inception:
-    """The blocks of the paper's figures 5 to 7 and its reductions, on one builder."""
-
-    def __init__(self) -> None:
-        self.b = Builder((3, 299, 299))
-
-    def unit(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0) -> None:
-        """Convolution, batch norm, ReLU."""
-        self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
-        self.b.batch_norm(f"{name}.bn")
-        self.b.activation(f"{name}.relu")
-
-    def chain(self, name: str, *units: tuple[int, Size]) -> None:
-        """Units of (channels, kernel) one after another, padded so that the image keeps its size."""
-        for index, (channels, kernel) in enumerate(units, start=1):
-            self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
-
-    def pooled(self, name: str, channels: int) -> None:
-        """Average over 3x3, then a 1x1 unit."""
-        self.b.pool(f"{name}.avg_pool", 3, 1, 1)
-        self.unit(f"{name}.branch_pool", channels, 1)
-
-    def shrunk(self, name: str, last: int, *units: tuple[int, Size]) -> None:
-        """A chain, then a 3x3 unit of stride 2 with ``last`` channels."""
-        self.chain(name, *units)
-        self.unit(f"{name}_{len(units) + 1}", last, 3, 2)
-
-    def forked(self, name: str, *units: tuple[int, Size]) -> None:
-        """A chain that ends in a 1x3 and a 3x1 unit side by side."""
-        self.chain(name, *units)
-        self.b.concatenate(
-            f"{name}.cat",
-            lambda: self.unit(f"{name}_{len(units) + 1}a", 384, (1, 3), padding=(0, 1)),
-            lambda: self.unit(f"{name}_{len(units) + 1}b", 384, (3, 1), padding=(1, 0)),
-        )
+class _Inception(Units):
+    """The blocks of the paper's figures 5 to 7 and its reductions."""
 
     def stem(self) -> None:
         self.unit("Conv2d_1a_3x3", 32, 3, 2)
@@ -116,7 +77,7 @@ class _Inception:
         self.b.concatenate(
             f"{name}.cat",
             lambda: self.chain(f"{name}.branch1x1", (320, 1)),
-            lambda: self.forked(f"{name}.branch3x3", (384, 1)),
-            lambda: self.forked(f"{name}.branch3x3dbl", (448, 1), (384, 3)),
+            lambda: self.forked(f"{name}.branch3x3", 384, (384, 1)),
+            lambda: self.forked(f"{name}.branch3x3dbl", 384, (448, 1), (384, 3)),
             lambda: self.pooled(name, 192),
         )

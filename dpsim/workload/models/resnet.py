@@ -1,27 +1,79 @@
-"""ResNet with bottlenecks (He et al. 2016), in the 1.5 form of torchvision and NVIDIA: the 3x3 convolution has the stride."""
+"""ResNet (He et al. 2016), in the 1.5 form of torchvision and NVIDIA: a bottleneck's 3x3 convolution has the stride.
+
+For CIFAR there are the paper's own narrow ones (269,722 parameters in ResNet-20) and the common ResNet-18 whose stem keeps the
+image's size (11,173,962).
+"""
 
 from __future__ import annotations
 
-from dpsim.workload.builder import Builder
+from dpsim.workload.builder import Builder, Shape
 from dpsim.workload.layer import Model
 
 
-def resnet(name: str, depths: tuple[int, int, int, int]) -> Model:
-    """ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes: (3, 4, 6, 3) is ResNet-50."""
+def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False) -> Model:
+    """ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes: (3, 4, 6, 3) is ResNet-50.
+
+    With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is ResNet-18, and (3, 4, 6, 3) ResNet-34.
+    """
     b = Builder((3, 224, 224))
     _unit(b, "conv1", "bn1", 64, 7, stride=2, padding=3)
     b.activation("relu")
     b.pool("maxpool", 3, 2, 1)
     for stage, depth in enumerate(depths, start=1):
         for block in range(depth):
-            _bottleneck(b, f"layer{stage}.{block}", 32 << stage, stride=2 if stage > 1 and block == 0 else 1)
-    b.adaptive_pool("avgpool", 1)
-    b.flatten()
-    b.linear("fc", 1000)
+            (_basic if basic else bottleneck)(b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block))
+    _head(b, 1000)
     return b.build(name, "224x224 image")
 
 
-def _bottleneck(b: Builder, name: str, width: int, stride: int) -> None:
+def resnet18_cifar() -> Model:
+    """ResNet-18 for CIFAR-10: a 3x3 stem of stride 1 and no pool before it."""
+    b = Builder((3, 32, 32))
+    _unit(b, "conv1", "bn1", 64, 3, padding=1)
+    b.activation("relu")
+    for stage in range(1, 5):
+        for block in range(2):
+            _basic(b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block))
+    _head(b, 10)
+    return b.build("resnet18-cifar", "32x32 image")
+
+
+def resnet_cifar(name: str, depth: int) -> Model:
+    """The paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers: 16, 32 and 64 channels, shortcuts without parameters."""
+    b = Builder((3, 32, 32))
+    _unit(b, "conv1", "bn1", 16, 3, padding=1)
+    b.activation("relu")
+    for stage in range(1, 4):
+        for block in range((depth - 2) // 6):
+            _basic(b, f"layer{stage}.{block}", 8 << stage, _stride(stage, block), projected=False)
+    _head(b, 10)
+    return b.build(name, "32x32 image")
+
+
+def _stride(stage: int, block: int) -> int:
+    return 2 if stage > 1 and block == 0 else 1
+
+
+def _head(b: Builder, classes: int) -> None:
+    b.adaptive_pool("avgpool", 1)
+    b.flatten()
+    b.linear("fc", classes)
+
+
+def _basic(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
+    """Two 3x3 convolutions beside a shortcut, which is ``projected`` to the new shape, or else strided and padded with zeros."""
+    entering = b.shape
+    _unit(b, f"{name}.conv1", f"{name}.bn1", width, 3, stride=stride, padding=1)
+    b.activation(f"{name}.relu1")
+    _unit(b, f"{name}.conv2", f"{name}.bn2", width, 3, padding=1)
+    if b.shape != entering and projected:
+        _shortcut(b, name, entering, width, stride)
+    b.add(f"{name}.add")
+    b.activation(f"{name}.relu2")
+
+
+def bottleneck(b: Builder, name: str, width: int, stride: int) -> None:
+    """Convolutions of 1x1, 3x3 and 1x1, the last of 4 x ``width`` channels, beside a shortcut."""
     entering = b.shape
     _unit(b, f"{name}.conv1", f"{name}.bn1", width, 1)
     b.activation(f"{name}.relu1")
@@ -29,11 +81,15 @@ def _bottleneck(b: Builder, name: str, width: int, stride: int) -> None:
     b.activation(f"{name}.relu2")
     _unit(b, f"{name}.conv3", f"{name}.bn3", 4 * width, 1)
     if b.shape != entering:
-        b.shape = entering
-        b.conv(f"{name}.downsample.0", 4 * width, 1, stride)
-        b.batch_norm(f"{name}.downsample.1", kept=False)
+        _shortcut(b, name, entering, 4 * width, stride)
     b.add(f"{name}.add")
     b.activation(f"{name}.relu3")
+
+
+def _shortcut(b: Builder, name: str, entering: Shape, channels: int, stride: int) -> None:
+    b.shape = entering
+    b.conv(f"{name}.downsample.0", channels, 1, stride)
+    b.batch_norm(f"{name}.downsample.1", kept=False)
 
 
 def _unit(b: Builder, conv: str, norm: str, channels: int, kernel: int, *, stride: int = 1, padding: int = 0) -> None:

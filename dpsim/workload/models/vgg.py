@@ -1,4 +1,7 @@
-"""VGG (Simonyan and Zisserman 2015) without batch norm, as torchvision has it: VGG-16 has 138,357,544 parameters."""
+"""VGG (Simonyan and Zisserman 2015) without batch norm, as torchvision has it: VGG-16 has 138,357,544 parameters.
+
+The one for CIFAR has batch norm and a single linear layer, as is common (14,728,266 parameters in VGG-16).
+"""
 
 from __future__ import annotations
 
@@ -23,3 +26,17 @@ def vgg(name: str, depths: tuple[int, int, int, int, int]) -> Model:
         b.activation(f"drop{index}", kept=True)
     b.linear("fc8", 1000)
     return b.build(name, "224x224 image")
+
+
+def vgg_cifar(name: str, depths: tuple[int, int, int, int, int]) -> Model:
+    """VGG with batch norm for CIFAR-10: 32x32 images that end as one pixel of 512 channels."""
+    b = Builder((3, 32, 32))
+    for stage, (channels, depth) in enumerate(zip(_CHANNELS, depths, strict=True), start=1):
+        for index in range(1, depth + 1):
+            b.conv(f"conv{stage}_{index}", channels, 3, padding=1, bias=True)
+            b.batch_norm(f"bn{stage}_{index}")
+            b.activation(f"relu{stage}_{index}")
+        b.pool(f"pool{stage}", 2, 2)
+    b.flatten()
+    b.linear("classifier", 10)
+    return b.build(name, "32x32 image")

@@ -1,0 +1,93 @@
+"""``dpsim explain``: why a prediction is what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.errors import DpsimError
+from dpsim.terminal import show, show_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpsim.network.nccl import Explanation
+
+explain_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Say why a prediction is what it is.",
+)
+_TERMS = {
+    "latency": "latency: what the call takes with next to nothing to send",
+    "transfer": "transfer: the bytes at the rate that the largest sizes reach",
+    "ramp": "ramp: filling the pipeline, less what overlaps",
+}
+
+
+@explain_app.callback()
+def _explain() -> None:
+    """Say why a prediction is what it is."""
+
+
+@explain_app.command()
+def collective(
+    cluster: Annotated[str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")],
+    library: Annotated[str, typer.Option(help="Whose collective: nccl.")] = "nccl",
+    nodes: Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")] = None,
+    size: Annotated[str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")] = "1M",
+    operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
+    algorithm: Annotated[str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")] = "auto",
+    itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say which algorithm and protocol a library takes for a collective, why, and what would change its mind.
+
+    Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
+    """
+    from dpsim.engine.collective import named_cluster, parse_size
+    from dpsim.network.nccl import NcclModel
+
+    if library != "nccl":
+        raise DpsimError(f"--library must be nccl, the one that chooses between algorithms and protocols, but got {library!r}")
+    model = NcclModel(named_cluster(cluster, nodes)[0], operation=operation, restriction=algorithm, itemsize=itemsize)
+    nbytes = parse_size(size)
+    if nbytes == 0:
+        raise DpsimError("-b: must be above 0, but got '0'")
+    found = model.explain(nbytes)
+    if as_json:
+        show_json({"schema_version": 1, "operation": operation, **found.to_json()})
+    else:
+        _show(found)
+
+
+def _show(found: Explanation) -> None:
+    from dpsim.units import DATA, TIME, human
+
+    show(f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}", f"why: {found.reason}", "")
+    if found.rivals:
+        show(_rivals(found), "")
+    for term, seconds in found.terms.items():
+        share = seconds / found.predicted if found.predicted else 0.0
+        show(f"  {_TERMS[term]}: {human(seconds, TIME, 3)}, {share:.0%}")
+    show(f"most of it is {found.dominant}")
+    for word, change in (("down", found.below), ("up", found.above)):
+        if change is not None:
+            show(f"from {human(change[0], DATA, 3)} {word} it would be {change[1]}")
+    show(f"constants: {', '.join(found.constants)}")
+
+
+def _rivals(found: Explanation) -> Table:
+    from rich.table import Table
+
+    from dpsim.units import TIME, human
+
+    table = Table(show_edge=False)
+    table.add_column("algorithm/protocol")
+    table.add_column("NCCL's own estimate, on which it chooses", justify="right")
+    table.add_column("predicted time", justify="right")
+    for rival in found.rivals:
+        mark = " (chosen)" if rival.name == found.chosen else ""
+        table.add_row(rival.name + mark, human(rival.nccl_estimate, TIME, 3), human(rival.predicted, TIME, 3))
+    return table

@@ -1,0 +1,205 @@
+"""``dpsim import``: reads what users already have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate, show_json, write_whole
+
+if TYPE_CHECKING:
+    from dpsim.imports import NodeDraft
+    from dpsim.workload import ModelProfile
+
+T = TypeVar("T")
+
+import_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Read what you already have: topologies of nodes, measurements of collectives, models and their profiles.",
+)
+
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write it to this file; on stdout if left out.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GpuName = Annotated[str | None, typer.Option("--gpu", metavar="NAME", help="The kind of GPU (dpsim catalogue gpus).")]
+Nic = Annotated[str | None, typer.Option("--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links).")]
+NvLink = Annotated[str | None, typer.Option("--nvlink", metavar="LINK", help="The kind of NVLink.")]
+Pcie = Annotated[str | None, typer.Option("--pcie", metavar="LINK", help="The PCIe links, where the file does not say.")]
+Between = Annotated[str | None, typer.Option("--between-sockets", metavar="LINK", help="The link between sockets.")]
+Sockets = Annotated[int | None, typer.Option("--sockets", help="How many sockets; NUMA nodes are put together to so many.")]
+UseNics = Annotated[str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")]
+
+
+@import_app.command("nvidia-topo")
+def nvidia_topo(
+    file: Annotated[Path, typer.Argument(help="The text that nvidia-smi topo -m prints.", show_default=False)],
+    output: Output = None,
+    gpu: GpuName = None,
+    nic: Nic = None,
+    nvlink: NvLink = None,
+    pcie: Pcie = None,
+    between_sockets: Between = None,
+    sockets: Sockets = None,
+    use_nics: UseNics = None,
+    as_json: Json = False,
+) -> None:
+    """Turn the matrix of nvidia-smi topo -m into a node for the catalogue.
+
+    Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml --gpu A100 --nic HDR
+    """
+    from dpsim.imports import NodeOptions, node_from_nvidia_topo, parse_nvidia_topo
+
+    options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
+    _node(file, output, as_json, lambda content: node_from_nvidia_topo(parse_nvidia_topo(content), options, file.name))
+
+
+@import_app.command("nccl-topo")
+def nccl_topo(
+    file: Annotated[Path, typer.Argument(help="The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.", show_default=False)],
+    output: Output = None,
+    gpu: GpuName = None,
+    nic: Nic = None,
+    nvlink: NvLink = None,
+    pcie: Pcie = None,
+    between_sockets: Between = None,
+    sockets: Sockets = None,
+    use_nics: UseNics = None,
+    as_json: Json = False,
+) -> None:
+    """Turn NCCL's topology file into a node for the catalogue; options replace what the file says.
+
+    Example: dpsim import nccl-topo topo.xml -o node.yaml
+    """
+    from dpsim.imports import NodeOptions, node_from_nccl_topo
+
+    options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
+    _node(file, output, as_json, lambda content: node_from_nccl_topo(content, options, file.name))
+
+
+@import_app.command("nccl-tests")
+def nccl_tests(
+    file: Annotated[Path, typer.Argument(help="What all_reduce_perf or a sibling printed.", show_default=False)],
+    output: Output = None,
+    name: Annotated[str | None, typer.Option(help="The profile's name; the file's if left out.")] = None,
+    operation: Annotated[str | None, typer.Option(help="The operation, where the log does not name its program.")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, max=2**20, help="How many ranks, where the log does not list them.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit latency and bandwidth on the table of an nccl-tests log: a calibration profile.
+
+    Example: dpsim import nccl-tests all_reduce.log -o profile.json
+    """
+    from dpsim.imports import fit_nccl_tests, parse_nccl_tests
+
+    log = _read(file, lambda content: parse_nccl_tests(content, operation, ranks))
+    profile = _read(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
+    if log.wrong_values:
+        narrate(f"beware: the log says that {log.wrong_values} values were wrong")
+    left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
+    narrate(f"fitted {profile.formula} on {left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}")
+    narrate(
+        f"on these same rows it is off by {left.mean_ape:.1%} on average and {left.worst_ape:.1%} at worst, "
+        f"at {left.worst_bytes:,} bytes: how well the formula describes them, not how well it predicts others"
+    )
+    if output is not None:
+        write_whole(output, profile.to_json())
+        narrate(f"wrote {output}")
+    if output is None or as_json:
+        show_json(profile.model_dump(mode="json"))
+
+
+@import_app.command("torch")
+def torch(
+    factory: Annotated[
+        str, typer.Argument(metavar="MODULE:FACTORY", help="package.module:factory or file.py:factory.", show_default=False)
+    ],
+    shape: Annotated[str, typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224.")],
+    dtype: Annotated[str, typer.Option(help="Of the input: float32, or int64 for tokens.")] = "float32",
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Trace a torch module without its weights, on the meta device: a profile for workload.model.
+
+    Example: dpsim import torch mypackage.models:build --input 3,224,224 -o profile.json
+    """
+    from dpsim.imports import profile_torch
+
+    if dtype not in ("float32", "int64"):
+        raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
+    sides = [side.strip() for side in shape.split(",")]
+    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
+        raise DpsimError(f"--input must be positive integers such as 3,224,224, but got {shape!r}")
+    _model_profile(profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json)
+
+
+@import_app.command("kineto")
+def kineto(
+    file: Annotated[Path, typer.Argument(help="A trace of PyTorch's profiler, gzipped or not.", show_default=False)],
+    output: Output = None,
+    name: Annotated[str | None, typer.Option(help="The model's name; the file's if left out.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn a PyTorch profiler trace into a profile: measured times of the layers, gradients and NCCL calls.
+
+    Example: dpsim import kineto trace.json -o profile.json
+    """
+    from dpsim.imports import profile_kineto
+
+    _model_profile(profile_kineto(file, batch=batch, name=name), output, as_json)
+
+
+def _model_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
+    """Say what was found, and write or print it."""
+    model = profile.model()
+    narrate(f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} FLOP forward per sample")
+    if profile.measured is not None:
+        forward, backward = sum(profile.measured.forward_s[0]), sum(profile.measured.backward_s[0])
+        narrate(
+            f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, backward {backward:.3g} s; "
+            f"{len(profile.collectives)} collective calls a step"
+        )
+    for note in profile.notes:
+        narrate(f"beware: {note}")
+    if output is not None:
+        write_whole(output, profile.to_json())
+        narrate(f"wrote {output}")
+    if output is None or as_json:
+        show_json(profile.model_dump(mode="json"))
+
+
+def _names(text: str | None) -> frozenset[str]:
+    return frozenset(name.strip() for name in (text or "").split(",")) - {""}
+
+
+def _read(file: Path, parse: Callable[[bytes], T]) -> T:
+    """What ``parse`` makes of the file; its errors begin with the file's name and the line."""
+    from dpsim.imports import ImportFileError, read_input
+
+    content = read_input(file)
+    try:
+        return parse(content)
+    except ImportFileError as problem:
+        raise problem.of(file) from None
+
+
+def _node(file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]) -> None:
+    """Build the node that the file describes, check it, and write or print it."""
+    draft = _read(file, build)
+    try:
+        node = draft.to_node()
+    except ValueError as error:
+        raise DpsimError(f"{file}: does not describe one connected node: {error}") from None
+    for said in draft.assumptions():
+        narrate(said)
+    if output is not None:
+        write_whole(output, draft.to_yaml())
+        narrate(f"wrote {output}")
+    if as_json:
+        show_json({"schema_version": 1, "node": node.model_dump(mode="json"), "assumptions": draft.assumptions()})
+    elif output is None:
+        typer.echo(draft.to_yaml(), nl=False)

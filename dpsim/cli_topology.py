@@ -1,0 +1,71 @@
+"""``dpsim topology``: the cluster of a scenario as a picture or a table, links by load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate, show, show_json, write_whole
+
+
+def topology(
+    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    html: Annotated[Path | None, typer.Option(help="Write the picture to this file: one page that needs nothing else.")] = None,
+    collective_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Load of one collective of this size (100MB); of one step if left out.")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable.")] = None,
+    top: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show a scenario's cluster and which links carry most: as a picture, a table or JSON.
+
+    Example: dpsim topology scenarios/quickstart.yaml --html topology.html --collective-bytes 100MB
+    """
+    from dpsim.engine.job import prepare
+    from dpsim.report.link_loads import busiest_links, link_loads
+    from dpsim.scenario import load_scenario
+
+    nbytes = None if collective_bytes is None else _size(collective_bytes)
+    scenario = load_scenario(file, set_ or ())
+    job = prepare(scenario)
+    loads = link_loads(job, nbytes)
+    if html is not None:
+        from dpsim.report.topology_figure import topology_figure
+
+        page = topology_figure(job.cluster, loads, scenario.name).to_html(include_plotlyjs=True, full_html=True)
+        write_whole(html, page)
+        narrate(f"wrote {html}")
+    if as_json:
+        show_json(
+            {
+                "schema_version": 1,
+                "name": scenario.name,
+                "what": loads.what,
+                "time_s": loads.time_s,
+                "nodes": job.cluster.nodes,
+                "ranks": job.cluster.ranks,
+                "links_total": len(loads.bytes),
+                "links_loaded": int((loads.bytes > 0).sum()),
+                "links": busiest_links(job.cluster, loads, top),
+            }
+        )
+    elif html is None:
+        from dpsim.report.link_loads import links_table
+
+        show(links_table(scenario.name, loads, busiest_links(job.cluster, loads, top)))
+
+
+def _size(text: str) -> int:
+    from dpsim.engine.collective import parse_size
+
+    try:
+        size = parse_size(text)
+    except DpsimError as error:
+        raise DpsimError(f"--collective-bytes: {error}") from None
+    if size < 1:
+        raise DpsimError(f"--collective-bytes: must be above 0, but got {text!r}")
+    return size

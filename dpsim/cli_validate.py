@@ -1,0 +1,184 @@
+"""``dpsim validate``: predictions beside measurements."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from dpsim.errors import DpsimError, UnknownNameError
+from dpsim.terminal import narrate, show, show_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from validate.reference import Reference, StepKind, StepReference
+
+validate_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Compare predictions with measurements.",
+)
+
+
+@validate_app.callback()
+def _validate() -> None:
+    """Compare predictions with measurements."""
+
+
+@validate_app.command()
+def reference(
+    kind: Annotated[
+        str,
+        typer.Argument(help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain or scaling."),
+    ],
+    file: Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)],
+    regime: Annotated[
+        str, typer.Option(help="specification: from the description alone; calibrated: every fourth size is measured.")
+    ] = "specification",
+    fit_on: Annotated[
+        list[Path] | None, typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable.")
+    ] = None,
+    leave_out: Annotated[
+        str, typer.Option(help="machine: no machine is predicted by constants that saw it; none: as they are.")
+    ] = "machine",
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, help="Exit with 3 where the mean error over rows is above this fraction.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Predict every row of a table of published measurements and say how far off that is.
+
+    Rows of quality other than ok, and rows that a calibration was fitted on, are predicted but do not count.
+    For tables of step times, rows that the constants saw are predicted by constants fitted without their group.
+
+    Example: dpsim validate reference nccl-tests nccl_tests.csv --regime calibrated --json
+    """
+    from validate.reference import KINDS, STEP_KINDS, compare, compare_steps
+
+    _known("kind of table", kind, (*KINDS, *STEP_KINDS))
+    _known("regime", regime, ("specification", "calibrated"))
+    _known("choice of what to leave out", leave_out, ("machine", "none"))
+    steps = kind in STEP_KINDS
+    if steps and (regime, leave_out) != ("specification", "machine"):
+        raise DpsimError(f"--regime and --leave-out must be left out for {kind}, but got {regime} and {leave_out}")
+    result: Reference | StepReference
+    with _bars() as progress:
+        if steps:
+            result = compare_steps(file, cast("StepKind", kind), fit_on=fit_on or (), progress=progress)
+        else:
+            result = compare(
+                file,
+                cast("Any", kind),
+                cast("Literal['specification', 'calibrated']", regime),
+                fit_on=fit_on or (),
+                leave_out=cast("Literal['machine', 'none']", leave_out),
+                progress=progress,
+            )
+    if as_json:
+        show_json(result.to_json())
+    else:
+        _show(result)
+    _judge(result, tolerance)
+
+
+def _known(what: str, name: str, names: tuple[str, ...]) -> None:
+    if name not in names:
+        raise UnknownNameError(what, name, names)
+
+
+def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
+    """Exit with 3 where the error is above ``tolerance``."""
+    if tolerance is None:
+        return
+    if result.overall is None:
+        raise DpsimError("--tolerance must have rows of quality ok to judge, but the table has none")
+    error = result.overall["mean_ape"]
+    if error > tolerance:
+        narrate(f"dpsim: the mean error is {error:.1%}, above the tolerance of {tolerance:.1%}")
+        raise typer.Exit(3)
+
+
+def _show(result: Reference | StepReference) -> None:
+    from validate.reference import StepReference
+
+    show(_step_table(result) if isinstance(result, StepReference) else _table(result), "")
+    words = ", ".join(f"{count} rows by constants {words}" for words, count in result.constants.items())
+    show(f"predicted: {words}")
+    if result.fitted:
+        show(f"fitted on, and not counted: {len(result.fitted)} rows")
+    if result.apart:
+        apart = result.to_json()["overall_apart"]
+        show(f"apart, for their quality: {apart['n']} rows, off by {apart['mean_ape']:.1%} on average")
+    if isinstance(result, StepReference):
+        _show_left_out(result)
+    elif result.notes:
+        show("", "not understood in the table's texts:", *(f"  {note} ({machine[:60]})" for note, machine in result.notes))
+
+
+def _show_left_out(result: StepReference) -> None:
+    """What was kept from the fits, what could not be predicted, and what had to be guessed."""
+    if result.left_out:
+        show(f"left out: {result.left_out}")
+    reasons: dict[str, int] = {}
+    for _, reason in result.not_predicted:
+        reasons[reason] = reasons.get(reason, 0) + 1
+    show(*(f"not predicted: {count} rows: {reason}" for reason, count in sorted(reasons.items())))
+    show(*(f"note: {note}" for note in result.notes))
+
+
+def _step_table(result: StepReference) -> Table:
+    """Errors of step times by group; of scaling also in points of efficiency."""
+    from rich.table import Table
+
+    table = Table(title=f"{result.kind}: absolute percentage errors", title_justify="left", show_edge=False)
+    table.add_column("rows of")
+    points = ("median_points", "mean_points") if result.kind == "scaling" else ()
+    for heading in ("n", "median", "mean", "95th percentile", "worst", *(f"{name.split('_')[0]}, points" for name in points)):
+        table.add_column(heading, justify="right")
+    overall = {} if result.overall is None else {"all": result.overall}
+    for name, group in {**overall, **result.groups}.items():
+        errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
+        table.add_row(name[:64], str(group["n"]), *errors, *(f"{100 * group[key]:.1f}" for key in points))
+    return table
+
+
+def _table(result: Reference) -> Table:
+    from rich.table import Table
+
+    table = Table(title=f"{result.kind}, {result.regime}: absolute percentage errors", title_justify="left", show_edge=False)
+    table.add_column("rows of")
+    for heading in ("n", "median", "mean", "95th percentile", "worst", "machines", "mean over machines"):
+        table.add_column(heading, justify="right")
+    overall = {} if result.overall is None else {"all": result.overall}
+    for name, group in {**overall, **result.groups}.items():
+        if name.startswith("case "):
+            continue
+        errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
+        table.add_row(name[:64], str(group["n"]), *errors, str(group["machines"]), f"{group['mean_over_machines']:.1%}")
+    return table
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """Progress bars on stderr, one for each kind of work; none where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)
+
+        yield progress

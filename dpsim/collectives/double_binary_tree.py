@@ -1,0 +1,53 @@
+"""Double binary tree all-reduce: two binary trees, each with half of the vector, pipelined in k chunks a tree.
+
+A leaf of one tree is inner in the other, so that every rank sends about S up and S down, half of it in each tree: the bandwidth of
+a ring with a logarithmic number of rounds. Time at most R (o + alpha + c beta) + U c gamma: c the largest of 2 k chunks, R rounds,
+of which U reduce, about 2 (2 k + 2 log2 m) and half of that. Exact without overhead where 2 k divides the elements and m = 2^h, h
+odd, where R = 2 (2 k + 2 h - 3), and for m <= 2; elsewhere some rounds overlap, by at most two messages where only messages cost.
+Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35,
+2009; Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019.
+"""
+
+from functools import partial
+
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
+from dpsim.collectives.schedule import Schedule, Split
+
+_CHUNKS = 16  # what a library would choose by size: more for a longer vector
+
+
+def with_chunks(chunks: int, name: str = "double-binary-tree") -> Algorithm:
+    """The algorithm with so many chunks a tree."""
+    assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
+    return Algorithm(
+        "all-reduce",
+        name,
+        "two complementary binary trees, each with half of the vector, pipelined in chunks",
+        "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
+        partial(compile_double_tree, chunks),
+        partial(exact_time, chunks),
+        is_exact,
+    )
+
+
+def compile_double_tree(chunks: int, layout: Layout) -> Schedule:
+    """All chunks up, then all down."""
+    ranks = layout.ranks
+    phases = reduce_and_broadcast(ranks, trees=2, chunks=chunks)
+    return Schedule("all-reduce", "double-binary-tree", ranks, 2 * chunks, phases)
+
+
+def exact_time(chunks: int, layout: Layout, split: Split, costs: Costs) -> float:
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
+    return lockstep_time(compile_double_tree(chunks, layout), split, costs)
+
+
+def is_exact(layout: Layout, split: Split, costs: Costs) -> bool:
+    """For equal chunks, no overhead, and 1 rank or 2^h of them, h odd."""
+    ranks = layout.ranks
+    odd_power = ranks & (ranks - 1) == 0 and ranks.bit_length() % 2 == 0
+    return ranks == 1 or (odd_power and is_equal_and_free(split, costs))
+
+
+DOUBLE_BINARY_TREE = with_chunks(_CHUNKS)

@@ -1,0 +1,52 @@
+"""Pipelined tree all-reduce: reduce up a binary tree, then broadcast down it, in k chunks one behind the other.
+
+An inner rank has two children, whose messages take turns, so that 2 S go through its link each way; a binomial tree would have
+log2 m S at the root, pipelined or not. Time at most R (o + alpha + c beta) + U c gamma: c the largest of k chunks, R rounds, of
+which U reduce, about 2 (2 k + 2 log2 m) and half of that. Exact without overhead where k divides the elements and m = 2^h, where
+R = 2 (2 k + 2 h - 3), or 2 k for m = 2; elsewhere some rounds overlap, by at most two messages where only messages cost.
+Source: one tree of Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
+Computing 35, 2009.
+"""
+
+from functools import partial
+
+from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
+from dpsim.collectives.schedule import Schedule, Split
+
+_CHUNKS = 16  # what a library would choose by size: more for a longer vector
+
+
+def with_chunks(chunks: int, name: str = "pipelined-tree") -> Algorithm:
+    """The algorithm with so many chunks."""
+    assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
+    return Algorithm(
+        "all-reduce",
+        name,
+        "reduce up a binary tree, broadcast down it, in chunks one behind the other",
+        "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
+        partial(compile_pipelined_tree, chunks),
+        partial(exact_time, chunks),
+        is_exact,
+    )
+
+
+def compile_pipelined_tree(chunks: int, layout: Layout) -> Schedule:
+    """All chunks up, then all down."""
+    ranks = layout.ranks
+    phases = reduce_and_broadcast(ranks, trees=1, chunks=chunks)
+    return Schedule("all-reduce", "pipelined-tree", ranks, chunks, phases)
+
+
+def exact_time(chunks: int, layout: Layout, split: Split, costs: Costs) -> float:
+    """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
+    return lockstep_time(compile_pipelined_tree(chunks, layout), split, costs)
+
+
+def is_exact(layout: Layout, split: Split, costs: Costs) -> bool:
+    """For equal chunks, no overhead, and a power of two."""
+    ranks = layout.ranks
+    return ranks == 1 or (ranks & (ranks - 1) == 0 and is_equal_and_free(split, costs))
+
+
+PIPELINED_TREE = with_chunks(_CHUNKS)

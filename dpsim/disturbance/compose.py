@@ -1,0 +1,35 @@
+"""All that disturbs compute times, put together: one factor for each step and worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsim.disturbance.jitter import Factors, Jitter
+from dpsim.disturbance.slow import SlowWorkersConfig
+from dpsim.disturbance.transient import TransientConfig
+
+
+def factors(
+    workers: int,
+    steps: int,
+    seed: int,
+    per_node: int | Sequence[int],
+    *,
+    jitter: Jitter | None = None,
+    slow: Sequence[SlowWorkersConfig] = (),
+    transient: Sequence[TransientConfig] = (),
+) -> Factors:
+    """Factors on compute time, shape (steps, workers): the product of all disturbances, 1 without any.
+
+    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck together, has a stream of its own
+    for each disturbance: its draws depend neither on the others nor on the other disturbances. Raises DpsimError where a
+    slow worker does not exist.
+    """
+    product = np.ones((steps, workers)) if jitter is None else jitter.factors(workers, steps, seed)
+    for entry, one in enumerate(slow):
+        product = product * one.factors(workers, seed, per_node, entry)
+    for entry, other in enumerate(transient):
+        product = product * other.factors(workers, steps, seed, per_node, entry)
+    return product

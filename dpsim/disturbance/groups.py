@@ -1,0 +1,35 @@
+"""Who is disturbed together: each worker alone, the workers of a node, or those of a rack of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from dpsim.config import Config
+
+Indices = NDArray[np.intp]
+
+
+class Grouped(Config):
+    """A disturbance that strikes groups of workers."""
+
+    per: Literal["worker", "node", "rack"] = Field(default="worker", description="Who is struck together.")
+    nodes_per_rack: PositiveInt = Field(default=4, description="Nodes that share a rack, where it strikes racks.")
+
+    def groups(self, workers: int, per_node: int | Sequence[int]) -> Indices:
+        """The group of each worker, counted from 0. ``per_node``: workers of each node, or of node 0, 1, ..."""
+        if self.per == "worker":
+            return np.arange(workers)
+        nodes = node_of(workers, per_node)
+        return nodes if self.per == "node" else nodes // self.nodes_per_rack
+
+
+def node_of(workers: int, per_node: int | Sequence[int]) -> Indices:
+    """The node of each worker: ranks fill one node after the other."""
+    if isinstance(per_node, int):
+        return np.arange(workers) // per_node
+    return np.repeat(np.arange(len(per_node)), per_node)[:workers]

@@ -1,0 +1,52 @@
+"""How learners share the GPUs of a scenario, and how many would be best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpsim.engine.memory import MemoryUse
+from dpsim.hardware import Gpu
+from dpsim.scenario import Scenario
+from dpsim.workload import (
+    LayerTimes,
+    LearnersRow,
+    Model,
+    averaging,
+    fitted,
+    learners_table,
+    measured_time,
+    shared_times,
+    stretch,
+)
+
+# Seconds of a step of one learner by batch.
+TimesOf = Callable[[int], LayerTimes]
+
+
+def times_with_learners(scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int) -> LayerTimes:
+    """Times of a step in which so many learners of ``batch`` samples share ``gpu``."""
+    alone = times(batch)
+    if learners == 1:
+        return alone
+
+    def passes(samples: int) -> float:
+        found = times(samples)
+        return float(found.forward.sum() + found.backward.sum())
+
+    points = scenario.workload.utilisation
+    factor = stretch(measured_time(points) if points else passes, batch, learners)
+    return shared_times(
+        alone, factor, learners, averaging(model, learners, gpu.memory_bandwidth.value * fitted(gpu.architecture).memory)
+    )
+
+
+def best_by_batch(scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse) -> tuple[LearnersRow, ...]:
+    """The best number of learners on ``gpu`` for the scenario's batch and the powers of two up to it, as memory allows."""
+    batch = scenario.workload.batch_per_gpu
+
+    def step(samples: int, learners: int) -> float:  # a pass, with its share of the update
+        whole = times_with_learners(scenario, use.model, gpu, times, samples, learners).step
+        return whole / scenario.workload.gradient_accumulation
+
+    powers = [2**power for power in range(batch.bit_length()) if 2**power < batch]
+    return learners_table(step, use.most_learners, [*powers, batch])

@@ -1,0 +1,172 @@
+"""Whether a scenario fits in the memory of its GPUs, and what to do where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from dpsim.errors import DpsimError
+from dpsim.hardware import Gpu
+from dpsim.scenario import Scenario
+from dpsim.units import DATA, human
+from dpsim.workload import (
+    STAGE_NAMES,
+    STAGES,
+    Footprint,
+    Model,
+    Remedy,
+    Setup,
+    Split,
+    footprint,
+    largest_batch,
+    remedies,
+    split_ways,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What one of the ``workers`` takes of its GPU's memory; bytes."""
+
+    gpu: str
+    capacity: float
+    model: Model
+    setup: Setup
+
+    @property
+    def held(self) -> Footprint:
+        """The parts."""
+        return footprint(self.model, self.setup)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the parts are at most what the GPU has."""
+        return self.held.total <= self.capacity
+
+    @property
+    def spare(self) -> float:
+        """Bytes left over; negative where it does not fit."""
+        return self.capacity - self.held.total
+
+    @property
+    def largest_batch(self) -> int:
+        """The largest batch of one pass that fits, 0 where none does."""
+        return largest_batch(self.model, self.setup, self.capacity)
+
+    def remedies(self) -> list[Remedy]:
+        """What makes it fit where it does not, smallest first."""
+        return [] if self.fits else remedies(self.model, self.setup, self.capacity)
+
+    def split(self) -> Split:
+        """How many ways the model would have to be split, were nothing else done."""
+        return split_ways(self.model, self.setup, self.capacity)
+
+    def alternatives(self) -> Iterator[MemoryUse]:
+        """The same for all stages, without and with checkpointing; of learners, one."""
+        for checkpointing, stage in product((False, True), STAGES):
+            yield replace(self, setup=replace(self.setup, stage=stage, checkpointing=checkpointing, learners=1))
+
+    def most_learners(self, batch: int) -> int:
+        """How many learners of ``batch`` samples have room on one GPU; 0 where not even one has."""
+        one, two = (footprint(self.model, replace(self.setup, batch=batch, stage=0, learners=k)).total for k in (1, 2))
+        return 0 if one > self.capacity else 1 + int((self.capacity - one) / (two - one))
+
+    def advice(self) -> list[str]:
+        """What to do where it does not fit, a line each: the smallest remedies.
+
+        Where there are none, or one GPU cannot hold the weights alone, also into how many parts to split the model.
+        """
+        if self.fits:
+            return []
+        lines, ways = [remedy.text for remedy in self.remedies()], self.split()
+        if not lines or ways.weights > 1:
+            weights = human(footprint(self.model, replace(self.setup, stage=0, learners=1)).weights, DATA, 3)
+            gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
+            lines.append(f"split the model at least {ways.training} ways (its weights alone, {weights}, take {gpus})")
+        return lines
+
+    def check(self) -> None:
+        """Raises DpsimError, with advice, where it does not fit."""
+        if self.fits:
+            return
+        held = self.held
+        parts = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in held.parts().items() if size >= held.total / 100)
+        raise DpsimError(
+            f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes {human(held.total, DATA, 3)} "
+            f"({parts}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: true simulates it all the same"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object ``memory`` of ``dpsim run --json``."""
+        held = self.held
+        return {
+            "gpu": self.gpu,
+            "parts_bytes": held.parts(),
+            "total_bytes": held.total,
+            "capacity_bytes": self.capacity,
+            "fits": self.fits,
+        }
+
+    def report(self) -> dict[str, Any]:
+        """The object of ``dpsim memory --json``, but for the name and the learners."""
+        ways = self.split()
+        return {
+            "model": self.model.name,
+            "parameters": self.model.parameters,
+            "workers": self.setup.workers,
+            "batch_per_pass": self.setup.batch,
+            "precision": self.setup.precision,
+            "optimizer": self.setup.optimizer,
+            "stage": self.setup.stage,
+            "checkpointing": self.setup.checkpointing,
+            "learners_per_gpu": self.setup.learners,
+            **self.to_json(),
+            "spare_bytes": self.spare,
+            "largest_batch": self.largest_batch,
+            "bytes_per_parameter": self.held.model_state / self.model.parameters,
+            "stages": [_row(each) for each in self.alternatives()],
+            "remedies": [{"text": remedy.text, "changes": remedy.changes} for remedy in self.remedies()],
+            "split_ways": {"weights_alone": ways.weights, "training": ways.training},
+            "advice": self.advice(),
+        }
+
+
+def _row(use: MemoryUse) -> dict[str, Any]:
+    held = use.held
+    return {
+        "stage": use.setup.stage,
+        "name": STAGE_NAMES[use.setup.stage],
+        "checkpointing": use.setup.checkpointing,
+        "model_state_bytes": held.model_state,
+        "activations_bytes": held.activations,
+        "total_bytes": held.total,
+        "fits": use.fits,
+        "spare_bytes": use.spare,
+        "largest_batch": use.largest_batch,
+    }
+
+
+def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
+    """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
+    workload = scenario.workload
+    gpu = smallest_gpu(scenario)
+    setup = Setup(
+        batch=workload.batch_per_gpu,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        # Sharded aggregations name what they divide; the others divide nothing.
+        stage=getattr(scenario.strategy.aggregation, "stage", 0),
+        workers=scenario.cluster.ranks,
+        checkpointing=workload.checkpointing != "none",
+        # Full checkpointing leaves the segments to the framework: those of the least memory, about a block each.
+        checkpoint_every=None if workload.checkpointing == "full" else workload.checkpoint_every,
+        learners=workload.learners_per_gpu,
+    )
+    return MemoryUse(gpu.name, gpu.memory.value, model or workload.build(), setup)
+
+
+def smallest_gpu(scenario: Scenario) -> Gpu:
+    """The kind of GPU of the cluster that has the least memory."""
+    return min((part.accelerator for part in scenario.cluster.parts), key=lambda gpu: gpu.memory.value)

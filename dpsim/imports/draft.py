@@ -1,0 +1,267 @@
+"""A node under construction: a PCIe tree with NVLinks over it, and its text in the catalogue's format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, groupby
+from textwrap import wrap
+from typing import Literal
+
+from dpsim.errors import DpsimError
+from dpsim.hardware import Node
+from dpsim.imports.options import Choice
+
+Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLinks
+
+
+@dataclass(slots=True)
+class Part:
+    """A device in the PCIe tree: ``index`` counts GPUs and network cards, ``up`` is the link to the device above."""
+
+    kind: Literal["cpu", "pcie-switch", "gpu", "nic"]
+    index: int = -1
+    up: str = ""
+    parts: list[Part] = field(default_factory=list)
+
+    def first(self) -> tuple[int, int]:
+        """Sorts by the lowest GPU below, then by the lowest network card."""
+        leaves = list(self.leaves())
+        gpus = [leaf.index for leaf in leaves if leaf.kind == "gpu"]
+        cards = [leaf.index for leaf in leaves if leaf.kind == "nic"]
+        return (min(gpus, default=2**30), min(cards, default=2**30))
+
+    def leaves(self) -> Iterator[Part]:
+        """The GPUs and network cards below, or itself."""
+        if self.kind in ("gpu", "nic"):
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class NvLinks:
+    """Who is joined by NVLink: pairs directly, or GPUs by so many links each to one plane of switches; ``planes`` lists those."""
+
+    pairs: Pairs
+    planes: list[dict[int, int]]  # of each plane: GPU -> links
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraft:
+    """A node in the catalogue's terms, each of its assumptions spelt out. ``edges`` are (one, other, link, count)."""
+
+    origin: str
+    gpu: Choice
+    links: list[Choice]
+    devices: dict[str, int]
+    edges: list[tuple[str, str, str, int]]
+    nic_slots: list[str]
+    nic_bus: Choice
+    nic: Choice
+    nics: int
+    notes: list[str]
+
+    def sources(self) -> list[str]:
+        """Where each part is from: ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out say it themselves."""
+        named = [link for link in self.links if not link.value.startswith("{")]
+        cards = [] if self.nic.value.startswith("{") else [f"network cards {self.nic.value}: {self.nic.source}"]
+        links = [f"{link.value}: {link.source}" for link in named]
+        return [*dict.fromkeys([f"gpu {self.gpu.value}: {self.gpu.source}", *links, *cards, *self.notes])]
+
+    def assumptions(self) -> list[str]:
+        """Those of its `sources` that nobody said: what to check."""
+        return [said for said in self.sources() if "assumed" in said or said.startswith("left out")]
+
+    def to_yaml(self) -> str:
+        """The node as a file for the catalogue, or to stand under a scenario's ``cluster.node``."""
+        described = _plain(f"Imported {self.origin}: {self.devices['gpu']} GPUs. {_sentences(self.sources())}")
+        lines = [
+            f"# A node {_plain(self.origin)}. What that does not say is marked as assumed or given: check it.",
+            "description: >-",
+            *(f"  {line}" for line in wrap(described, 126, break_long_words=False, break_on_hyphens=False)),
+            f"gpu: {self.gpu.value}  # {self.gpu.source}",
+            f"devices: {{{', '.join(f'{kind}: {count}' for kind, count in self.devices.items())}}}",
+            "edges:" if self.edges else "edges: []",
+            *(_edge_text(*edge) for edge in self.edges),
+            f"nic_slots: [{', '.join(self.nic_slots)}]",
+            f"nic_bus: {self.nic_bus.value}",
+            f"nics: {{link: {self.nic.value}, count: {self.nics}}}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def to_node(self) -> Node:
+        """The node that its text describes."""
+        from ruamel.yaml import YAML  # slow to import
+
+        return Node.model_validate(YAML(typ="safe", pure=True).load(self.to_yaml()))
+
+
+def _sentences(texts: Iterable[str]) -> str:
+    return " ".join(f"{text.rstrip('.')}." for text in texts)
+
+
+def _plain(text: str) -> str:
+    """``text`` with a ? for each character that a YAML comment or text could not hold: names come from anywhere."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text)
+
+
+def _edge_text(a: str, b: str, link: str, count: int) -> str:
+    ends = ", ".join(f'"{end}"' if set(end) & set("*[") else end for end in (a, b))
+    return f"  - {{between: [{ends}], link: {link}{f', count: {count}' if count > 1 else ''}}}"
+
+
+def draft_node(
+    origin: str,
+    sockets: list[Part],
+    nvlinks: NvLinks,
+    gpu: Choice,
+    nvlink: Choice,
+    between_sockets: Choice,
+    pcie: list[Choice],
+    nic_bus: Choice,
+    nic: Choice,
+    notes: list[str],
+) -> NodeDraft:
+    """The node of ``sockets``, trees of PCIe devices, with ``nvlinks`` between their GPUs."""
+    sockets = sorted(sockets, key=Part.first)
+    names, slots, tree_edges = _walk(sockets)
+    gpus = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
+    cpus = len(sockets)
+    edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _grouped(tree_edges, {"gpu": gpus})
+    edges += [(f"cpu{a}", f"cpu{b}", between_sockets.value, 1) for a, b in combinations(range(cpus), 2)]
+    switches = sum(name.startswith("pcie-switch") for name in names)
+    devices = {"gpu": gpus, "nvswitch": len(nvlinks.planes), "pcie-switch": switches, "cpu": cpus}
+    if not slots:
+        slots = ["cpu0"]
+        notes = [*notes, "no network card is listed; one on the first socket is assumed"]
+    carried = {link for *_, link, _ in edges} | {nic_bus.value}
+    used = [
+        *([nvlink] if nvlinks.pairs or nvlinks.planes else []),
+        *(link for link in pcie if link.value in carried),
+        *([between_sockets] if cpus > 1 else []),
+    ]
+    kept = {kind: count for kind, count in devices.items() if count}
+    return NodeDraft(origin, gpu, list(dict.fromkeys(used)), kept, edges, slots, nic_bus, nic, len(slots), notes)
+
+
+def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, str, str]]]:
+    """Names of switches and sockets, the slot of each network card, and the edges (lower, upper, link), tree by tree."""
+    names: list[str] = []
+    slots: dict[int, str] = {}
+    edges: list[tuple[str, str, str]] = []
+    switches = 0
+
+    def visit(part: Part, name: str) -> None:
+        nonlocal switches
+        names.append(name)
+        for below in sorted(part.parts, key=Part.first):
+            if below.kind == "nic":
+                slots[below.index] = name
+            elif below.kind == "gpu":
+                edges.append((f"gpu{below.index}", name, below.up))
+            else:
+                switch = f"pcie-switch{switches}"
+                switches += 1
+                visit(below, switch)
+                edges.append((switch, name, below.up))
+
+    for number, socket in enumerate(sockets):
+        visit(socket, f"cpu{number}")
+    return names, [slots[card] for card in sorted(slots)], edges
+
+
+def _grouped(edges: list[tuple[str, str, str]], totals: dict[str, int]) -> list[tuple[str, str, str, int]]:
+    """Edges from GPUs first, then from switches; those to one device over one link as a pattern."""
+    found: list[tuple[str, str, str, int]] = []
+    for kind in ("gpu", "pcie-switch"):
+        chosen = sorted((upper, link, int(lower.removeprefix(kind))) for lower, upper, link in edges if lower.startswith(kind))
+        for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
+            found += [(name, upper, link, 1) for name in _pattern(kind, [index for *_, index in group], totals.get(kind))]
+    return found
+
+
+def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:
+    """``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone where one has two digits."""
+    if len(indices) == 1 or (len(indices) != total and max(indices) > 9):
+        return [f"{kind}{index}" for index in indices]
+    return [f"{kind}*"] if len(indices) == total else [f"{kind}[{''.join(map(str, indices))}]"]
+
+
+def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str, str, int]]:
+    edges: list[tuple[str, str, str, int]] = []
+    for number, plane in enumerate(nvlinks.planes):
+        for count in sorted(set(plane.values()), reverse=True):
+            alike = sorted(gpu for gpu, links in plane.items() if links == count)
+            edges += [(name, f"nvswitch{number}", link, count) for name in _pattern("gpu", alike, gpus)]
+    for a in sorted({low for low, _ in nvlinks.pairs}):
+        partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
+        for count, group in groupby(partners, key=lambda pair: pair[0]):
+            edges += [(f"gpu{a}", name, link, count) for name in _pattern("gpu", [b for _, b in group])]
+    return edges
+
+
+def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str | None]:
+    """The socket of each NUMA node of ``numa`` (their numbers), and a note where several share one.
+
+    Without ``wanted`` there are at most two: more NUMA nodes than that are parts of sockets on servers with GPUs.
+    """
+    distinct = sorted(set(numa))
+    if wanted is not None and wanted < 1:
+        raise DpsimError(f"--sockets: must be at least 1, but got {wanted}")
+    sockets = min(len(distinct), 2) if wanted is None else wanted
+    if len(distinct) <= sockets:
+        return [distinct.index(number) for number in numa], None
+    # NUMA nodes are numbered socket by socket, and those without devices do not show: the highest tells how many there are.
+    total = -(-(distinct[-1] + 1) // sockets) * sockets
+    placed = [number * sockets // total for number in numa]
+    order = sorted(set(placed))
+    how = "given as --sockets" if wanted else "assumed: more NUMA nodes than sockets; --sockets says otherwise"
+    return [order.index(place) for place in placed], f"{len(distinct)} NUMA nodes on {len(order)} sockets ({how})"
+
+
+def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
+    """Which NVLinks are direct and which go through switches, from the counts of each pair alone.
+
+    GPUs that are all joined to each other with more links in sum than a GPU has (``most``) share a plane of switches: each GPU has
+    as many links to it as to its best joined peer.
+    """
+    direct, planes = dict(pairs), []
+    for group in _components(pairs, gpus):
+        inside = {pair: count for pair, count in pairs.items() if pair[0] in group}
+        ends = {gpu: [count for pair, count in inside.items() if gpu in pair] for gpu in group}
+        full = len(inside) == len(group) * (len(group) - 1) // 2
+        if full and max(sum(counts) for counts in ends.values()) > most and len(group) > 2:
+            planes.append({gpu: max(ends[gpu]) for gpu in group})
+            direct = {pair: count for pair, count in direct.items() if pair not in inside}
+    return NvLinks(direct, planes)
+
+
+def _components(pairs: Pairs, gpus: int) -> list[list[int]]:
+    groups = Groups(gpus)
+    for a, b in pairs:
+        groups.join(a, b)
+    return [group for group in groups.all() if len(group) > 1]
+
+
+class Groups:
+    """Things 0 .. n-1 in groups that are joined one pair at a time."""
+
+    def __init__(self, count: int) -> None:
+        self._of = list(range(count))
+
+    def join(self, a: int, b: int) -> None:
+        """Make the groups of ``a`` and ``b`` one."""
+        old, new = self._of[b], self._of[a]
+        self._of = [new if group == old else group for group in self._of]
+
+    def of(self, thing: int) -> int:
+        """The group of ``thing``: equal for things in one group."""
+        return self._of[thing]
+
+    def all(self) -> list[list[int]]:
+        """The groups, each sorted, by their lowest member."""
+        found: dict[int, list[int]] = {}
+        for thing, group in enumerate(self._of):
+            found.setdefault(group, []).append(thing)
+        return list(found.values())

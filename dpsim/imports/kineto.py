@@ -1,0 +1,242 @@
+"""A profile from a trace of PyTorch's profiler: each layer's seconds forward and backward, its gradient's time, the NCCL calls.
+
+A layer is an outermost operator of the forward pass (or the module around it, where the trace has modules). Backward operators
+name the sequence number of the forward one that made them: so its kernels are the layer's. Times are those of the kernels on the
+GPU, averaged over the steps of the trace; in a trace without a GPU, those of the operators. Where shapes were recorded,
+parameters and FLOP of convolutions, linear layers, norms and embeddings are read off them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
+from dpsim.imports.kineto_shapes import Guess, first_batch, guess
+from dpsim.imports.reading import ImportFileError
+from dpsim.workload.profile import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
+
+_EVALUATE = "autograd::engine::evaluate_function: "
+_ELEMENT_BYTES = {
+    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "char": 1, "byte": 1, "bool": 1,
+    "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+
+
+def profile_kineto(path: Path, *, batch: int | None = None, name: str | None = None) -> ModelProfile:
+    """The profile of a trace file, gzipped or not. Raises DpsimError with the file's name where it cannot be one.
+
+    ``batch`` is samples per GPU and step; if left out it is the first side of the first layer's input, where shapes were recorded.
+    """
+    trace = read_trace(path)
+    try:
+        return build_profile(trace, batch=batch, name=name or path.name.split(".")[0], file=path.name)
+    except ImportFileError as problem:
+        raise problem.of(path) from None
+
+
+@dataclass(slots=True)
+class _LayerOfStep:
+    """What one step did in one layer."""
+
+    name: str
+    guess: Guess
+    forward: float = 0.0
+    backward: float = 0.0
+    ready: float = 0.0  # end of its last backward kernel, on the trace's clock
+
+
+@dataclass(slots=True)
+class _Step:
+    layers: dict[str, _LayerOfStep] = field(default_factory=dict)
+    optimizer: float = 0.0
+    backward_start: float = float("inf")
+    collectives: list[tuple[Event, Event | None]] = field(default_factory=list)
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        return tuple(self.layers)
+
+
+# By ("sequence", number of the forward operator), and by the identity of an outermost operator.
+_Owners = dict[tuple[str, int] | int, _LayerOfStep]
+
+
+def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "") -> ModelProfile:
+    """The profile of a trace. Raises ImportFileError where it has no training step, or no batch size and none is given."""
+    batch = batch or first_batch(trace.operators)
+    if batch is None:
+        raise ImportFileError("the trace has no shapes that tell the batch: profile with record_shapes=True, or give --batch")
+    steps = [step for step in _steps(trace) if any(layer.backward for layer in step.layers.values())]
+    if not steps:
+        raise ImportFileError("must have a training step: no backward operator belongs to a forward one")
+    common, count = Counter(step.signature for step in steps).most_common(1)[0]
+    alike = [step for step in steps if step.signature == common]
+    notes = _notes(trace, alike, len(steps) - count)
+    kept = [one for one in common if any(step.layers[one].forward or step.layers[one].backward for step in alike)]
+    layers = [_layer(alike[0].layers[one], batch) for one in kept]
+    first = next((index for index, layer in enumerate(layers) if layer.forward_flop), None)
+    if first is not None:  # nothing before it wants a gradient
+        layers[first] = layers[first].model_copy(update={"backward_flop": layers[first].forward_flop})
+    return ModelProfile(
+        name=name,
+        sample=f"1 of {batch} in the trace",
+        layers=tuple(layers),
+        measured=_measured(alike, kept, batch, trace),
+        collectives=tuple(_collectives(alike[-1])),
+        notes=tuple(notes),
+        provenance={
+            "source": f"dpsim import kineto {file}",
+            "steps": str(count),
+            "device": trace.device,
+            "dpsim": version("dpsim"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+    )
+
+
+def _steps(trace: Trace) -> list[_Step]:
+    """The steps of the trace, by the profiler's marks; without marks it is one."""
+    marks = sorted((mark for mark in trace.annotations if mark.name.startswith("ProfilerStep")), key=lambda mark: mark.start)
+    starts = np.array([mark.start for mark in marks])
+    last = marks[-1].end if marks else float("inf")
+    steps = [_Step() for _ in range(max(len(marks), 1))]
+
+    def step_of(event: Event) -> _Step | None:
+        if not marks:
+            return steps[0]
+        index = int(np.searchsorted(starts, event.start, side="right")) - 1
+        return steps[index] if index >= 0 and event.start <= last else None
+
+    updates = innermost([mark for mark in trace.annotations if mark.name.startswith("Optimizer.")], trace.operators)
+    owners = _forward(trace, step_of, updates)
+    kernels: list[tuple[Event, Event | None]] = list(trace.kernels) or [(root, root) for root in trace.operators]
+    for kernel, operator in kernels:
+        step = step_of(operator or kernel)
+        if step is None:
+            continue
+        if "nccl" in kernel.name.lower():
+            step.collectives.append((kernel, operator))
+        elif operator is not None:
+            _add(step, kernel, operator, owners, updates)
+    return steps
+
+
+def _forward(trace: Trace, step_of: Callable[[Event], _Step | None], updates: Collection[int]) -> _Owners:
+    """Makes the layers of each step; returns them by sequence number (a later operator wins), and by their operator's identity."""
+    owners: _Owners = {}
+    modules = innermost(trace.modules, trace.operators)
+    counts: dict[tuple[int, str], int] = defaultdict(int)
+    for root in trace.operators:
+        step = step_of(root)
+        if step is None or root.name.startswith(_EVALUATE) or id(root) in updates or root.name == "record_param_comms":
+            continue
+        module = modules.get(id(root))
+        name = module.name.removeprefix("nn.Module: ") if module else _numbered(root, counts, id(step))
+        layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
+        layer.guess = layer.guess.joined(guess(root))
+        owners[id(root)] = layer
+        for event in root.walk():
+            number = event.number("Sequence number")
+            if number is not None and number >= 0:
+                owners["sequence", number] = layer
+    return owners
+
+
+def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str:
+    name = root.name.rpartition("::")[2] or root.name
+    counts[step, name] += 1
+    return f"{name}.{counts[step, name] - 1}"
+
+
+def _add(step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]) -> None:
+    """Puts a kernel's seconds down to a layer or to the optimiser."""
+    root = operator.root()
+    if id(root) in updates:
+        step.optimizer += kernel.seconds
+    elif root.name.startswith(_EVALUATE):
+        step.backward_start = min(step.backward_start, kernel.start)
+        layer = owners.get(("sequence", number)) if (number := root.number("Sequence number")) is not None else None
+        if layer is not None:
+            layer.backward += kernel.seconds
+            layer.ready = max(layer.ready, kernel.end)
+    elif id(root) in owners:
+        owners[id(root)].forward += kernel.seconds
+
+
+def _layer(layer: _LayerOfStep, batch: int) -> ProfileLayer:
+    found = layer.guess
+    return ProfileLayer(
+        name=layer.name,
+        kind=found.kind,
+        parameters=found.parameters,
+        forward_flop=found.flop // batch,
+        backward_flop=2 * found.flop // batch,
+    )
+
+
+def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> MeasuredTimes:
+    """Means over the steps."""
+
+    def mean(what: str) -> tuple[float, ...]:
+        return tuple(float(np.mean([getattr(step.layers[name], what) for step in steps])) for name in kept)
+
+    ready = np.mean([_ready(step, kept) for step in steps], axis=0)
+    return MeasuredTimes(
+        batch_sizes=(batch,),
+        forward_s=(mean("forward"),),
+        backward_s=(mean("backward"),),
+        gradient_ready_s=(tuple(float(one) for one in ready),),
+        optimizer_s=(float(np.mean([step.optimizer for step in steps])),),
+        device=trace.device,
+    )
+
+
+def _ready(step: _Step, kept: list[str]) -> list[float]:
+    """Seconds after the start of backward when each layer's gradient is there; without one, when those after it have theirs."""
+    times: list[float] = []
+    latest = 0.0
+    for name in reversed(kept):
+        layer = step.layers[name]
+        if layer.backward:
+            latest = max(latest, layer.ready - step.backward_start)
+        times.append(latest)
+    return times[::-1]
+
+
+def _collectives(step: _Step) -> list[MeasuredCollective]:
+    """The calls of a step by start; what a kernel does not say of itself, the call that launched it does."""
+    found = []
+    for kernel, operator in sorted(step.collectives, key=lambda pair: pair[0].start):
+        said = replace(kernel, args={**(operator.args if operator else {}), **kernel.args})
+        operation = said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
+        elements = said.number("In msg nelems") or 0
+        width = _ELEMENT_BYTES.get(str(said.args.get("dtype", "float")).lower(), 4)
+        ranks = said.number("Group size")
+        found.append(
+            MeasuredCollective(
+                operation=str(operation).lower(),
+                payload_bytes=max(elements, 0) * width,
+                ranks=ranks if ranks and ranks > 0 else None,
+                start_s=kernel.start - step.backward_start,
+                duration_s=kernel.seconds,
+            )
+        )
+    return found
+
+
+def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
+    notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
+    if not trace.kernels:
+        notes.append("no GPU in the trace: times are those of the operators on the CPU")
+    if left_out:
+        notes.append(f"{left_out} steps left out whose layers differ from those of the others")
+    if not any(layer.guess.parameters for layer in steps[0].layers.values()):
+        notes.append("no shapes in the trace, so no parameters: profile with record_shapes=True")
+    return notes

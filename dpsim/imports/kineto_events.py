@@ -1,0 +1,215 @@
+"""Reads the Chrome trace that PyTorch's profiler (Kineto) exports: operators as trees, kernels with their operators.
+
+Of an event are used: ``ph`` X, ``cat``, ``name``, ``ts`` and ``dur`` in microseconds, ``tid``, and of ``args`` External id,
+correlation, Sequence number, Fwd thread id, Input Dims, Concrete Inputs, and what NCCL's events say of their message.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpsim.errors import DpsimError
+from dpsim.imports.reading import ImportFileError
+
+MOST_BYTES = 512 * 2**20
+_MICRO = 1e-6
+
+Dims = tuple[tuple[int, ...], ...]
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One complete event; times in seconds. ``children`` are the operators inside it on its thread."""
+
+    name: str
+    category: str
+    start: float
+    end: float
+    thread: object
+    args: dict[str, Any]
+    parent: Event | None = None
+    children: list[Event] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.end - self.start
+
+    def number(self, key: str) -> int | None:
+        """A whole number among its arguments, also where it is written as text; None where there is none."""
+        value = self.args.get(key)
+        if isinstance(value, str) and value.lstrip("-").isdigit():
+            value = int(value)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def dims(self) -> Dims:
+        """The shapes of its inputs; empty ones for what is no tensor."""
+        raw = self.args.get("Input Dims")
+        shapes = raw if isinstance(raw, list) else []
+        return tuple(tuple(side for side in shape if isinstance(side, int)) if isinstance(shape, list) else () for shape in shapes)
+
+    def root(self) -> Event:
+        """The outermost operator that it is in."""
+        event = self
+        while event.parent is not None:
+            event = event.parent
+        return event
+
+    def walk(self) -> Iterator[Event]:
+        """Itself and everything inside, in order of start."""
+        waiting = [self]
+        while waiting:
+            event = waiting.pop()
+            yield event
+            waiting += reversed(event.children)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The events of a trace by what they are: outermost operators, kernels, marked intervals, and calls of collectives."""
+
+    operators: tuple[Event, ...]
+    kernels: tuple[tuple[Event, Event | None], ...]  # with the innermost operator that launched it, where known
+    annotations: tuple[Event, ...]
+    modules: tuple[Event, ...]
+    device: str
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a JSON file, gzipped or not. Raises DpsimError where it cannot be read or is none."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(2)
+            file.seek(0)
+            source: Any = gzip.GzipFile(fileobj=file) if head == b"\x1f\x8b" else file
+            content = source.read(MOST_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > MOST_BYTES:
+        raise DpsimError(f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer steps")
+    try:
+        return parse_trace(content)
+    except ImportFileError as problem:
+        raise problem.of(path) from None
+
+
+def parse_trace(content: bytes) -> Trace:
+    """The trace in the text of a JSON file. Raises ImportFileError where it is none."""
+    try:
+        data = json.load(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace"))
+    except json.JSONDecodeError as error:
+        raise ImportFileError(f"must be JSON, but: {error.msg} (column {error.colno})", error.lineno) from None
+    except RecursionError:
+        raise ImportFileError("must be a trace, but is nested too deeply") from None
+    raw = data.get("traceEvents") if isinstance(data, dict) else data
+    if not isinstance(raw, list):
+        raise ImportFileError("must be a Chrome trace with a list traceEvents, as export_chrome_trace writes it")
+    events = list(_complete(raw))
+    by_category: dict[str, list[Event]] = {}
+    for event in events:
+        by_category.setdefault(event.category, []).append(event)
+    operators = by_category.get("cpu_op", []) or by_category.get("Operator", [])
+    if not operators:
+        raise ImportFileError("must have events of category cpu_op: profile with ProfilerActivity.CPU as well")
+    roots = nested(event for event in operators if not event.name.startswith(_CONTAINERS))
+    device = next((str(one.get("name")) for one in _devices(data) if one.get("name")), "")
+    return Trace(
+        tuple(roots),
+        tuple(_launched(by_category, operators)),
+        tuple(by_category.get("user_annotation", []) + [event for event in operators if event.name.startswith(_CONTAINERS)]),
+        tuple(event for event in by_category.get("python_function", []) if event.name.startswith("nn.Module: ")),
+        device,
+    )
+
+
+# Marks around many operators, which older versions write as operators themselves.
+_CONTAINERS = ("ProfilerStep", "Optimizer.", "DistributedDataParallel", "enumerate(", "nccl:", "Torch-Compiled Region")
+
+
+def _devices(data: Any) -> list[dict[str, Any]]:
+    found = data.get("deviceProperties") if isinstance(data, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _complete(raw: list[Any]) -> Iterator[Event]:
+    """The events that have a duration; others (flows, counters, names of threads) are left out."""
+    for index, event in enumerate(raw):
+        if not isinstance(event, dict):
+            raise ImportFileError(f"traceEvents[{index}] must be a JSON object, but is {type(event).__name__}")
+        if event.get("ph") != "X":
+            continue
+        times = []
+        for key in ("ts", "dur"):
+            try:
+                times.append(float(event[key]))
+            except (KeyError, TypeError, ValueError):
+                raise ImportFileError(f"traceEvents[{index}].{key} must be a number, but got {event.get(key)!r}") from None
+        start, duration = times
+        if not (abs(start) < 1e18 and 0 <= duration < 1e15):
+            raise ImportFileError(f"traceEvents[{index}] must have a time and a duration that can be, but got {start}, {duration}")
+        args = event.get("args")
+        yield Event(
+            str(event.get("name", "")),
+            str(event.get("cat", "")),
+            start * _MICRO,
+            (start + duration) * _MICRO,
+            event.get("tid"),
+            args if isinstance(args, dict) else {},
+        )
+
+
+def nested(events: Iterable[Event]) -> list[Event]:
+    """Puts each event into the innermost one around it on its thread; returns those that are in none, by start."""
+    roots: list[Event] = []
+    stacks: dict[object, list[Event]] = {}
+    for event in sorted(events, key=lambda event: (event.start, -event.end)):
+        stack = stacks.setdefault(str(event.thread), [])
+        while stack and stack[-1].end < event.end:
+            stack.pop()
+        if stack:
+            event.parent = stack[-1]
+            stack[-1].children.append(event)
+        else:
+            roots.append(event)
+        stack.append(event)
+    return roots
+
+
+def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, Event]:
+    """For each event, by its identity, the innermost of the intervals around it on its thread; without those that are in none."""
+    found: dict[int, Event] = {}
+    stacks: dict[object, list[Event]] = {}
+    marked = [(event, True) for event in intervals] + [(event, False) for event in events]
+    for event, is_interval in sorted(marked, key=lambda pair: (pair[0].start, -pair[0].end, not pair[1])):
+        stack = stacks.setdefault(str(event.thread), [])
+        while stack and stack[-1].end < event.end:
+            stack.pop()
+        if is_interval:
+            stack.append(event)
+        elif stack:
+            found[id(event)] = stack[-1]
+    return found
+
+
+def _launched(by_category: dict[str, list[Event]], operators: list[Event]) -> Iterator[tuple[Event, Event | None]]:
+    """Kernels, each with its operator: by External id, or by the launch of the same correlation that lies inside the operator."""
+    by_id = {number: event for event in operators if (number := event.number("External id")) is not None}
+    launches = {
+        number: event
+        for category in ("cuda_runtime", "cuda_driver", "Runtime")
+        for event in by_category.get(category, [])
+        if (number := event.number("correlation")) is not None
+    }
+    around = innermost(operators, launches.values())
+    for category in ("kernel", "Kernel", "gpu_memset"):
+        for kernel in by_category.get(category, []):
+            operator = by_id.get(number) if (number := kernel.number("External id")) is not None else None
+            launch = launches.get(number) if (number := kernel.number("correlation")) is not None else None
+            yield kernel, operator or (around.get(id(launch)) if launch is not None else None)

@@ -1,0 +1,145 @@
+"""What the recorded shapes of an operator's inputs tell: its kind, the sizes of its parameters, and FLOP for the whole batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from dpsim.imports.kineto_events import Dims, Event
+from dpsim.workload.layer import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What is known of a layer."""
+
+    kind: Kind = "elementwise"
+    parameters: tuple[int, ...] = ()
+    flop: int = 0
+
+    def joined(self, other: Guess) -> Guess:
+        """Both as one layer, of the kind of the one with more FLOP, or else with parameters."""
+        heavier = max(self, other, key=lambda one: (one.flop, one.kind != "elementwise"))
+        return Guess(heavier.kind, self.parameters + other.parameters, self.flop + other.flop)
+
+
+def first_batch(operators: Iterable[Event]) -> int | None:
+    """The first side of the first layer's input: of the first convolution, linear layer or embedding."""
+    for root in operators:
+        for event in root.walk():
+            dims = event.dims
+            if event.name in ("aten::conv2d", "aten::convolution", "aten::linear", "aten::addmm") and dims:
+                sides = dims[1] if event.name == "aten::addmm" and len(dims) > 1 else dims[0]
+            elif event.name == "aten::embedding" and len(dims) > 1:
+                sides = dims[1]
+            else:
+                continue
+            if sides and sides[0] > 0:
+                return sides[0]
+    return None
+
+
+def guess(root: Event) -> Guess:
+    """What an outermost operator is; of operators inside each other only the outer one that is known counts."""
+    known = _KNOWN.get(root.name)
+    found = known(root) if known else None
+    if found is not None:
+        return found
+    total = Guess()
+    for child in root.children:
+        total = total.joined(guess(child))
+    return total
+
+
+def _positive(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape) for shape in shapes if shape and prod(shape) > 0)
+
+
+def _at(dims: Dims, index: int) -> tuple[int, ...]:
+    return dims[index] if index < len(dims) else ()
+
+
+def _convolution(event: Event) -> Guess | None:
+    """``aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)``."""
+    entering, weight, bias = (_at(event.dims, index) for index in range(3))
+    if len(weight) < 3 or len(entering) != len(weight):
+        return None
+    concrete = event.args.get("Concrete Inputs")
+    sides = len(weight) - 2
+    stride, padding, dilation = (_numbers(concrete, index, sides) for index in (3, 4, 5))
+    flop = 0
+    if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
+        out = [
+            (size + 2 * pad - spread * (kernel - 1) - 1) // step + 1
+            for size, pad, spread, kernel, step in zip(entering[2:], padding, dilation, weight[2:], stride, strict=True)
+        ]
+        flop = max(0, 2 * entering[0] * prod(weight) * prod(out))
+    return Guess("conv", _positive(weight, bias), flop)
+
+
+def _linear(event: Event) -> Guess | None:
+    """``aten::linear(input, weight, bias)``."""
+    entering, weight, bias = (_at(event.dims, index) for index in range(3))
+    return Guess("linear", _positive(weight, bias), 2 * prod(entering[:-1]) * prod(weight)) if len(weight) == 2 else None
+
+
+def _addmm(event: Event) -> Guess | None:
+    """``aten::addmm(bias, input, weight)``: as older versions and some models call a linear layer."""
+    bias, left, right = (_at(event.dims, index) for index in range(3))
+    if len(left) != 2 or len(right) != 2:
+        return None
+    return Guess("linear", _positive(right, bias), 2 * left[0] * prod(right))
+
+
+def _products(event: Event) -> Guess | None:
+    """``aten::bmm(left, right)``."""
+    left, right = _at(event.dims, 0), _at(event.dims, 1)
+    return Guess("attention", (), 2 * prod(left) * right[-1]) if len(left) == len(right) == 3 else None
+
+
+def _norm(first: int) -> Callable[[Event], Guess | None]:
+    """A norm whose weight and bias are the inputs from ``first`` on."""
+    return lambda event: Guess("norm", _positive(_at(event.dims, first), _at(event.dims, first + 1)))
+
+
+def _embedding(event: Event) -> Guess | None:
+    """``aten::embedding(weight, indices)``."""
+    return Guess("embedding", _positive(_at(event.dims, 0))) if event.dims else None
+
+
+def _pool(event: Event) -> Guess:
+    return Guess("pool")
+
+
+_KNOWN: dict[str, Callable[[Event], Guess | None]] = {
+    "aten::convolution": _convolution,
+    "aten::linear": _linear,
+    "aten::addmm": _addmm,
+    "aten::bmm": _products,
+    "aten::batch_norm": _norm(1),
+    "aten::layer_norm": _norm(2),
+    "aten::native_layer_norm": _norm(2),
+    "aten::group_norm": _norm(2),
+    "aten::embedding": _embedding,
+    "aten::max_pool2d": _pool,
+    "aten::avg_pool2d": _pool,
+    "aten::adaptive_avg_pool2d": _pool,
+}
+
+
+def _text(concrete: Any, index: int) -> str:
+    return str(concrete[index]) if isinstance(concrete, list) and index < len(concrete) else ""
+
+
+def _numbers(concrete: Any, index: int, count: int) -> list[int]:
+    """A list of whole numbers that is written as text, such as ``[1, 1]``; empty where it is not one of ``count``."""
+    try:
+        value = json.loads(_text(concrete, index))
+    except ValueError:
+        return []
+    value = value * count if isinstance(value, list) and len(value) == 1 else value
+    fits = isinstance(value, list) and len(value) == count and all(isinstance(one, int) for one in value)
+    return value if fits else []

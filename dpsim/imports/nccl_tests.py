@@ -1,0 +1,180 @@
+"""The log of an nccl-tests program (all_reduce_perf and its siblings): its ranks, and its table of sizes and times.
+
+The columns are read by their names in the header, since versions differ: ``size count type [redop] [root] time algbw busbw
+#wrong``, the last four out of place and again in place. Sizes are bytes, times microseconds, rates GB/s.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dpsim.collectives import OPERATIONS
+from dpsim.errors import UnknownNameError
+from dpsim.imports.reading import ImportFileError, text_lines
+
+_PREFIX = re.compile(r"^(\[\d+,\d+\]\s?<std\w+>:?\s?|\d+:\s)")  # of mpirun --tag-output and of srun --label
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
+_PROGRAM = re.compile(r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|gather|scatter)_perf\b")
+_VERSION = re.compile(r"NCCL version\s+(\S+)|nccl-library=(\d+)")
+_AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
+_BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
+_OPERATIONS = {"alltoall": "all-to-all"}
+_MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One line of the table: bytes, and seconds and busbw (B/s) out of place; seconds in place, or None where not measured."""
+
+    bytes: int
+    time_s: float
+    busbw_Bps: float
+    in_place_time_s: float | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTestsLog:
+    """What a log says: the operation, its ranks on their hosts and devices, and the table."""
+
+    operation: str
+    ranks: int
+    hosts: int
+    devices: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    nccl_version: str
+    average_busbw_Bps: float | None
+    wrong_values: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The names of the columns, and where the times stand."""
+
+    names: list[str]
+    line: int
+
+    def columns(self, name: str) -> list[int]:
+        return [place for place, found in enumerate(self.names) if found == name]
+
+
+def parse_nccl_tests(content: bytes, operation: str | None = None, ranks: int | None = None) -> NcclTestsLog:
+    """The log in ``content``. ``operation`` and ``ranks`` are for logs that do not say them.
+
+    Raises ImportFileError, with the line where there is one, for a log without a table or with broken rows.
+    """
+    lines = [_PREFIX.sub("", line) for line in text_lines(content)]
+    listed = _ranks(lines)
+    header, rows, words = _table(lines)
+    count = ranks or len(listed)
+    if count < 1:
+        raise ImportFileError("must list its ranks (lines '#  Rank  0 ...'), but does not: say how many with --ranks")
+    whole = "\n".join(lines)
+    version = _VERSION.search(whole)
+    average = _AVERAGE.search(whole)
+    wrong = _BAD_VALUES.search(whole)
+    return NcclTestsLog(
+        _operation(operation, whole, header, words, rows, count),
+        count,
+        len({host for host, _ in listed.values()}) or 1,
+        tuple(dict.fromkeys(device for _, device in listed.values() if device)),
+        tuple(rows),
+        "" if version is None else version[1] or version[2],
+        None if average is None or (rate := _float(average[1], None)) is None else rate * 1e9,
+        0 if wrong is None else int(wrong[1]),
+    )
+
+
+def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
+    """Host and device of each rank."""
+    found: dict[int, tuple[str, str]] = {}
+    for number, line in enumerate(lines, 1):
+        if match := _RANK.match(line.strip()):
+            rank = int(match[1])
+            if rank in found:
+                raise ImportFileError(f"must be the log of one run, but rank {rank} is listed a second time", number)
+            found[rank] = (match[2], match[3].strip())
+    if found and sorted(found) != list(range(len(found))):
+        missing = next(rank for rank in range(len(found)) if rank not in found)
+        raise ImportFileError(f"must list every rank, but has no rank {missing}")
+    return found
+
+
+def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
+    """The header, the rows, and the words of the first row."""
+    header: _Header | None = None
+    rows: list[TableRow] = []
+    first: list[str] = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if words[:1] == ["#"] and {"size", "time", "busbw"} <= set(words):
+            header = _Header(words[1:], number)
+        elif header and words and words[0].isdecimal():
+            rows.append(_row(header, words, number))
+            first = first or words
+            if len(rows) > _MOST_ROWS:
+                raise ImportFileError(f"the table must have at most {_MOST_ROWS:,} rows", number)
+    if header is None:
+        raise ImportFileError(
+            "must have the table of an nccl-tests program, but no line begins with '#' and names size, time and busbw"
+        )
+    rows = [row for row in rows if row.bytes > 0]
+    if not rows:
+        raise ImportFileError("the table must have rows of sizes above 0, but has none after its header", header.line)
+    return header, rows, first
+
+
+def _row(header: _Header, words: list[str], number: int) -> TableRow:
+    if len(words) != len(header.names):
+        raise ImportFileError(
+            f"the row must have the {len(header.names)} columns of the header in line {header.line}, but has {len(words)}", number
+        )
+    times = [_float(words[place], number) for place in header.columns("time")]
+    busbw = _float(words[header.columns("busbw")[0]], number)
+    if times[0] is None or busbw is None or not times[0] > 0 or int(words[0]) > 2**60:
+        raise ImportFileError(
+            f"the row must have a time above 0 and a bandwidth, but got {words[header.columns('time')[0]]!r}", number
+        )
+    in_place = times[1] if len(times) > 1 else None
+    return TableRow(int(words[0]), times[0] * 1e-6, busbw * 1e9, None if in_place is None else in_place * 1e-6, number)
+
+
+def _float(text: str, number: int | None) -> float | None:
+    """A number above or at 0, or None for N/A."""
+    if text == "N/A":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e15:
+        raise ImportFileError(f"must be a number, but got {text!r}", number)
+    return value
+
+
+def _operation(given: str | None, whole: str, header: _Header, words: list[str], rows: list[TableRow], ranks: int) -> str:
+    """The operation that the user or the log names, or the only one that its columns and bandwidths agree with."""
+    if given is not None:
+        if given not in OPERATIONS:
+            raise UnknownNameError("operation", given, OPERATIONS)
+        return given
+    if match := _PROGRAM.search(whole):
+        return _OPERATIONS.get(match[1], match[1].replace("_", "-"))
+    row = max(rows, key=lambda one: one.bytes)
+    factor = row.busbw_Bps * row.time_s / row.bytes
+    sums = "redop" in header.names and words[header.names.index("redop")] != "none"
+    rooted = "root" in header.names and words[header.names.index("root")] != "-1"
+    candidates = (
+        ["reduce" if sums else "broadcast"]
+        if rooted
+        else ["all-reduce", "reduce-scatter"]
+        if sums
+        else ["all-gather", "all-to-all"]
+    )
+    fitting = [name for name in candidates if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor]
+    if len(fitting) != 1:
+        raise ImportFileError(
+            "must name its program (all_reduce_perf ...), but does not: say which with --operation, such as all-reduce"
+        )
+    return fitting[0]

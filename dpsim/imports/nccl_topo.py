@@ -1,0 +1,188 @@
+"""NCCL's topology file (the XML that NCCL_TOPO_DUMP_FILE writes), and the node that it describes.
+
+``<system>`` holds a ``<cpu>`` for each NUMA node, in it nested ``<pci>``: bridges, GPUs (``<gpu>`` with its ``<nvlink>``s) and
+network cards (``<nic>`` with its ``<net>``s). An element's link_speed and link_width are those of the link to the element above it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from dpsim.hardware import gpus
+from dpsim.imports.draft import NodeDraft, NvLinks, Pairs, Part, draft_node, merge_sockets
+from dpsim.imports.nccl_topo_names import gpu_of, net_link, pcie_link, smp_link
+from dpsim.imports.options import Choice, NodeOptions, generation
+from dpsim.imports.reading import ImportFileError
+from dpsim.imports.xml_tree import Element, parse_xml
+
+_SWITCH_CLASS = "0x068000"
+# Broadcom's PCIe switches show as a bridge under a bridge, which NCCL itself takes for one (src/graph/topo.cc, flattening).
+_FLATTENED = {("0x1000", "0xc010"), ("0x1000", "0xc030")}
+_MOST_DEVICES = 256
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the file holds: GPUs and networks by their place in order, and the PCIe links that occur."""
+
+    gpus: list[Element]  # the <pci> elements around <gpu>, by dev
+    nets: list[Element]  # the <net> elements in use
+    assumed_pcie: str
+    pcie: dict[str, tuple[float, Choice]] = field(default_factory=dict)
+
+    def link(self, pci: Element, below: str = "") -> str:
+        """The link of ``pci`` to the element above it, or the slower of that and ``below``."""
+        rate, choice = pcie_link(pci.attributes, self.assumed_pcie)
+        self.pcie.setdefault(choice.value, (rate, choice))
+        return below if below and self.pcie[below][0] <= rate else choice.value
+
+
+def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") -> NodeDraft:
+    """The node that the XML ``content`` describes. Raises ImportFileError with the line that is wrong."""
+    root = parse_xml(content)
+    if root.tag != "system":
+        raise ImportFileError(f"must be NCCL's topology file, whose outermost element is <system>, but got <{root.tag}>", root.line)
+    holders = _gpu_holders(root)
+    first = next(holders[0].all("gpu"))
+    kind = options.choose("gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first)))
+    usual = generation(gpus()[kind.value])
+    nets, notes = _nets(root, options)
+    assumed_pcie = options.choose("pcie", usual.pcie, f"assumed: usual with {kind.value}").value
+    found = _Found(holders, nets, assumed_pcie)
+    sockets, more = _sockets(root, found, options)
+    nvlinks, unknown = _nvlinks(holders)
+    cpu = next(root.all("cpu"))
+    return draft_node(
+        f"from NCCL's topology file{f' ({file})' if file else ''}",
+        sockets,
+        nvlinks,
+        kind,
+        options.choose("nvlink", usual.nvlink, f"assumed: usual with {kind.value}"),
+        options.choose("between_sockets", *smp_link(cpu.attributes, usual.between_sockets)),
+        [choice for _, choice in found.pcie.values()],
+        _nic_bus(found, root),
+        _nic_choice(nets, options, usual.nic, root),
+        [*notes, *more, *unknown],
+    )
+
+
+def _gpu_holders(root: Element) -> list[Element]:
+    """The <pci> elements with a GPU, by its ``dev``, which is its number in the node."""
+    holders = [pci for pci in root.below("pci") if any(pci.all("gpu"))]
+    if not holders:
+        raise ImportFileError("must have at least 1 <gpu>, but has none")
+    if len(holders) > _MOST_DEVICES:
+        raise ImportFileError(f"must have at most {_MOST_DEVICES} <gpu>, but has {len(holders)}")
+    holders.sort(key=lambda pci: next(pci.all("gpu")).number("dev"))
+    for what, names in (
+        ("dev", [str(next(pci.all("gpu")).number("dev")) for pci in holders]),
+        ("busid", [_busid(pci.text("busid")) for pci in holders]),
+    ):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ImportFileError(
+                f"each GPU must have a {what} of its own, but {twice[0]} occurs twice", holders[names.index(twice[0])].line
+            )
+    return holders
+
+
+def _busid(text: str) -> str:
+    return text.lower()
+
+
+def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]]:
+    """The networks in use: those named by the user, or all of the highest speed; and notes."""
+    nets = list(root.below("net"))
+    names = [net.attributes.get("name", "") for net in nets]
+    if options.use_nics:
+        if unknown := options.use_nics - set(names):
+            raise ImportFileError(
+                f"--use-nics: must be networks of the file ({', '.join(names) or 'none'}), but got {min(unknown)}"
+            )
+        return [net for net in nets if net.attributes.get("name") in options.use_nics], []
+    fastest = max((net.number("speed", 1) for net in nets), default=0)
+    used = [net for net in nets if net.number("speed", 1) == fastest]
+    out = [name for net, name in zip(nets, names, strict=True) if net not in used]
+    return used, [f"left out, since others are faster: {', '.join(out)}"] if out else []
+
+
+def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[Part], list[str]]:
+    cpus = [(cpu, _parts(cpu, found)) for cpu in root.all("cpu")]
+    used = [(cpu.number("numaid", -1, 4096), parts) for cpu, parts in cpus if parts]
+    numa = [number for number, _ in used]
+    if len({*numa}) < len(numa):  # several hosts in one file number their NUMA nodes alike
+        raise ImportFileError("each <cpu> must have a numaid of its own: a file of several hosts must be cut into one for each")
+    if not used:
+        raise ImportFileError("each <gpu> must be in a <cpu>, but none is")
+    place, note = merge_sockets([max(number, 0) for number in numa], options.sockets)
+    sockets = [Part("cpu") for _ in range(max(place) + 1)]
+    for socket, (_, parts) in zip(place, used, strict=True):
+        sockets[socket].parts += parts
+    placed = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
+    if placed < len(found.gpus):
+        raise ImportFileError("each <gpu> must be in a <cpu>, but one is not")
+    return sockets, [note] if note else []
+
+
+def _parts(element: Element, found: _Found) -> list[Part]:
+    """What hangs below a CPU or a bridge; bridges that lead to nothing in use are left out."""
+    parts = [Part("nic", found.nets.index(net), "") for nic in element.all("nic") for net in nic.all("net") if net in found.nets]
+    for pci in element.all("pci"):
+        if pci in found.gpus:
+            parts.append(Part("gpu", found.gpus.index(pci), found.link(pci)))
+            continue
+        below = _parts(pci, found)
+        if _chip(pci) in _FLATTENED and _chip(pci) == _chip(element):
+            parts += below
+        elif all(part.kind == "nic" for part in below):
+            parts += below  # a network card, or a bridge to network cards alone
+        elif len(below) == 1:
+            below[0].up = found.link(pci, below[0].up)
+            parts += below
+        else:
+            parts.append(Part("pcie-switch", up=found.link(pci), parts=below))
+    return parts
+
+
+def _chip(element: Element) -> tuple[str, str]:
+    return element.attributes.get("vendor", ""), element.attributes.get("device", "")
+
+
+def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
+    """NVLinks between GPUs, those to NVSwitches summed up as one plane, and a note on those that lead elsewhere."""
+    place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
+    pairs: Pairs = {}
+    plane: dict[int, int] = {}
+    elsewhere = 0
+    for index, pci in enumerate(holders):
+        for link in next(pci.all("gpu")).all("nvlink"):
+            count, target = link.number("count", 1, 64), place.get(_busid(link.text("target")))
+            if link.attributes.get("tclass", "").lower().startswith(_SWITCH_CLASS):
+                plane[index] = plane.get(index, 0) + count
+            elif target is None or target == index:
+                elsewhere += count
+            else:
+                pair = (min(index, target), max(index, target))
+                pairs[pair] = max(pairs.get(pair, 0), count)
+    note = [f"left out: {elsewhere} NVLinks to devices that the file does not list"] if elsewhere else []
+    return NvLinks(pairs, [plane] if plane else []), note
+
+
+def _nic_bus(found: _Found, root: Element) -> Choice:
+    """The link of the first card's own <pci>, or the assumed one where the card has none (a virtual one)."""
+    for pci in root.below("pci"):
+        for nic in pci.all("nic"):
+            if any(net in found.nets for net in nic.all("net")):
+                return pcie_link(pci.attributes, found.assumed_pcie)[1]
+    return Choice(found.assumed_pcie, "assumed")
+
+
+def _nic_choice(nets: list[Element], options: NodeOptions, usual: str, root: Element) -> Choice:
+    if not nets or options.nic:
+        return options.choose("nic", usual, "assumed: the file lists no network card")
+    classes = {
+        id(net): pci.attributes.get("class", "") for pci in root.below("pci") for nic in pci.all("nic") for net in nic.all("net")
+    }
+    first = nets[0]
+    return net_link(first.attributes.get("name", ""), first.number("speed", 1), classes.get(id(first), ""))

@@ -1,0 +1,46 @@
+"""Reads files that other tools wrote, with limits, and says where in them something is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dpsim.errors import DpsimError
+
+MOST_BYTES = 16 * 2**20  # of one file: a wrong file must not fill the memory
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+class ImportFileError(DpsimError):
+    """What is wrong with a file, and in which line (None where it is about the whole file)."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        self.message = message
+        self.line = line
+        super().__init__(message if line is None else f"line {line}: {message}")
+
+    def of(self, file: Path) -> DpsimError:
+        """The same problem with the file's name: ``topo.txt:7: must be ...``."""
+        return DpsimError(f"{file}:{self.line}: {self.message}" if self.line else f"{file}: {self.message}")
+
+
+def read_input(path: Path) -> bytes:
+    """The bytes of the file at ``path``. Raises DpsimError where it cannot be read, is empty or has more than 16 MiB."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DpsimError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > MOST_BYTES:
+        raise DpsimError(f"{path}: must have at most 16 MiB, but has more")
+    if not content.strip():
+        raise DpsimError(f"{path}: must not be empty")
+    return content
+
+
+def text_lines(content: bytes) -> list[str]:
+    """The lines of a text, without the codes with which terminals underline and colour. Raises ImportFileError for binary data."""
+    if b"\0" in content:
+        raise ImportFileError("must be text, but holds binary data")
+    return _ANSI.sub("", content.decode("utf-8", errors="replace")).splitlines()

@@ -1,0 +1,21 @@
+"""A profile of a torch module: its layers traced without weights, as ``dpsim import torch`` writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from dpsim.workload.profile import ModelProfile
+from dpsim.workload.torch_trace import import_torch, trace
+
+
+def profile_torch(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> ModelProfile:
+    """The profile of the module that ``package.module:factory`` returns, for samples of ``shape``. Raises DpsimError."""
+    model = trace(factory, shape, dtype)
+    provenance = {
+        "source": f"dpsim import torch {factory} --input {','.join(map(str, shape))} --dtype {dtype}",
+        "torch": str(import_torch().__version__),
+        "dpsim": version("dpsim"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return ModelProfile.of(model, provenance)

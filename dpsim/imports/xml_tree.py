@@ -1,0 +1,82 @@
+"""Reads XML as a plain tree of elements with their lines; refuses what could grow beyond the file: a DOCTYPE, endless nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from dpsim.imports.reading import ImportFileError
+
+_DEEPEST = 64
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """One element: its name, attributes, children, and the line on which it begins."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+    def all(self, tag: str) -> Iterator[Element]:
+        """The children called ``tag``."""
+        return (child for child in self.children if child.tag == tag)
+
+    def below(self, tag: str) -> Iterator[Element]:
+        """The elements called ``tag`` at any depth below."""
+        for child in self.children:
+            if child.tag == tag:
+                yield child
+            yield from child.below(tag)
+
+    def text(self, attribute: str) -> str:
+        """An attribute that must be there. Raises ImportFileError."""
+        if attribute not in self.attributes:
+            raise ImportFileError(f"<{self.tag}> must have the attribute {attribute!r}", self.line)
+        return self.attributes[attribute]
+
+    def number(self, attribute: str, least: int = 0, most: int = 10**9) -> int:
+        """An attribute that must be a whole number in that range. Raises ImportFileError."""
+        text = self.text(attribute)
+        try:
+            value = int(float(text))
+        except (ValueError, OverflowError):
+            value = least - 1
+        if not least <= value <= most:
+            raise ImportFileError(f"<{self.tag}> {attribute} must be a number from {least} to {most}, but got {text!r}", self.line)
+        return value
+
+
+def parse_xml(content: bytes) -> Element:
+    """The root element of ``content``. Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE."""
+    parser = expat.ParserCreate()
+    top = Element("", {}, 0)
+    open_elements = [top]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(open_elements) > _DEEPEST:
+            raise ImportFileError(f"elements must be nested at most {_DEEPEST} deep", parser.CurrentLineNumber)
+        element = Element(tag, attributes, parser.CurrentLineNumber)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(tag: str) -> None:
+        open_elements.pop()
+
+    def refuse(*declaration: object) -> None:
+        raise ImportFileError("must not have a DOCTYPE: its entities could fill the memory", parser.CurrentLineNumber)
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise ImportFileError(f"must be XML, but: {expat.errors.messages[error.code]}", error.lineno) from None
+    except (LookupError, ValueError) as error:
+        if isinstance(error, ImportFileError):
+            raise
+        raise ImportFileError(f"must be XML, but: {error}") from None
+    return top.children[0]

@@ -1,0 +1,58 @@
+"""Algorithm ``auto``: at each size the algorithm that is fastest on this network by rounds, all ranks starting together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpsim.collectives import Schedule, Traffic
+from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.topology.network import FloatArray
+
+_MOST_AT_ONCE = 1 << 18  # transfers of one round, and
+_MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own, that are laid out for a comparison
+
+
+def is_quick(schedule: Schedule) -> bool:
+    """Whether it takes a moment to time ``schedule`` by rounds: no all-to-all or round-robin of many hundred ranks."""
+    at_once = max((phase.turns * len(phase.source) for phase in schedule.phases if phase.at_once), default=0)
+    patterns = sum(1 if phase.steady else phase.rounds for phase in schedule.phases)
+    return at_once <= _MOST_AT_ONCE and patterns <= _MOST_PATTERNS
+
+
+class FastestModel(CollectiveModel):
+    """The fastest of ``candidates``, models of ``ranks`` ranks by name, at each size; the first of equally fast ones.
+
+    ``timed_by(name)`` is the model that then times the one chosen, None for the candidate itself.
+    """
+
+    abilities = Ability.OWN_STARTS
+
+    def __init__(
+        self, ranks: int, candidates: dict[str, CollectiveModel], timed_by: Callable[[str], CollectiveModel | None]
+    ) -> None:
+        self.ranks = ranks
+        self.candidates = candidates
+        self._timed_by = timed_by
+        self._chosen: dict[int, str] = {}
+        self._models: dict[str, CollectiveModel] = {}
+
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """When each rank finishes (s) that enters at ``starts``, by the algorithm that is fastest where all start together."""
+        name = self.algorithm_for(nbytes)
+        if name not in self._models:
+            self._models[name] = self._timed_by(name) or self.candidates[name]
+        return self._models[name].finish(starts, nbytes)
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """Bytes that each rank sends and receives by the algorithm chosen."""
+        return self.candidates[self.algorithm_for(nbytes)].traffic(nbytes)
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """The name of the fastest."""
+        if nbytes not in self._chosen:
+            together = np.zeros(self.ranks)
+            seconds = {name: float(model.finish(together, nbytes).finishes.max()) for name, model in self.candidates.items()}
+            self._chosen[nbytes] = min(seconds, key=lambda name: seconds[name])
+        return self._chosen[nbytes]

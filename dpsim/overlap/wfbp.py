@@ -1,0 +1,24 @@
+"""Wait-free back-propagation: every tensor's gradient travels on its own as soon as it is there.
+
+Source: Zhang et al., "Poseidon", USENIX ATC 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from dpsim.aggregation import Operation
+from dpsim.config import Config
+from dpsim.overlap.plan import Outlook
+
+
+class WfbpConfig(Config):
+    """Every gradient travels on its own as soon as it is there."""
+
+    kind: Literal["wfbp"] = Field(description="Every tensor's gradient travels on its own as soon as it is there.")
+
+    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
+        """The operations as they are."""
+        return operations

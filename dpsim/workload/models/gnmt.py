@@ -1,0 +1,49 @@
+"""GNMT v2 (Wu et al. 2016) as NVIDIA's DeepLearningExamples have it: 4 + 4 LSTM layers of 1,024 and an additive attention.
+
+160,671,297 parameters. The encoder's first layer goes both ways; a table of 32,320 words serves both languages.
+"""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+_WORDS, _WIDTH = 32_320, 1024
+
+
+def gnmt(name: str, sequence_length: int) -> Model:
+    """GNMT on pairs of sentences of ``sequence_length`` tokens each."""
+    b = Builder((sequence_length,))
+    b.embedding("embedding", _WORDS, _WIDTH)
+    b.both_ways("encoder.l0", _WIDTH, joined=True)
+    for index in range(1, 4):
+        b.activation(f"encoder.drop{index}", kept=True)
+        b.recurrent(f"encoder.l{index}", _WIDTH)
+        if index > 1:
+            b.add(f"encoder.add{index}", kept=True)
+    b.shape = (sequence_length, _WIDTH)
+    b.recurrent("decoder.l0", _WIDTH)
+    _attention(b, "decoder.attention", sequence_length)
+    for index in range(1, 4):
+        b.shape = (sequence_length, 2 * _WIDTH)  # the context goes beside the input of every layer
+        b.activation(f"decoder.cat{index}", kept=True)
+        b.recurrent(f"decoder.l{index}", _WIDTH)
+        if index > 1:
+            b.add(f"decoder.add{index}", kept=True)
+    b.linear("decoder.classifier", _WORDS, kept=False)
+    b.activation("loss", kept=True)
+    return b.build(name, f"pair of sentences of {sequence_length} tokens")
+
+
+def _attention(b: Builder, name: str, keys: int) -> None:
+    """Scores v tanh(q + k) of every pair of tokens, a vector of the whole width each, then the weighted sum of the keys."""
+    tokens = b.shape[0]
+    b.linear(f"{name}.linear_q", _WIDTH, bias=False)
+    b.shape = (keys, _WIDTH)
+    b.linear(f"{name}.linear_k", _WIDTH, bias=False)
+    b.shape = (tokens * keys, _WIDTH)
+    b.activation(f"{name}.tanh", kept=True)
+    b.parameter(f"{name}.normalize_bias", _WIDTH)
+    b.linear(f"{name}.linear_att", 1, bias=True)
+    b.shape = (tokens, _WIDTH)
+    b.weighted_sum(f"{name}.context", keys)

@@ -1,0 +1,89 @@
+"""Transformer-XL (Dai et al. 2019) as NVIDIA's DeepLearningExamples train it on WikiText-103: base 192 M parameters, large 285 M.
+
+Queries look at their own segment and at a memory as long as it, by content and by relative position. The words are in four
+clusters by frequency; the output computes the first for all tokens and each other one only for its own. (The paper's large model
+is quoted with 257 M parameters; its published checkpoint of 1.14 GB holds the 285 M that are counted here.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsim.workload.builder import Builder
+from dpsim.workload.layer import Model
+
+# Words of each cluster, and the share of WikiText-103's tokens that fall in it: 93 % in the first is an estimate, as are the rest.
+_CLUSTERS = ((19_997, 0.93), (20_000, 0.03), (160_000, 0.035), (67_738, 0.005))
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerXL:
+    """Sizes; each cluster's words are ``shrink`` times narrower than those of the one before it."""
+
+    blocks: int
+    width: int
+    heads: int
+    inner: int
+    shrink: int
+
+
+def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Model:
+    """A decoder over segments of ``sequence_length`` tokens with a memory of as many, and the loss over its words."""
+    b = Builder((sequence_length,))
+    _words(b, sizes)
+    b.parameter("r_w_bias", sizes.width)
+    b.parameter("r_r_bias", sizes.width)
+    for block in range(sizes.blocks):
+        _attention(b, f"layers.{block}.dec_attn", sizes.heads)
+        _feed_forward(b, f"layers.{block}.pos_ff", sizes.inner)
+    _loss(b, sizes)
+    return b.build(name, f"{sequence_length} tokens")
+
+
+def _words(b: Builder, sizes: TransformerXL) -> None:
+    """Tables of words; narrow ones are widened by a matrix each, which the output shares but for the first."""
+    tokens = b.shape[0]
+    if sizes.shrink == 1:
+        b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), sizes.width)
+        return
+    for index, (words, share) in enumerate(_CLUSTERS):
+        b.shape = (max(1, round(tokens * share)),)
+        b.embedding(f"word_emb.{index}", words, sizes.width // sizes.shrink**index)
+        b.linear(f"word_emb.{index}.proj", sizes.width, bias=False)
+    b.shape = (tokens, sizes.width)
+
+
+def _attention(b: Builder, name: str, heads: int) -> None:
+    tokens, width = b.shape
+    b.shape = (2 * tokens, width)  # the memory's keys and values are computed anew, and its queries thrown away
+    b.linear(f"{name}.qkv_net", 3 * width, bias=False)
+    b.shape = (tokens, width)
+    b.parameter(f"{name}.r_net", width * width)  # of the positions, once for the whole batch: no work per sample
+    b.attention(name, heads, keys=2 * tokens, relative=True)
+    b.linear(f"{name}.o_net", width, bias=False, kept=False)
+    _residual(b, name)
+
+
+def _feed_forward(b: Builder, name: str, inner: int) -> None:
+    width = b.shape[1]
+    b.linear(f"{name}.0", inner)
+    b.activation(f"{name}.relu")
+    b.linear(f"{name}.3", width, kept=False)
+    _residual(b, name)
+
+
+def _residual(b: Builder, name: str) -> None:
+    b.activation(f"{name}.drop")
+    b.add(f"{name}.add", kept=True)
+    b.layer_norm(f"{name}.layer_norm")
+
+
+def _loss(b: Builder, sizes: TransformerXL) -> None:
+    tokens, width = b.shape
+    b.linear("crit.clusters", len(_CLUSTERS) - 1)
+    for index, (words, share) in enumerate(_CLUSTERS):
+        b.shape = (tokens if index == 0 else max(1, round(tokens * share)), width)
+        if sizes.shrink > 1:
+            b.linear(f"crit.{index}.proj", width // sizes.shrink**index, bias=False, tied=index > 0)
+        b.linear(f"crit.{index}", words, tied=True, bias=True, kept=False)
+        b.activation(f"crit.{index}.log_softmax", kept=True)

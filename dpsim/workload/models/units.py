@@ -1,0 +1,52 @@
+"""What the Inception family is built of: units of convolution, batch norm and ReLU, alone, in chains and in forks."""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder, Shape, Size
+
+# What keeps an image's size.
+_PADDING: dict[Size, Size] = {1: 0, 3: 1, 5: 2, (1, 3): (0, 1), (3, 1): (1, 0), (1, 7): (0, 3), (7, 1): (3, 0)}
+
+
+class Units:
+    """Units on one builder, ``b``."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.b = Builder(shape)
+
+    def unit(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0) -> None:
+        """Convolution, batch norm, ReLU."""
+        self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
+        self.b.batch_norm(f"{name}.bn")
+        self.b.activation(f"{name}.relu")
+
+    def chain(self, name: str, *units: tuple[int, Size]) -> None:
+        """Units of (channels, kernel) one after another, padded so that the image keeps its size."""
+        for index, (channels, kernel) in enumerate(units, start=1):
+            self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
+
+    def pooled(self, name: str, channels: int) -> None:
+        """Average over 3x3, then a 1x1 unit."""
+        self.b.pool(f"{name}.avg_pool", 3, 1, 1)
+        self.unit(f"{name}.branch_pool", channels, 1)
+
+    def shrunk(self, name: str, last: int, *units: tuple[int, Size]) -> None:
+        """A chain, then a 3x3 unit of stride 2 with ``last`` channels."""
+        self.chain(name, *units)
+        self.unit(f"{name}_{len(units) + 1}", last, 3, 2)
+
+    def forked(self, name: str, width: int, *units: tuple[int, Size]) -> None:
+        """A chain that ends in a 1x3 and a 3x1 unit side by side, each of ``width`` channels."""
+        self.chain(name, *units)
+        self.b.concatenate(
+            f"{name}.cat",
+            lambda: self.unit(f"{name}_{len(units) + 1}a", width, (1, 3), padding=(0, 1)),
+            lambda: self.unit(f"{name}_{len(units) + 1}b", width, (3, 1), padding=(1, 0)),
+        )
+
+    def head(self, classes: int) -> None:
+        """Average over the image, dropout, and the linear layer of the classes."""
+        self.b.adaptive_pool("avgpool", 1)
+        self.b.activation("dropout", kept=True)
+        self.b.flatten()
+        self.b.linear("fc", classes)

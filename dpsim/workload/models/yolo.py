@@ -1,0 +1,52 @@
+"""YOLOv3 (Redmon and Farhadi 2018): Darknet-53 and three heads; 32.9 G multiply-adds.
+
+61,949,149 parameters for the 80 classes of COCO, 61,626,049 for the 20 of VOC.
+"""
+
+from __future__ import annotations
+
+from dpsim.workload.builder import Builder, Shape
+from dpsim.workload.layer import Model
+
+_DEPTHS = (1, 2, 8, 8, 4)
+_BOXES = 3  # per cell and scale, each with four sides, an objectness and the classes
+
+
+def yolov3(name: str, classes: int) -> Model:
+    """YOLOv3 on 416x416 images."""
+    b = Builder((3, 416, 416))
+    _unit(b, "stem", 32, 3)
+    scales: list[Shape] = []
+    for stage, depth in enumerate(_DEPTHS, start=1):
+        _unit(b, f"stage{stage}.down", 32 << stage, 3, 2)
+        for block in range(depth):
+            _unit(b, f"stage{stage}.{block}.conv1", 16 << stage, 1)
+            _unit(b, f"stage{stage}.{block}.conv2", 32 << stage, 3)
+            b.add(f"stage{stage}.{block}.add", kept=True)
+        scales.append(b.shape)
+    for scale, width in enumerate((512, 256, 128)):
+        if scale:
+            _unit(b, f"neck{scale}.reduce", width, 1)
+            b.upsample(f"neck{scale}.upsample", 2)
+            deeper, finer = b.shape, scales[-1 - scale]
+            b.shape = (deeper[0] + finer[0], *finer[1:])
+            b.activation(f"neck{scale}.cat", kept=True)
+        _head(b, f"head{scale}", width, _BOXES * (5 + classes))
+    return b.build(name, "416x416 image")
+
+
+def _head(b: Builder, name: str, width: int, outputs: int) -> None:
+    """Five units that end in ``width`` channels, and beside what flows on the predictions of this scale."""
+    for index in range(5):
+        _unit(b, f"{name}.conv{index}", width * (1 + index % 2), 1 + 2 * (index % 2))
+    onward = b.shape
+    _unit(b, f"{name}.out0", 2 * width, 3)
+    b.conv(f"{name}.out1", outputs, 1, bias=True)
+    b.shape = onward
+
+
+def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int = 1) -> None:
+    """Convolution, batch norm, leaky ReLU."""
+    b.conv(f"{name}.conv", channels, kernel, stride, kernel // 2)
+    b.batch_norm(f"{name}.bn")
+    b.activation(f"{name}.relu")

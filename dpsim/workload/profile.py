@@ -1,0 +1,177 @@
+"""Profiles of models: layers, and where they were measured their times, as a JSON file that imports write and scenarios name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError, model_validator
+
+from dpsim.config import Config
+from dpsim.errors import DpsimError
+from dpsim.workload.layer import Kind, Layer, Model
+
+MOST_BYTES = 64 * 2**20
+
+_PerLayer = tuple[NonNegativeFloat, ...]
+
+UNITS = {
+    "parameters, borrowed": "elements",
+    "forward_flop, backward_flop": "FLOP per sample",
+    "forward_traffic, backward_traffic, activations": "elements per sample",
+    "names that end in _s": "seconds for the whole batch",
+    "names that end in _bytes": "bytes",
+}
+
+
+class MeasuredTimes(Config):
+    """Seconds of each layer at one or several batch sizes: a row for each batch size, in it a number for each layer."""
+
+    batch_sizes: tuple[PositiveInt, ...] = Field(min_length=1, description="Samples per GPU of each row, rising.")
+    forward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's forward pass.")
+    backward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's backward pass.")
+    gradient_ready_s: tuple[_PerLayer, ...] = Field(
+        default=(), description="Seconds from the start of the backward pass until each layer's gradient was there."
+    )
+    optimizer_s: tuple[NonNegativeFloat, ...] = Field(default=(), description="Seconds of the update, for each batch size.")
+    device: str = Field(default="", description="What it was measured on.")
+
+    @model_validator(mode="after")
+    def _same_shape(self) -> MeasuredTimes:
+        rows, layers = len(self.batch_sizes), len(self.forward_s[0]) if self.forward_s else 0
+        if any(one >= next_ for one, next_ in zip(self.batch_sizes, self.batch_sizes[1:], strict=False)):
+            raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
+        for name in ("forward_s", "backward_s", "gradient_ready_s"):
+            table = getattr(self, name)
+            if (table or name != "gradient_ready_s") and [len(row) for row in table] != [layers] * rows:
+                raise ValueError(f"{name} must have {rows} rows (one a batch size) of {layers} layers")
+        if self.optimizer_s and len(self.optimizer_s) != rows:
+            raise ValueError(f"optimizer_s must have {rows} numbers (one a batch size), but got {len(self.optimizer_s)}")
+        return self
+
+    def forward(self, batch: int) -> NDArray[np.float64]:
+        """Seconds of each layer's forward pass over ``batch`` samples (`between` the measured sizes)."""
+        return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
+
+    def backward(self, batch: int) -> NDArray[np.float64]:
+        """Seconds of each layer's backward pass over ``batch`` samples."""
+        return between(np.array(self.batch_sizes, dtype=float), np.array(self.backward_s), batch)
+
+    def optimizer(self) -> float | None:
+        """Seconds of the update, which does not depend on the batch: the median; None where it was not measured."""
+        return float(np.median(self.optimizer_s)) if self.optimizer_s else None
+
+
+def between(sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int) -> NDArray[np.float64]:
+    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``, on a straight line between two sizes.
+
+    Above the largest size, time grows in proportion to the batch. Below the smallest it follows the line of the first two
+    sizes, but neither above the smallest's time nor below its share of it; with a single size, in proportion.
+    """
+    if batch >= sizes[-1]:
+        return np.asarray(seconds[-1] * (batch / sizes[-1]))
+    if batch <= sizes[0]:
+        share = seconds[0] * (batch / sizes[0])
+        if len(sizes) == 1:
+            return np.asarray(share)
+        slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
+        return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
+    right = int(np.searchsorted(sizes, batch))
+    weight = (batch - sizes[right - 1]) / (sizes[right] - sizes[right - 1])
+    return np.asarray((1 - weight) * seconds[right - 1] + weight * seconds[right])
+
+
+class ProfileLayer(Config):
+    """One layer, with the fields of `Layer`."""
+
+    name: str
+    kind: Kind = "elementwise"
+    parameters: tuple[PositiveInt, ...] = ()
+    borrowed: NonNegativeInt = 0
+    forward_flop: NonNegativeInt = 0
+    backward_flop: NonNegativeInt = 0
+    forward_traffic: NonNegativeInt = 0
+    backward_traffic: NonNegativeInt = 0
+    activations: NonNegativeInt = 0
+    steps: PositiveInt = 1
+
+
+class MeasuredCollective(Config):
+    """A call of the communication library in the measured step."""
+
+    operation: str = Field(description="As the library calls it, such as allreduce.")
+    payload_bytes: NonNegativeInt = Field(description="Bytes of one rank's input.")
+    ranks: PositiveInt | None = Field(default=None, description="Ranks of its group, where the trace says so.")
+    start_s: float = Field(description="Start of its kernel after the start of the backward pass, in seconds.")
+    duration_s: NonNegativeFloat = Field(description="Seconds of its kernel, waiting for other ranks included.")
+
+
+class ModelProfile(Config):
+    """A model as it was traced or measured."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["model-profile"] = "model-profile"
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    sample: str = Field(default="sample", description="What one sample is.")
+    units: dict[str, str] = Field(default=UNITS, description="Of the numbers in this file.")
+    layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
+    measured: MeasuredTimes | None = Field(default=None, description="Times that count in place of the roofline's.")
+    collectives: tuple[MeasuredCollective, ...] = Field(default=(), description="Calls of one step, in order.")
+    notes: tuple[str, ...] = Field(default=(), description="What is doubtful or missing.")
+    provenance: dict[str, str] = Field(default={}, description="What wrote it, from what, with which versions.")
+
+    @model_validator(mode="after")
+    def _a_time_a_layer(self) -> ModelProfile:
+        if self.measured and len(self.measured.forward_s[0]) != len(self.layers):
+            raise ValueError(
+                f"measured must have a time for each of {len(self.layers)} layers, but has {len(self.measured.forward_s[0])}"
+            )
+        return self
+
+    @classmethod
+    def of(cls, model: Model, provenance: dict[str, str]) -> ModelProfile:
+        """The profile of a model."""
+        fields = tuple(ProfileLayer.model_fields)
+        layers = tuple(ProfileLayer(**{field: getattr(layer, field) for field in fields}) for layer in model.layers)
+        return cls(
+            name=model.name,
+            sample=model.sample,
+            layers=layers,
+            measured=model.measured,
+            notes=model.notes,
+            provenance=provenance,
+        )
+
+    def model(self) -> Model:
+        """The model that it holds."""
+        layers = tuple(Layer(**dict(layer)) for layer in self.layers)
+        return Model(self.name, layers, self.sample, self.measured, self.notes)
+
+    def to_json(self) -> str:
+        """The profile as the text of its file."""
+        return self.model_dump_json(indent=1) + "\n"
+
+
+def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
+    """The profile in the JSON file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    try:
+        return ModelProfile.model_validate_json(read_file(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes at ``path``. Raises DpsimError where they cannot be read or are more than 64 MiB."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > MOST_BYTES:
+        raise DpsimError(f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more")
+    return content

@@ -1,0 +1,95 @@
+"""A user's own model in a scenario: traced from torch, described by a configuration, or read from a profile."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo, field_validator
+
+from dpsim.config import Config
+from dpsim.errors import DpsimError
+from dpsim.workload.hf_config import from_config
+from dpsim.workload.models import Images, Tokens
+from dpsim.workload.profile import load_model_profile
+from dpsim.workload.torch_trace import check_factory, trace
+
+
+def _beside(path: str, info: ValidationInfo) -> str:
+    """The path as it is seen from here: the scenario's folder is the validation context's ``folder``."""
+    folder = (info.context or {}).get("folder")
+    return path if folder is None else str(Path(folder) / path)
+
+
+FilePath = Annotated[str, Field(min_length=1), AfterValidator(_beside)]
+
+
+class TorchSource(Config):
+    """A torch module that a function returns, traced without weights."""
+
+    torch: str = Field(
+        description="package.module:factory, or path/to/file.py:factory relative to the scenario; called without arguments",
+        examples=["mypackage.models:build"],
+    )
+    input: tuple[PositiveInt, ...] = Field(
+        min_length=1, max_length=8, description="shape of one sample, without the batch", examples=[[3, 224, 224]]
+    )
+    dtype: Literal["float32", "int64"] = Field("float32", description="of the input: int64 for tokens")
+
+    @field_validator("torch")
+    @classmethod
+    def _two_names(cls, factory: str, info: ValidationInfo) -> str:
+        where, _, name = check_factory(factory)
+        return f"{_beside(where, info)}:{name}" if where.endswith(".py") else factory
+
+    def entry(self) -> Images | Tokens:
+        """How to build it."""
+        return Images(lambda: _traced(self.torch, self.input, self.dtype))
+
+
+class ConfigSource(Config):
+    """A transformer by its Hugging Face style configuration."""
+
+    config: FilePath = Field(description="a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario")
+
+    @field_validator("config")
+    @classmethod
+    def _readable(cls, path: str) -> str:
+        from_config(path)
+        return path
+
+    def entry(self) -> Images | Tokens:
+        """How to build it."""
+        return from_config(self.config)
+
+
+class ProfileSource(Config):
+    """A model as a profile holds it: its measured times count, where it has them."""
+
+    profile: FilePath = Field(description="a file that dpsim import torch or kineto wrote, relative to the scenario")
+
+    @field_validator("profile")
+    @classmethod
+    def _readable(cls, path: str) -> str:
+        load_model_profile(path)
+        return path
+
+    def entry(self) -> Images | Tokens:
+        """How to build it."""
+        return Images(load_model_profile(self.profile).model)
+
+
+ModelSource = TorchSource | ConfigSource | ProfileSource
+
+
+def one_source(values: dict[str, object]) -> dict[str, object]:
+    """The mapping, if its keys tell which source it is; raises DpsimError where they do not."""
+    given = [key for key in ("torch", "config", "profile") if key in values]
+    if len(given) != 1:
+        got = ", ".join(map(str, given or values)) or "none of them"
+        raise DpsimError(f"must have exactly one of the keys torch, config, profile, but got {got[:60]}")
+    return values
+
+
+_traced = lru_cache(maxsize=8)(trace)

@@ -1,0 +1,60 @@
+"""What is known of torch's operators by name: which need no matrix product, and which kind of layer each belongs to."""
+
+from __future__ import annotations
+
+from dpsim.workload.layer import Kind
+
+# Besides views and pointwise operators. Norms, pools and softmaxes do arithmetic, but no matrix products: memory traffic.
+FREE = frozenset(
+    {
+        "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d", "_embedding_bag", "_fused_dropout",
+        "_fused_rms_norm", "_fused_rms_norm_backward", "_local_scalar_dense", "_log_softmax", "_log_softmax_backward_data",
+        "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_reshape_alias", "_softmax", "_softmax_backward_data",
+        "_thnn_fused_gru_cell", "_thnn_fused_gru_cell_backward", "_thnn_fused_lstm_cell", "_thnn_fused_lstm_cell_backward_impl",
+        "_to_copy", "_unsafe_index", "_unsafe_view", "adaptive_avg_pool2d", "adaptive_max_pool2d", "adaptive_max_pool2d_backward",
+        "add", "all", "amax", "amin", "any", "arange", "argmax", "argmin", "as_strided", "avg_pool1d", "avg_pool2d",
+        "avg_pool2d_backward", "avg_pool3d", "batch_norm_backward", "bernoulli", "binary_cross_entropy", "bitwise_and", "cat",
+        "clone", "col2im", "constant_pad_nd", "copy", "cudnn_batch_norm", "cumsum", "detach", "div", "embedding",
+        "embedding_dense_backward", "empty", "empty_like", "empty_strided", "eye", "fill", "flip", "full", "full_like", "gather",
+        "im2col", "index", "index_add", "index_put", "index_select", "instance_norm", "lift_fresh", "linspace", "logsumexp", "max",
+        "max_pool1d", "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
+        "max_pool3d_with_indices_backward", "mean", "median", "min", "miopen_batch_norm", "mse_loss", "mse_loss_backward", "mul",
+        "native_batch_norm", "native_batch_norm_backward", "native_dropout", "native_dropout_backward", "native_group_norm",
+        "native_group_norm_backward", "native_layer_norm", "native_layer_norm_backward", "new_empty", "new_empty_strided",
+        "new_full", "new_ones", "new_zeros", "nll_loss2d_backward", "nll_loss2d_forward", "nll_loss_backward", "nll_loss_forward",
+        "nonzero", "norm", "normal", "ones", "ones_like", "pixel_shuffle", "prod", "rand", "rand_like", "randint", "randn",
+        "randn_like", "reflection_pad2d", "repeat", "replication_pad2d", "roll", "rrelu_with_noise", "scalar_tensor", "scatter",
+        "scatter_add", "select_backward", "select_scatter", "set_", "slice_backward", "slice_scatter", "sort",
+        "split_with_sizes_copy", "stack", "std", "sub", "sum", "sym_numel", "sym_size", "sym_storage_offset", "sym_stride", "tile",
+        "topk", "tril", "tril_indices", "triu", "triu_indices", "unfold_backward", "uniform", "upsample_bicubic2d",
+        "upsample_bilinear2d", "upsample_bilinear2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward", "var",
+        "var_mean", "where", "zero", "zeros", "zeros_like",
+    }
+)  # fmt: skip
+
+# The first that a name contains; products come first, since only they are certain.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("convolution", "conv"),
+    ("attention", "attention"),
+    ("bmm", "attention"),
+    ("mm", "linear"),
+    ("embedding", "embedding"),
+    ("norm", "norm"),
+    ("pool", "pool"),
+)
+
+
+def kind_of(operator: str) -> Kind:
+    """The kind of layer that an operator such as ``aten.addmm`` makes."""
+    name = operator.rpartition(".")[2]
+    return next((kind for part, kind in _KINDS if part in name), "elementwise")
+
+
+def reads_twice(operator: str) -> bool:
+    """Whether it goes over its input once for the moments and once more to use them."""
+    return kind_of(operator) == "norm"
+
+
+def allocates(operator: str) -> bool:
+    """Whether it only makes room, and reads and writes nothing."""
+    return operator.rpartition(".")[2].startswith(("empty", "new_empty"))

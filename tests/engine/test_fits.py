@@ -1,0 +1,72 @@
+"""Whether scenarios fit, and what is said where they do not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.engine.memory import memory_use
+from dpsim.errors import DpsimError
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+def quickstart(*overrides):
+    return load_scenario(QUICKSTART, ["run.steps=2", "run.warmup=0", *overrides])
+
+
+def test_a_scenario_that_does_not_fit_is_refused_with_the_smallest_remedy():
+    with pytest.raises(DpsimError) as error:
+        simulate(quickstart("workload.batch_per_gpu=200"))
+    text = str(error.value)
+    assert text.startswith("workload: must fit in the 16 GB of v100-sxm2-16gb, but takes 19")
+    assert "to make it fit: checkpoint activations, or take at most 162 samples at a time" in text
+    assert "\n" not in text
+
+
+def test_it_is_simulated_all_the_same_where_that_is_asked_for():
+    result = simulate(quickstart("workload.batch_per_gpu=200", "run.allow_out_of_memory=true"))
+    assert not result.memory.fits
+    assert result.to_json()["memory"]["fits"] is False
+
+
+def test_the_results_memory_adds_up():
+    memory = simulate(quickstart()).to_json()["memory"]
+    assert sum(memory["parts_bytes"].values()) == pytest.approx(memory["total_bytes"])
+    assert memory["parts_bytes"]["weights"] == 4 * 25_557_032
+    assert memory["parts_bytes"]["activations"] == 64 * 4 * 20_926_440
+    assert memory["capacity_bytes"] == 16e9
+    assert memory["fits"]
+
+
+def test_the_advice_for_gpt3_is_a_split():
+    """350 GB of half-precision weights do not fit in 80 GB."""
+    gpt3 = ["workload.model=gpt3-175b", "workload.precision=fp16", "workload.optimizer=adam", "workload.batch_per_gpu=1"]
+    use = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=1", *gpt3))
+    assert use.report()["split_ways"] == {"weights_alone": 5, "training": 38}
+    assert use.advice() == ["split the model at least 38 ways (its weights alone, 349 GB, take 5 such GPUs)"]
+    sharded = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=64", *gpt3)).advice()
+    assert len(sharded) == 2
+    assert sharded[0].startswith("shard with ZeRO 3 / FSDP")
+    assert sharded[1].startswith("split the model at least 38 ways")
+
+
+def test_checkpointing_and_accumulation_make_it_fit():
+    assert not memory_use(quickstart("workload.batch_per_gpu=200")).fits
+    assert memory_use(quickstart("workload.batch_per_gpu=200", "workload.checkpointing=full")).fits
+    passes = ["workload.batch_per_gpu=100", "workload.gradient_accumulation=2"]
+    assert memory_use(quickstart(*passes)).held == memory_use(quickstart("workload.batch_per_gpu=100")).held
+    segments = memory_use(quickstart("workload.checkpointing=every 3 layers")).setup
+    assert (segments.checkpointing, segments.checkpoint_every) == (True, 3)
+
+
+def test_of_several_kinds_of_gpu_the_smallest_memory_counts():
+    groups = "cluster={groups: [{node: dgx-a100}, {node: dgx1-v100}]}"
+    assert memory_use(quickstart(groups)).gpu == "v100-sxm2-16gb"
+
+
+def test_the_report_has_all_stages_with_and_without_checkpointing():
+    rows = memory_use(quickstart()).report()["stages"]
+    assert [(row["checkpointing"], row["stage"]) for row in rows] == [(c, s) for c in (False, True) for s in range(4)]
+    assert json.loads(json.dumps(rows)) == rows

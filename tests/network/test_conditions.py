@@ -1,0 +1,100 @@
+"""Collectives that share a network with others, with other traffic, and with links that change; worked out by hand."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from small_networks import OneWire
+
+from dpsim.collectives import algorithm
+from dpsim.errors import DpsimError
+from dpsim.network import Background, Conditions, FlowsModel, LinkChange, SharedJob, finish_together
+from dpsim.topology import Routes, UniformSwitch
+
+
+def pair(nbytes, *conditions, network=None):
+    """When both of two ranks have exchanged ``nbytes`` by butterfly, one byte an element, on links of 10 B/s."""
+    network = network or UniformSwitch(2, 10.0, 0.0)
+    background = tuple(c for c in conditions if isinstance(c, Background))
+    changes = tuple(c for c in conditions if isinstance(c, LinkChange))
+    schedule = algorithm("butterfly").schedule(2)
+    model = FlowsModel(schedule, network, itemsize=1, conditions=Conditions(background, changes))
+    return model.finish(np.zeros(2), nbytes).finishes.tolist()
+
+
+def test_without_conditions_the_exchange_takes_its_bytes_over_the_rate():
+    assert pair(100) == [10, 10]
+
+
+def test_background_takes_half_of_a_link():
+    assert pair(100, Background(0, 1)) == [20, 20]  # 0 -> 1 has 5 B/s left; 1 -> 0 is through at 10, but the round is not
+
+
+def test_background_takes_no_more_than_its_rate():
+    assert pair(100, Background(0, 1, rate=2.0)) == [12.5, 12.5]
+
+
+def test_a_link_that_slows_down_in_the_middle():
+    assert pair(100, LinkChange(5, 0, 0.5)) == [15, 15]  # 50 B until 5 s, then 50 B at 5 B/s
+
+
+def test_a_link_that_slowed_down_before_the_start():
+    assert pair(100, LinkChange(-3, 0, 0.5)) == [20, 20]
+
+
+def test_a_link_that_is_back_to_speed():
+    assert pair(100, LinkChange(0, 0, 0.5), LinkChange(4, 0, 1.0)) == [12, 12]
+
+
+def test_a_cut_link_with_no_way_around_is_an_error_that_names_it():
+    with pytest.raises(DpsimError, match="no path remains around rank0->switch"):
+        pair(100, LinkChange(5, 0, 0.0))
+
+
+class TwoWays:
+    """Two ranks joined over a switch a (10 B/s, the usual route) and a switch b (4 B/s); links out of the switches are fast."""
+
+    ranks = 2
+    capacities = np.array([10.0, 4.0, 10.0, 4.0, 99.0, 99.0, 99.0, 99.0])
+
+    def routes(self, source, destination):
+        return Routes((2 * source)[:, None], np.zeros(len(source)))
+
+    def link_name(self, link):
+        return f"link{link}"
+
+    def gpu_name(self, rank):
+        return f"gpu{rank}"
+
+    def graph(self):
+        graph = nx.DiGraph()
+        for number, way in enumerate([("gpu0", "a", "gpu1"), ("gpu0", "b", "gpu1"), ("gpu1", "a", "gpu0"), ("gpu1", "b", "gpu0")]):
+            graph.add_edge(way[0], way[1], number=number, latency=0.0)
+            graph.add_edge(way[1], way[2], number=4 + number, latency=0.0)
+        return graph
+
+
+def test_a_cut_link_is_gone_around_where_a_path_remains():
+    # 40 B by 4 s over link 0, the other 60 B at 4 B/s over link 1: until 19 s.
+    assert pair(100, LinkChange(4, 0, 0.0), network=TwoWays()) == [19, 19]
+
+
+def test_two_jobs_share_a_wire():
+    """Two pairs exchange 2 x 10 B each over one wire of 1 B/s; the second job starts at 10 s and has half of the first's size."""
+    schedule = algorithm("butterfly").schedule(2)
+    first = SharedJob(schedule, np.array([0, 1]), np.zeros(2), 10)
+    second = SharedJob(schedule, np.array([2, 3]), np.full(2, 10.0), 5)
+    outcomes = finish_together(OneWire(4), [first, second], itemsize=1)
+    # Until 10 s the first moves 10 of its 20 B; then four flows share: 10 B each way of both are through together at 30 s.
+    assert outcomes[0].finishes.tolist() == [30, 30]
+    assert outcomes[1].finishes.tolist() == [30, 30]
+    assert outcomes[0].loads.tolist() == [20]
+    assert outcomes[1].loads.tolist() == [10]
+
+
+def test_a_job_on_ranks_of_its_own_is_not_disturbed():
+    schedule = algorithm("ring").schedule(2)
+    jobs = [SharedJob(schedule, np.array(ranks), np.zeros(2), 100) for ranks in ([0, 1], [2, 3])]
+    outcomes = finish_together(UniformSwitch(4, 10.0, 0.0), jobs, itemsize=1)
+    alone = FlowsModel(schedule, UniformSwitch(2, 10.0, 0.0), itemsize=1).finish(np.zeros(2), 100)
+    for outcome in outcomes:
+        assert outcome.finishes.tolist() == alone.finishes.tolist()

@@ -1,0 +1,145 @@
+"""Library models on clusters: what they read off the catalogue, whose algorithms they run, how they meet the engine."""
+
+import numpy as np
+import pytest
+
+from dpsim.collectives import algorithm, traffic
+from dpsim.errors import DpsimError
+from dpsim.network import Background, Conditions, RoundsModel, named_model
+from dpsim.network.gloo import MESSAGE_SECONDS, GlooModel, segment_count
+from dpsim.network.library import library_model
+from dpsim.network.mpi import MpiModel
+from dpsim.network.nccl import NcclModel, predict
+from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
+
+
+def cluster(node, nodes=1, **more):
+    return build_cluster(ClusterConfig(nodes=nodes, node=node, **more))
+
+
+@pytest.mark.parametrize(
+    ("node", "nodes", "intra", "rate", "transport", "nic_rate"),
+    [
+        ("dgx-h100", 1, "nvswitch", 450e9, "none", 0.0),
+        ("dgx-h100", 2, "nvswitch", 450e9, "ib", 400e9),
+        ("dgx-a100", 1, "nvswitch", 300e9, "none", 0.0),
+        ("dgx1-v100", 4, "nvlink-mesh", 150e9, "ib", 50e9),
+        ("aws-p4d", 2, "nvswitch", 300e9, "efa", 50e9),
+        ("gcp-a3-mega", 2, "nvswitch", 450e9, "gpudirect-tcpx", 200e9),
+        ("single-gpu", 2, "pcie", 15.75e9, "tcp", 3.125e9),
+    ],
+)
+def test_a_cluster_is_read_as_its_catalogue_entries_say(node, nodes, intra, rate, transport, nic_rate):
+    machine = NcclModel(cluster(node, nodes)).machine
+    assert (machine.intra, machine.transport) == (intra, transport)
+    assert machine.intra_rate == pytest.approx(rate)
+    assert machine.nic_rate == pytest.approx(nic_rate)
+
+
+def test_the_network_of_the_scenario_replaces_the_nodes_own():
+    network = {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 1}
+    machine = NcclModel(cluster("dgx1-v100", 4, network=network)).machine
+    assert (machine.transport, machine.nic_rate) == ("tcp", 25e9 / 8)
+
+
+def test_gpus_on_a_shared_bus_get_what_a_ring_leaves_them():
+    two, eight = (NcclModel(cluster("pcie-8gpu", gpus_per_node=gpus)).machine for gpus in (2, 8))
+    assert eight.shared
+    assert eight.intra_rate <= two.intra_rate <= 15.8e9
+
+
+def test_all_ranks_leave_together_after_the_last_has_entered():
+    model = NcclModel(cluster("dgx-h100"))
+    starts = np.array([0.0, 5.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0])
+    outcome = model.finish(starts, 2**20)
+    expected = 5.0 + predict(model.machine, "all_reduce", 4, [2**20]).seconds[0]
+    assert outcome.finishes.tolist() == [expected] * 8
+    assert model.finish(starts, 0).finishes.max() > 5.0
+
+
+def test_link_loads_are_those_of_a_ring():
+    network = cluster("dgx-h100", 2)
+    ring = RoundsModel(algorithm("ring").schedule(16), network)
+    assert NcclModel(network).finish(np.zeros(16), 2**20).loads.tolist() == ring.loads(2**20).tolist()
+    moved = NcclModel(network).traffic(2**20)
+    assert moved.total == traffic(ring.schedule, ring.schedule.split(2**20, 4)).total
+
+
+@pytest.mark.parametrize(("restriction", "runs"), [("ring", {"ring"}), ("tree", {"tree"}), ("in-network", {"nvls"})])
+def test_an_algorithm_restricts_nccl(restriction, runs):
+    model = NcclModel(cluster("dgx-h100"), restriction=restriction)
+    assert {model.algorithm_for(size).split("/")[0] for size in (8, 2**20, 2**30)} == runs
+
+
+def test_between_nodes_in_network_is_nvlstree():
+    assert NcclModel(cluster("dgx-h100", 4), restriction="in-network").algorithm_for(2**30) == "nvlstree/Simple"
+
+
+def test_int8_does_not_reduce_in_the_switch():
+    assert NcclModel(cluster("dgx-h100"), itemsize=1).algorithm_for(2**30) == "ring/Simple"
+
+
+WRONG = {
+    "butterfly is not NCCL's": (("nccl", "butterfly", "dgx-h100"), "algorithm must be auto, ring, tree or in-network"),
+    "no NVLS before Hopper": (("nccl", "in-network", "dgx-a100"), "algorithm in-network must be one that NCCL can run here"),
+    "TPUs": (("nccl", "auto", "tpu-v3"), "library nccl must have NVIDIA GPUs, but got 'tpu-v3'"),
+    "gloo has its ring": (("gloo", "tree", "dgx-a100"), "algorithm must be auto or ring with library gloo"),
+    "MPI chooses": (("mpi", "ring", "dgx-a100"), "algorithm must be auto with library mpi"),
+    "no such library": (("ncll", "auto", "dgx-a100"), "did you mean 'nccl'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_a_library_does_not_have(case):
+    (library, restriction, node), message = WRONG[case]
+    with pytest.raises(DpsimError, match=message):
+        library_model(library, restriction, cluster(node))
+
+
+@pytest.mark.parametrize("library", ["nccl", "mpi"])
+def test_libraries_need_a_cluster_whose_parts_are_known(library):
+    with pytest.raises(DpsimError, match=f"library {library} must have a cluster"):
+        library_model(library, "auto", UniformSwitch(4, 1e9, 0.0))
+
+
+def test_other_operations():
+    assert NcclModel(cluster("dgx-h100"), operation="all-to-all").algorithm_for(8) == "p2p/Simple"
+    with pytest.raises(DpsimError, match="operation must be one that library nccl models"):
+        NcclModel(cluster("dgx-h100"), operation="gather")
+    with pytest.raises(DpsimError, match="operation must be all-reduce with library gloo"):
+        library_model("gloo", "auto", cluster("dgx-h100"), operation="all-gather")
+
+
+def test_libraries_are_no_network_models_under_contention():
+    traffic_beside = Conditions(background=(Background(0, 1),))
+    for kind, conditions in (("flows", Conditions()), ("auto", traffic_beside)):
+        with pytest.raises(DpsimError, match="network model must be auto with library nccl"):
+            named_model(kind, "auto", cluster("dgx-h100"), conditions=conditions, library="nccl")
+
+
+@pytest.mark.parametrize(("ranks", "nbytes", "segments"), [(4, 1, 8), (4, 2**20, 8), (4, 9 * 2**20, 12), (3, 16 * 2**20, 18)])
+def test_gloo_cuts_a_vector_into_segments(ranks, nbytes, segments):
+    assert segment_count(ranks, nbytes) == segments
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_gloo_takes_what_was_measured(ranks):
+    rate = 0.9927 * 200e6 / 8
+    model = GlooModel(UniformSwitch(ranks, rate, 0.0))
+    for size in (2**20, 2**22, 2**24):
+        measured = 2 * (ranks - 1) * (150e-6 + size / ranks / rate)
+        assert model.finish(np.zeros(ranks), size).finishes[0] == pytest.approx(measured, rel=0.02)
+
+
+def test_gloo_without_bytes_is_its_messages_alone():
+    assert GlooModel(UniformSwitch(4, 1e9, 0.0)).finish(np.zeros(4), 0).finishes[0] == pytest.approx(6 * 1.5 * MESSAGE_SECONDS)
+    assert GlooModel(UniformSwitch(1, 1e9, 0.0)).finish(np.zeros(1), 8).finishes[0] == 0.0
+
+
+def test_mpi_doubles_for_small_vectors_and_halves_for_large_ones():
+    model = MpiModel(cluster("dgx-a100", 4))
+    assert model.algorithm_for(8) == "doubling"
+    assert model.algorithm_for(2**24) == "rabenseifner"
+    times = [model.finish(np.zeros(32), size).finishes[0] for size in (8, 2**10, 2**20, 2**24)]
+    assert times == sorted(times)
+    assert model.traffic(2**24).busiest < 2 * 2**24

@@ -1,0 +1,134 @@
+"""NCCL's choice and its times: where the real library switches, and the limits that physics sets."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.errors import DpsimError
+from dpsim.network.nccl import OPS, NcclMachine, describe_system, explain, predict
+from dpsim.network.nccl.selection import choose
+
+SIZES = np.exp2(np.arange(9, 31))
+NVLINKS = {80: 300e9, 90: 450e9, 100: 900e9}
+
+
+def nvswitch(capability, local=8, **more):
+    return NcclMachine("gpu", capability, "nvswitch", NVLINKS[capability], gpus_per_node=local, **more)
+
+
+def first(machine, op, element, branch):
+    return SIZES[choose(machine, op, element, SIZES).index(branch)]
+
+
+@pytest.mark.parametrize(
+    ("capability", "local", "branch", "size"),
+    [
+        (80, 2, ("ring", "Simple"), 2**20),
+        (90, 2, ("ring", "Simple"), 2**21),
+        (100, 2, ("ring", "Simple"), 2**22),
+        (90, 8, ("nvls", "Simple"), 2**21),
+    ],
+)
+def test_the_choice_changes_where_measured_tables_jump(capability, local, branch, size):
+    assert first(nvswitch(capability, local), "all_reduce", 2, branch) == size
+
+
+def test_nvls_is_for_floating_point_on_hopper_and_later_with_several_gpus():
+    def runs(machine, element):
+        return ("nvls", "Simple") in choose(machine, "all_reduce", element, SIZES)
+
+    assert runs(nvswitch(90), 2)
+    assert not runs(nvswitch(90), 1)
+    assert not runs(nvswitch(80), 2)
+    assert not runs(nvswitch(90, 2), 2)
+    assert not runs(nvswitch(90, nccl_version=(2, 16)), 2)
+
+
+def test_nccl_algo_restricts_the_choice():
+    machine = nvswitch(90, nodes=2, transport="ib", nic_rate=400e9, forced_algorithm="ring")
+    assert {algorithm for algorithm, _ in choose(machine, "all_reduce", 4, SIZES)} == {"ring"}
+
+
+machines = st.builds(
+    nvswitch,
+    st.sampled_from(sorted(NVLINKS)),
+    st.sampled_from([2, 4, 8]),
+    nodes=st.sampled_from([1, 2, 3, 8, 100]),
+    transport=st.sampled_from(["ib", "roce", "efa", "tcp", "slingshot", "gpudirect-tcpx", "unknown"]),
+    nic_rate=st.sampled_from([3e9, 25e9, 400e9]),
+)
+
+
+@given(machines, st.sampled_from(OPS), st.sampled_from([1, 2, 4]))
+def test_times_are_positive_and_grow_with_size_on_one_branch(machine, op, element):
+    found = predict(machine, op, element, SIZES)
+    branch = list(zip(found.algorithm, found.protocol, strict=True))
+    same = np.array([a == b for a, b in pairwise(branch)])
+    assert (found.seconds > 0).all()
+    assert np.isfinite(found.seconds).all()
+    assert (np.diff(found.seconds)[same] > 0).all()
+
+
+@pytest.mark.parametrize("capability", sorted(NVLINKS))
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter", "alltoall"])
+def test_large_sizes_approach_the_port_from_below(capability, op):
+    machine = nvswitch(capability)
+    huge = 2.0**36
+    bus = huge * 7 / 8 / predict(machine, op, 2, [huge]).seconds[0]
+    assert 0.6 * machine.intra_rate < bus < machine.intra_rate
+
+
+def test_an_all_reduce_over_two_nodes_may_beat_the_ring_bound_of_the_cards_but_not_their_rate():
+    machine = nvswitch(90, nodes=2, transport="ib", nic_rate=400e9)
+    rate = 2**36 / predict(machine, "all_reduce", 4, [2**36]).seconds[0]
+    ring_bound = 400e9 * 16 / 30
+    assert ring_bound < rate < 400e9
+
+
+def test_slower_networks_take_longer():
+    times = [
+        predict(nvswitch(80, nodes=2, transport=transport, nic_rate=25e9), "all_reduce", 4, [1024]).seconds[0]
+        for transport in ("ib", "efa")
+    ]
+    assert times[0] < times[1]
+
+
+def test_a_launch_from_one_process_has_a_floor():
+    plain, single = (
+        predict(nvswitch(80, launch=launch), "all_reduce", 4, [8]).seconds[0] for launch in ("default", "single-process")
+    )
+    assert single > plain + 5e-6
+
+
+def test_one_rank_takes_no_time():
+    found = predict(nvswitch(90, 1), "all_reduce", 2, [8, 16])
+    assert found.seconds.tolist() == [0.0, 0.0]
+    assert found.algorithm == ("none", "none")
+
+
+def test_wrong_questions():
+    with pytest.raises(DpsimError, match="did you mean 'all_reduce'"):
+        predict(nvswitch(90), "all_redoce", 2, [8])
+    with pytest.raises(DpsimError, match="nbytes must be above 0, but got 0"):
+        predict(nvswitch(90), "all_reduce", 2, [0])
+
+
+def test_explain_says_what_runs_why_and_what_would_change_it():
+    machine = describe_system({"system": "h100_sxm", "num_gpus": "8", "nccl_version": "2.29"}).machine
+    found = explain(machine, "all_reduce", 2, 2**20)
+    predicted = predict(machine, "all_reduce", 2, [2**20])
+    assert found.chosen == f"{predicted.algorithm[0]}/{predicted.protocol[0]}" == found.rivals[0].name
+    assert found.predicted == found.rivals[0].predicted == predicted.seconds[0]
+    assert [rival.nccl_estimate for rival in found.rivals] == sorted(rival.nccl_estimate for rival in found.rivals)
+    assert sum(found.terms.values()) == pytest.approx(found.predicted)
+    assert found.constants == ("common", "nvlink-hopper")
+    size, other = found.above
+    assert found.below is None
+    assert size > 2**20
+    assert other == "nvls/Simple" == explain(machine, "all_reduce", 2, size).chosen
+    assert explain(machine, "all_reduce", 2, 8).dominant == "latency"
+    assert explain(machine, "all_reduce", 2, 2**32).dominant == "transfer"
+    assert explain(machine, "alltoall", 2, 8).reason == "p2p/Simple is the only one that can run here"

@@ -1,0 +1,68 @@
+"""``dpsim memory``: table, JSON and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
+GPT2_XL = ["workload.model=gpt2-xl", "workload.precision=fp16", "workload.optimizer=adam", "workload.batch_per_gpu=1"]
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    """Runs a command with overrides in this process; answers exit code, stdout and stderr."""
+
+    def call(*args, sets=()):
+        monkeypatch.setattr("sys.argv", ["dpsim", *args, *(part for each in sets for part in ("--set", each))])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def test_the_table_says_what_fits_and_by_how_much(dpsim):
+    code, out, err = dpsim("memory", QUICKSTART)
+    assert (code, err) == (0, "")
+    assert "7.35 GB of 16 GB on each v100-sxm2-16gb" in out
+    assert "fits, with 8.65 GB to spare" in out
+    assert "at most 162 fit" in out
+    assert "ZeRO 3 / FSDP" in out
+    assert "remedy" not in out
+
+
+def test_gpt2_xl_takes_16_bytes_a_parameter_and_is_sharded(dpsim):
+    code, out, _ = dpsim("memory", QUICKSTART, "--json", sets=GPT2_XL)
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["bytes_per_parameter"] == 16
+    assert answer["fits"] is False
+    assert answer["largest_batch"] == 0
+    assert answer["spare_bytes"] == answer["capacity_bytes"] - answer["total_bytes"]
+    assert answer["remedies"][0]["changes"]["stage"] in (1, 2, 3)
+    assert answer["advice"] == [remedy["text"] for remedy in answer["remedies"]]
+
+
+def test_the_json_has_the_documented_keys(dpsim):
+    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim memory")[1].split("\n## ")[0]
+    _, out, _ = dpsim("memory", QUICKSTART, "--json")
+    keys = set(json.loads(out)) - {"schema_version", "gpu", "parts_bytes", "total_bytes", "capacity_bytes", "fits"}
+    assert keys == {key for key in keys if f"`{key}`" in section}
+
+
+def test_running_what_does_not_fit_is_an_error_with_the_advice(dpsim):
+    code, out, err = dpsim("run", QUICKSTART, sets=GPT2_XL)
+    assert (code, out) == (2, "")
+    assert err.startswith("dpsim: workload: must fit in the 16 GB of v100-sxm2-16gb")
+    assert "shard with ZeRO" in err
+
+
+def test_what_does_not_fit_runs_where_that_is_asked_for(dpsim):
+    code, out, _ = dpsim("run", QUICKSTART, sets=[*GPT2_XL, "run.allow_out_of_memory=true", "run.steps=1", "run.warmup=0"])
+    assert code == 0
+    assert "does not fit, simulated all the same" in out

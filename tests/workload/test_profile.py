@@ -1,0 +1,117 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from dpsim.errors import DpsimError
+from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, build_model, load_model_profile
+from dpsim.workload.profile import ProfileLayer
+
+TIMES = MeasuredTimes(batch_sizes=(4, 8), forward_s=((2.0, 4.0), (3.0, 8.0)), backward_s=((4.0, 8.0), (6.0, 16.0)))
+
+
+@pytest.mark.parametrize(
+    ("batch", "forward"),
+    [
+        (4, [2.0, 4.0]),
+        (6, [2.5, 6.0]),  # on the line between
+        (8, [3.0, 8.0]),
+        (16, [6.0, 16.0]),  # in proportion above
+        (2, [1.5, 2.0]),  # on the line below
+        (1, [1.25, 1.0]),
+    ],
+)
+def test_times_between_and_beyond_the_measured_batches(batch, forward):
+    assert TIMES.forward(batch).tolist() == forward
+    assert TIMES.backward(batch).tolist() == [2 * seconds for seconds in forward]
+
+
+def test_below_the_smallest_batch_time_is_at_least_its_share():
+    steep = MeasuredTimes(batch_sizes=(10, 11), forward_s=((1.0,), (9.0,)), backward_s=((1.0,), (0.5,)))
+    assert steep.forward(5).tolist() == [0.5]
+    assert steep.backward(5).tolist() == [1.0]  # a slope downwards is noise
+
+
+def test_one_batch_size_is_scaled():
+    single = MeasuredTimes(batch_sizes=(8,), forward_s=((2.0,),), backward_s=((4.0,),))
+    assert (single.forward(4)[0], single.forward(16)[0]) == (1.0, 4.0)
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.lists(st.floats(0, 1e3), min_size=3, max_size=3).map(sorted))
+def test_more_samples_never_take_less_time_where_the_measurements_say_so(one, other, rising):
+    times = MeasuredTimes(batch_sizes=(5, 20, 60), forward_s=tuple((t,) for t in rising), backward_s=((0.0,),) * 3)
+    low, high = sorted((one, other))
+    assert times.forward(low)[0] <= times.forward(high)[0] * (1 + 1e-12) + 1e-300
+
+
+def test_the_update_is_the_median_of_all():
+    assert TIMES.optimizer() is None
+    assert TIMES.model_copy(update={"optimizer_s": (1.0, 3.0)}).optimizer() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_sizes": (8, 4)}, "batch_sizes must rise, but got [8, 4]"),
+        ({"forward_s": ((1.0, 2.0),)}, "forward_s must have 2 rows (one a batch size) of 2 layers"),
+        ({"backward_s": ((1.0,), (1.0, 2.0))}, "backward_s must have 2 rows (one a batch size) of 2 layers"),
+        ({"gradient_ready_s": ((1.0,),)}, "gradient_ready_s must have 2 rows"),
+        ({"optimizer_s": (1.0,)}, "optimizer_s must have 2 numbers (one a batch size), but got 1"),
+        ({"forward_s": ((-1.0, 2.0), (1.0, 2.0))}, "greater than or equal to 0"),
+    ],
+)
+def test_tables_that_do_not_fit(change, message):
+    with pytest.raises(ValidationError) as caught:
+        MeasuredTimes.model_validate(TIMES.model_dump() | change)
+    assert message in str(caught.value)
+
+
+def test_a_profile_layer_has_the_fields_of_a_layer():
+    assert list(ProfileLayer.model_fields) == list(Layer.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "lstm-ptb", "llama2-7b"])
+def test_a_model_survives_its_profile(tmp_path, name):
+    model, path = build_model(name), tmp_path / "p.json"
+    path.write_text(ModelProfile.of(model, {"source": "test"}).to_json())
+    assert load_model_profile(path).model() == model
+
+
+def test_measured_times_and_notes_survive(tmp_path):
+    model = Model("m", (Layer("a", "conv", (3, 1)), Layer("b", "norm")), "sample", TIMES, ("doubtful",))
+    path = tmp_path / "p.json"
+    path.write_text(ModelProfile.of(model, {}).to_json())
+    assert load_model_profile(path).model() == model
+    assert np.array_equal(load_model_profile(path).model().measured.forward(4), [2.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "EOF while parsing"),
+        ("{}", "name: Field required"),
+        ('{"name": "m", "layers": []}', "layers: Tuple should have at least 1 item"),
+        ('{"name": "m", "layers": [{"name": "a", "kind": "magic"}]}', "layers.0.kind: Input should be"),
+        ('{"name": "m", "layers": [{"name": "a", "parameters": [0]}]}', "layers.0.parameters.0: Input should be greater than 0"),
+        ('{"schema_version": 2, "name": "m", "layers": [{"name": "a"}]}', "schema_version: Input should be 1"),
+        (
+            json.dumps({"name": "m", "layers": [{"name": "a"}], "measured": TIMES.model_dump(mode="json")}),
+            "measured must have a time for each of 1 layers, but has 2",
+        ),
+    ],
+)
+def test_broken_profiles(tmp_path, content, message):
+    path = tmp_path / "p.json"
+    path.write_text(content)
+    with pytest.raises(DpsimError) as caught:
+        load_model_profile(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+
+
+def test_a_missing_profile(tmp_path):
+    with pytest.raises(DpsimError, match=r"none.json: cannot be read: No such file or directory"):
+        load_model_profile(tmp_path / "none.json")
