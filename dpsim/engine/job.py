@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -12,6 +13,7 @@ from dpsim.aggregation import Operation
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
+from dpsim.engine.wire import Message, message
 from dpsim.errors import DpsimError, suggestion
 from dpsim.hardware import Gpu
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, named_model
@@ -36,7 +38,7 @@ class Job:
     cluster: Cluster
     times: tuple[LayerTimes, ...]
     operations: tuple[Operation, ...]
-    collective: CollectiveModel
+    collectives: Mapping[str, CollectiveModel]
     input: Pipeline | None = None
 
     @property
@@ -60,10 +62,16 @@ class Job:
             return ()
         together = np.zeros(self.workers)
         size = sum(operation.nbytes for operation in self.operations)
-        nothing, all_of_it = (float(self.collective.finish(together, nbytes).finishes.max()) for nbytes in (0, size))
+        nothing, all_of_it = (float(self.collectives["all-reduce"].finish(together, nbytes).finishes.max()) for nbytes in (0, size))
         slowest = self.positions[:, self.positions[-1].argmax()]
         outlook = Outlook(slowest, alpha=nothing, beta=(all_of_it - nothing) / max(size, 1))
         return self.scenario.strategy.overlap.plan(self.operations, outlook)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The plan as it goes on the wire: each operation through the codec."""
+        gpus = tuple(gpu for gpu, _ in self.cluster.accelerators)
+        return tuple(message(operation, self.scenario.strategy.compression, self.workers, gpus) for operation in self.plan)
 
     @cached_property
     def positions(self) -> FloatArray:
@@ -97,16 +105,25 @@ def prepare(scenario: Scenario) -> Job:
     cluster = build_cluster(scenario.cluster)
     model = scenario.workload.build()
     aggregation = scenario.strategy.aggregation
-    collective = named_model(
+    collectives = {"all-reduce": _collective(scenario, cluster, "all-reduce", aggregation.algorithm)}
+    if not scenario.strategy.compression.sums_in_flight:
+        gathered = "ring" if aggregation.library == "ideal" else "auto"
+        collectives["all-gather"] = _collective(scenario, cluster, "all-gather", gathered)
+    times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
+    return Job(scenario, cluster, times, aggregation.operations(model), collectives, input_pipeline(scenario, cluster))
+
+
+def _collective(scenario: Scenario, cluster: Cluster, operation: str, algorithm: str) -> CollectiveModel:
+    """The model of one collective operation on the cluster, as the scenario wants it timed."""
+    return named_model(
         scenario.run.network_model,
-        aggregation.algorithm,
+        algorithm,
         cluster,
         MessageCosts(gamma=max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)),
-        library=aggregation.library,
+        operation=operation,
+        library=scenario.strategy.aggregation.library,
         conditions=conditions_on(cluster, scenario.disturbance),
     )
-    times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
-    return Job(scenario, cluster, times, aggregation.operations(model), collective, input_pipeline(scenario, cluster))
 
 
 def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.disturbance import Goodput
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.together import Steps
 from dpsim.topology.network import FloatArray
@@ -47,6 +48,7 @@ class Result:
     pipeline: Pipeline | None = None
     epoch: Epoch | None = None
     learners: tuple[LearnersRow, ...] = ()
+    goodput: Goodput | None = None
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -127,6 +129,7 @@ class Result:
             "input": self._input_json(),
             "epoch": self._epoch_json(),
             "learners": [asdict(row) for row in self.learners],
+            "goodput": None if self.goodput is None else asdict(self.goodput),
             "calibration": self.calibration,
             "seed": self.seed,
             "provenance": self.provenance,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.disturbance import factors
 from dpsim.engine.job import Job, learners_by_batch, prepare
 from dpsim.engine.memory import memory_use
 from dpsim.engine.result import Bytes, Result
@@ -31,6 +32,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
     memory = memory_use(scenario)
     if not scenario.run.allow_out_of_memory:
         memory.check()
+    crashes = scenario.disturbance.crashes
     shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
     job = prepare(scenario)
     calibration: str | dict[str, Any] = "catalogue"
@@ -52,6 +54,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         pipeline=job.input,
         epoch=_epoch(scenario),
         learners=learners_by_batch(scenario, memory) if shares else (),
+        goodput=None if crashes is None else crashes.goodput(job.workers),
     )
 
 
@@ -79,10 +82,17 @@ def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
 
 def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None) -> Steps:
     """The steps that count, without the warm-up."""
-    run, jitter = job.scenario.run, job.scenario.disturbance.jitter
-    steps = run.warmup + run.steps
-    factors = np.ones((steps, job.workers)) if jitter is None else jitter.factors(job.workers, steps, run.seed)
-    records = run_together(job, factors, progress)
+    run, disturbance = job.scenario.run, job.scenario.disturbance
+    slowed = factors(
+        job.workers,
+        run.warmup + run.steps,
+        run.seed,
+        np.bincount(job.cluster.node_of).tolist(),
+        jitter=disturbance.jitter,
+        slow=disturbance.slow,
+        transient=disturbance.transient,
+    )
+    records = run_together(job, slowed, progress)
     return Steps(**{field.name: getattr(records, field.name)[run.warmup :] for field in fields(records)})
 
 
@@ -90,16 +100,17 @@ def _bytes(job: Job, step_time: float) -> Bytes:
     """What one step sends, and how busy the busiest link is over a step."""
     sent = np.zeros(job.workers, dtype=np.int64)
     loads = np.zeros(len(job.cluster.capacities))
-    for operation in job.plan:
-        sent += job.collective.traffic(operation.nbytes).sent
-        loads += job.collective.finish(np.zeros(job.workers), operation.nbytes).loads
+    used = set()
+    for model, nbytes in ((job.collectives[message.collective], size) for message in job.messages for size in message.stages):
+        sent += model.traffic(nbytes).sent
+        loads += model.finish(np.zeros(job.workers), nbytes).loads
+        used.add(model.algorithm_for(nbytes))
     if not sent.any():
         return Bytes(0, 0, None, 0.0)
     utilisation = loads / (job.cluster.capacities * step_time)
     busiest = int(utilisation.argmax())
-    used = sorted({job.collective.algorithm_for(operation.nbytes) for operation in job.plan})
     link = job.cluster.link_name(busiest)
-    return Bytes(int(sent.max()), int(sent.sum()), link, float(utilisation[busiest]), tuple(used))
+    return Bytes(int(sent.max()), int(sent.sum()), link, float(utilisation[busiest]), tuple(sorted(used)))
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsim.aggregation import Operation
 from dpsim.engine.job import Job
-from dpsim.network import CollectiveModel
+from dpsim.engine.wire import Message
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Loading
 
@@ -18,7 +17,7 @@ from dpsim.workload import Loading
 class Steps:
     """Seconds per step and worker, arrays of shape (steps, workers).
 
-    ``compute + input + exposed_comm + straggler_wait`` is the step.
+    ``compute + input + encode + exposed_comm + straggler_wait`` is the step.
     """
 
     compute: FloatArray
@@ -26,11 +25,12 @@ class Steps:
     straggler_wait: FloatArray
     overlapped_comm: FloatArray
     input: FloatArray
+    encode: FloatArray
 
     @property
     def step(self) -> FloatArray:
         """Seconds of each whole step."""
-        return self.compute + self.input + self.exposed_comm + self.straggler_wait
+        return self.compute + self.input + self.encode + self.exposed_comm + self.straggler_wait
 
 
 def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None]) -> Steps:
@@ -38,34 +38,44 @@ def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None])
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    records = Steps(*(np.zeros_like(factors) for _ in range(5)))
-    plan, positions = job.plan, job.positions
+    records = Steps(*(np.zeros_like(factors) for _ in range(6)))
+    messages, positions = job.messages, job.positions
     whole = positions[-1][job.kind_of] + job.updates
-    walk = _Walk(positions, job.kind_of, frozenset(operation.ready for operation in plan))
+    walk = _Walk(positions, job.kind_of, frozenset(message.ready for message in messages))
     loading = None if job.input is None else job.input.start()
     for step, factor in enumerate(factors):
         if loading is not None:
             records.input[step] = walk.load(loading)
         walk.begin(factor)
-        busy = _communicate(job.collective, plan, walk)
+        busy = _communicate(job, messages, walk)
         walk.to(len(positions) - 1)
+        walk.spend(sum((message.decode for message in messages), start=np.zeros(positions.shape[1])))
         records.compute[step] = factor * whole
         records.straggler_wait[step] = walk.straggler
         records.exposed_comm[step] = walk.exposed
+        records.encode[step] = walk.coding
         records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
         walk.end(factor * job.updates)
         progress(step + 1)
     return records
 
 
-def _communicate(collective: CollectiveModel, plan: tuple[Operation, ...], walk: _Walk) -> float:
-    """Run the operations of one step one after the other; returns how many seconds the network was busy with them."""
+def _communicate(job: Job, messages: tuple[Message, ...], walk: _Walk) -> float:
+    """Send the messages of one step one after the other; returns how many seconds the network was busy with them.
+
+    A worker encodes a message when it is ready, which holds up what it computes next; it decodes all of them before its optimiser.
+    """
     busy = 0.0
-    for operation in plan:
-        starts = np.maximum(walk.reached(operation.ready), walk.free)
-        walk.free = collective.finish(starts, operation.nbytes).finishes
-        busy += float(walk.free.max() - starts.max())
-        walk.wait_for(walk.free, operation.needed)
+    for message in messages:
+        there = walk.reached(message.ready)
+        if message.encode.any():
+            walk.spend(message.encode)
+            there = np.maximum(there + message.encode[job.kind_of], walk.time)
+        for nbytes in message.stages:
+            starts = np.maximum(there, walk.free)
+            walk.free = job.collectives[message.collective].finish(starts, nbytes).finishes
+            busy += float(walk.free.max() - starts.max())
+        walk.wait_for(walk.free, message.needed)
     return busy
 
 
@@ -95,12 +105,18 @@ class _Walk:
         self._reached.clear()
         self.exposed = np.zeros_like(self.time)
         self.straggler = np.zeros_like(self.time)
+        self.coding = np.zeros_like(self.time)
         self._arrive(0)
 
     def end(self, update: FloatArray) -> None:
         """The optimiser's step; what is awaited later than that is awaited in the next step."""
         self.time = self.time + update
         self._awaited = {where - len(self.positions): ends for where, ends in self._awaited.items()}
+
+    def spend(self, seconds: FloatArray) -> None:
+        """Encode or decode: ``seconds`` on each kind of GPU, at whatever speed its computing goes."""
+        self.time = self.time + seconds[self.kind_of]
+        self.coding = self.coding + seconds[self.kind_of]
 
     def reached(self, position: int) -> FloatArray:
         """When each worker has computed up to ``position``, one of the marks."""

@@ -36,18 +36,18 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
 
     All ranks enter together; the operations of a step run one after another, without computation in between.
     """
-    sizes = [operation.nbytes for operation in job.plan] if nbytes is None else [nbytes]
-    loads, seconds = np.zeros(len(job.cluster.capacities)), 0.0
     if job.workers == 1:
-        sizes = []
-    for size in sizes:
-        outcome = job.collective.finish(np.zeros(job.workers), size)
-        loads += outcome.loads
-        seconds += float(outcome.finishes.max())
-    algorithm = ", ".join(sorted({job.collective.algorithm_for(size) for size in sizes}))
-    amount = human(sum(sizes), DATA, 3)
-    what = f"one step's {amount} in {len(sizes)} operations" if nbytes is None else f"one operation of {amount}"
-    return LinkLoads(f"{what} ({algorithm})" if sizes else "no communication: one worker", loads, seconds)
+        return LinkLoads("no communication: one worker", np.zeros(len(job.cluster.capacities)), 0.0)
+    if nbytes is None:
+        sent = [(job.collectives[message.collective], size) for message in job.messages for size in message.stages]
+    else:
+        sent = [(job.collectives["all-reduce"], nbytes)]
+    outcomes = [model.finish(np.zeros(job.workers), size) for model, size in sent]
+    algorithm = ", ".join(sorted({model.algorithm_for(size) for model, size in sent}))
+    amount = human(sum(size for _, size in sent), DATA, 3)
+    what = f"one step's {amount} in {len(sent)} operations" if nbytes is None else f"one operation of {amount}"
+    loads = np.sum([outcome.loads for outcome in outcomes], axis=0)
+    return LinkLoads(f"{what} ({algorithm})", loads, sum(float(outcome.finishes.max()) for outcome in outcomes))
 
 
 def busiest_links(cluster: Cluster, loads: LinkLoads, most: int | None = None) -> list[dict[str, Any]]:

@@ -7,9 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints
 
 from dpsim.aggregation import AllReduceConfig
-from dpsim.compression import NoCompressionConfig
+from dpsim.compression import CompressionConfig, NoCompressionConfig
 from dpsim.config import Config
-from dpsim.disturbance import BackgroundConfig, LinkChangeConfig, LognormalJitterConfig
+from dpsim.disturbance import (
+    BackgroundConfig,
+    CrashesConfig,
+    JitterConfig,
+    LinkChangeConfig,
+    SlowWorkersConfig,
+    TransientConfig,
+)
 from dpsim.overlap import BucketsConfig, OverlapConfig
 from dpsim.sync import BspConfig
 from dpsim.topology import ClusterConfig
@@ -19,8 +26,6 @@ from dpsim.workload import WorkloadConfig
 # Unions of one member are discriminated unions to be: a file names the kind, and a new kind is a new member.
 AggregationConfig = AllReduceConfig
 SyncConfig = BspConfig
-CompressionConfig = NoCompressionConfig
-JitterConfig = LognormalJitterConfig
 
 
 class StrategyConfig(Config):
@@ -38,6 +43,9 @@ class DisturbanceConfig(Config):
     """What keeps steps from being alike."""
 
     jitter: JitterConfig | None = Field(default=None, description="Random variation of compute times; none if left out.")
+    slow: tuple[SlowWorkersConfig, ...] = Field(default=(), description="Workers that are always slower.")
+    transient: tuple[TransientConfig, ...] = Field(default=(), description="Slow-downs that come and go.")
+    crashes: CrashesConfig | None = Field(default=None, description="Workers that fail: checkpoints, restarts and goodput.")
     background: tuple[BackgroundConfig, ...] = Field(default=(), description="Other traffic on the network.")
     links: tuple[LinkChangeConfig, ...] = Field(default=(), description="Links that slow down, are cut or come back.")
 

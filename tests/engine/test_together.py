@@ -8,6 +8,7 @@ import pytest
 from dpsim.aggregation import Operation
 from dpsim.engine.job import Job, prepare
 from dpsim.engine.together import run_together
+from dpsim.engine.wire import Message
 from dpsim.network import CollectiveModel, Outcome
 from dpsim.workload import LayerTimes
 
@@ -23,8 +24,11 @@ def job(plan, workers=2):
     """Two layers: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), optimiser 0.5 s."""
     times = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5)
     cluster = SimpleNamespace(ranks=workers, accelerator_of=np.zeros(workers, dtype=int))
-    made = Job(scenario=None, cluster=cluster, times=(times,), operations=(), collective=OneSecond())
-    made.__dict__["plan"] = plan  # as the overlap policy would have it
+    made = Job(scenario=None, cluster=cluster, times=(times,), operations=(), collectives={"all-reduce": OneSecond()})
+    nothing = np.zeros(1)
+    made.__dict__["messages"] = tuple(  # as the overlap policy and the codec would have it
+        Message(op.ready, op.needed, "all-reduce", (op.nbytes,), nothing, nothing) for op in plan
+    )
     return made
 
 
