@@ -5,7 +5,6 @@ Exit codes: 0 done; 1 failed; 2 bad usage or bad scenario; 3 ran, but a part fai
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -21,15 +20,12 @@ from dpsim.cli_memory import memory
 from dpsim.cli_topology import topology
 from dpsim.cli_validate import validate_app
 from dpsim.errors import DpsimError
+from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from dpsim.topology import Network
 
 T = TypeVar("T")
-
-_WIDE = 160  # columns
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,11 +53,11 @@ def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
     with _progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         result = simulate(scenario, done)
     if as_json:
-        _print_json(result.to_json())
+        show_json(result.to_json())
         return
     from dpsim.report import run_notes, run_table
 
-    _print(run_table(result), "", *run_notes(result))
+    show(run_table(result), "", *run_notes(result))
 
 
 @app.command()
@@ -81,11 +77,11 @@ def compare(
     with _progress("simulating variants", len(chosen)) as done:
         rows = sorted(simulate_variants(file, chosen, set_ or (), done), key=lambda row: row[1].step_time_s["mean"])
     if as_json:
-        _print_json({"schema_version": 1, "rows": [{"variant": variant, **result.to_json()} for variant, result in rows]})
+        show_json({"schema_version": 1, "rows": [{"variant": variant, **result.to_json()} for variant, result in rows]})
         return
     from dpsim.report import compare_table
 
-    _print(compare_table(rows))
+    show(compare_table(rows))
 
 
 @app.command()
@@ -107,12 +103,12 @@ def scale(
     saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])
     if as_json:
         listed = [{"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows]
-        _print_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
+        show_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
         return
     from dpsim.report import compare_table
 
     end = "throughput still grows at the last of these" if saturates is None else f"throughput peaks at {saturates} nodes"
-    _print(compare_table(rows), "", end)
+    show(compare_table(rows), "", end)
 
 
 @app.command()
@@ -169,11 +165,11 @@ def collective(
         )
     )
     if as_json:
-        _print_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
+        show_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
         return
     from dpsim.report import collective_table
 
-    _print(collective_table(rows))
+    show(collective_table(rows))
 
 
 @app.command()
@@ -192,7 +188,7 @@ def check(
         except ScenarioError as error:
             problems[str(file)] = str(error).splitlines()
     if as_json:
-        _print_json({"schema_version": 1, "files": [{"file": name, "problems": found} for name, found in problems.items()]})
+        show_json({"schema_version": 1, "files": [{"file": name, "problems": found} for name, found in problems.items()]})
     else:
         for name, found in problems.items():
             sys.stdout.write("\n".join(found or [f"{name}: ok"]) + "\n")
@@ -218,9 +214,9 @@ def catalogue(
 
     rows = CATALOGUES[kind]()
     if as_json:
-        _print_json({"schema_version": 1, "kind": kind, "rows": rows})
+        show_json({"schema_version": 1, "kind": kind, "rows": rows})
     else:
-        _print(catalogue_table(rows))
+        show(catalogue_table(rows))
 
 
 app.command()(topology)
@@ -316,20 +312,6 @@ def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     finally:
         if bar is not None:
             bar.stop()
-
-
-def _print(*parts: RenderableType) -> None:
-    from rich.console import Console
-
-    # Tables are as wide as they need to be: cells cut off to fit a narrow terminal would be worse than wrapped lines.
-    console = Console(highlight=False, markup=False, width=_WIDE)
-    for part in parts:
-        console.print(part)
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    json.dump(content, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
 
 
 def main() -> None:

@@ -78,7 +78,9 @@ def _resource_notes(result: Result) -> list[str]:
         )
     if result.goodput:
         lost = 1 - result.goodput.useful
-        lines.append(f"crashes     {result.goodput.useful:.1%} of the time is useful, {lost:.1%} goes into checkpoints and restarts")
+        lines.append(
+            f"crashes     {result.goodput.useful:.1%} of the time is useful, {lost:.1%} goes into checkpoints and restarts"
+        )
     if result.learners:
         best = ", ".join(f"{row.best} at batch {row.batch}" for row in result.learners)
         lines.append(f"learners    best per GPU: {best}")
