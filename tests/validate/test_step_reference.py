@@ -69,9 +69,7 @@ GROUPS = {
 
 
 # Fitting adaptdl twice takes minutes.
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind == "adaptdl" else kind for kind in STEP_KINDS]
-)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.long) if kind == "adaptdl" else kind for kind in STEP_KINDS])
 def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
     rows = lines(kind, SMALL[kind])
     clean = written(tmp_path / "clean.csv", rows)
