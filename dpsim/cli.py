@@ -20,7 +20,7 @@ from dpsim.cli_memory import memory
 from dpsim.cli_topology import topology
 from dpsim.cli_validate import validate_app
 from dpsim.errors import DpsimError
-from dpsim.terminal import show, show_json
+from dpsim.terminal import narrate, show, show_json
 
 if TYPE_CHECKING:
     from dpsim.topology import Network
@@ -52,6 +52,8 @@ def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
     scenario = load_scenario(file, set_ or ())
     with _progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         result = simulate(scenario, done)
+    for note in result.notes:
+        narrate(f"note: {note}")
     if as_json:
         show_json(result.to_json())
         return

@@ -49,6 +49,7 @@ class Result:
     epoch: Epoch | None = None
     learners: tuple[LearnersRow, ...] = ()
     goodput: Goodput | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -130,6 +131,7 @@ class Result:
             "epoch": self._epoch_json(),
             "learners": [asdict(row) for row in self.learners],
             "goodput": None if self.goodput is None else asdict(self.goodput),
+            "notes": list(self.notes),
             "calibration": self.calibration,
             "seed": self.seed,
             "provenance": self.provenance,

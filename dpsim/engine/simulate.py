@@ -35,7 +35,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
     crashes = scenario.disturbance.crashes
     shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
     job = prepare(scenario)
-    calibration: str | dict[str, Any] = "catalogue"
+    calibration: str | dict[str, Any] = "catalogue" if memory.model.measured is None else "profile"
     if isinstance(scenario.calibration, MeasuredStep):
         scale = compute_scale(scenario, scenario.calibration)
         job = job.scaled(scale)
@@ -54,6 +54,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         pipeline=job.input,
         epoch=_epoch(scenario),
         learners=learners_by_batch(scenario, memory) if shares else (),
+        notes=memory.model.notes,
         goodput=None if crashes is None else crashes.goodput(job.workers),
     )
 

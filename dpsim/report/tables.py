@@ -56,7 +56,8 @@ def run_notes(result: Result) -> list[str]:
         measured = f"a measured step of {human(calibration['step_time'], TIME)} on {calibration['nodes']} nodes"
         lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
     else:
-        lines.append(f"calibration {calibration}: compute times from the catalogue's figures, not measured")
+        source = "as measured in the model's profile" if calibration == "profile" else "from the catalogue's figures, not measured"
+        lines.append(f"calibration {calibration}: compute times {source}")
     return lines
 
 
