@@ -50,6 +50,41 @@ def test_the_memory_of_a_hierarchical_all_reduce_of_65536_gpus(measured):
     measured("hierarchical all-reduce of 65,536 GPUs, whole process", int(peak) * 1024 / 1e6, "MB", limit=1000)
 
 
+def all_to_all(ranks):
+    """One all-to-all by flows: ranks x (ranks - 1) of them at once."""
+    network = UniformSwitch(ranks, 50e9, 500e-9)
+    named_model("flows", "all-to-all", network).finish(np.zeros(ranks), 2**20)
+
+
+def test_an_all_to_all_by_flows(measured):
+    before = None
+    for ranks in (256, 512, 1024):
+        taken = seconds(lambda count=ranks: all_to_all(count), times=1)
+        limit = 5 if ranks == 1024 else None
+        measured(f"all-to-all of {ranks:,} ranks by flows", taken, "s", limit=limit, before=before)
+        before = taken
+
+
+def test_the_memory_of_an_all_to_all_by_flows(measured):
+    code = MEMORY.replace('hierarchical("dgx-h100", 8192)', "all_to_all(1024)")
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code, str(Path(__file__).parent)]
+    peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    measured("all-to-all of 1,024 ranks by flows, whole process", int(peak) * 1024 / 1e6, "MB", limit=1000)
+
+
+def test_a_fat_tree_built_and_routed(measured):
+    """2,048 nodes of 8 GPUs and 8 cards; a route from every GPU to its neighbour in the ring, and to a random one."""
+
+    def work():
+        network = {"fabric": "fat-tree"}
+        cluster = build_cluster(ClusterConfig(nodes=2048, node="dgx-h100", network=network))
+        ranks = np.arange(cluster.ranks)
+        cluster.routes(ranks, (ranks + 1) % cluster.ranks)
+        cluster.routes(ranks, np.random.default_rng(0).permutation(cluster.ranks))
+
+    measured("fat tree of 16,384 GPUs, built and routed", seconds(work, times=1), "s", limit=10)
+
+
 @pytest.mark.parametrize("name", ["pipelined-tree", "double-binary-tree", "swing", "torus-2d", "auto"])
 def test_other_algorithms_of_16384_ranks(measured, name):
     network = UniformSwitch(16_384, 50e9, 500e-9)
