@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dpsim.cli_explain import explain_app
-from dpsim.cli_import import import_app
-from dpsim.cli_memory import memory
-from dpsim.cli_topology import topology
-from dpsim.cli_validate import validate_app
+from dpsim.commands import explain_app, import_app, memory, topology, validate_app
+from dpsim.commands.progress import progress
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show, show_json
 
@@ -50,7 +46,7 @@ def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
-    with _progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
+    with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         result = simulate(scenario, done)
     for note in result.notes:
         narrate(f"note: {note}")
@@ -76,7 +72,7 @@ def compare(
     from dpsim.engine.variants import simulate_variants, variants
 
     chosen = variants(vary)
-    with _progress("simulating variants", len(chosen)) as done:
+    with progress("simulating variants", len(chosen)) as done:
         rows = sorted(simulate_variants(file, chosen, set_ or (), done), key=lambda row: row[1].step_time_s["mean"])
     if as_json:
         show_json({"schema_version": 1, "rows": [{"variant": variant, **result.to_json()} for variant, result in rows]})
@@ -100,7 +96,7 @@ def scale(
     from dpsim.engine.variants import saturation, simulate_variants, variants
 
     chosen = variants([f"cluster.nodes={nodes}"])
-    with _progress("simulating", len(chosen)) as done:
+    with progress("simulating", len(chosen)) as done:
         rows = list(simulate_variants(file, chosen, set_ or (), done))
     saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])
     if as_json:
@@ -285,35 +281,6 @@ def _option(option: str, read: Callable[[str], T], text: str) -> T:
         return read(text)
     except DpsimError as error:
         raise DpsimError(f"{option}: {error}") from None
-
-
-@contextmanager
-def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, which shows itself only when the work takes longer than a moment."""
-    from time import monotonic
-
-    start = monotonic()
-    bar: Any = None
-
-    def done(count: int) -> None:
-        nonlocal bar
-        if bar is None:
-            if monotonic() - start < 1 or not sys.stderr.isatty():
-                return
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            bar.start()
-            bar.add_task(what, total=total)
-        bar.update(bar.task_ids[0], completed=count)
-
-    try:
-        yield done
-    finally:
-        if bar is not None:
-            bar.stop()
 
 
 def main() -> None:

@@ -1,15 +1,13 @@
-"""``dpsim validate``: predictions beside measurements."""
+"""``dpsim validate reference``: predictions beside published measurements."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from dpsim.commands.progress import bars
 from dpsim.errors import DpsimError, UnknownNameError
 from dpsim.terminal import narrate, show, show_json
 
@@ -18,19 +16,7 @@ if TYPE_CHECKING:
 
     from validate.reference import Reference, StepKind, StepReference
 
-validate_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Compare predictions with measurements.",
-)
 
-
-@validate_app.callback()
-def _validate() -> None:
-    """Compare predictions with measurements."""
-
-
-@validate_app.command()
 def reference(
     kind: Annotated[
         str,
@@ -67,7 +53,7 @@ def reference(
     if steps and (regime, leave_out) != ("specification", "machine"):
         raise DpsimError(f"--regime and --leave-out must be left out for {kind}, but got {regime} and {leave_out}")
     result: Reference | StepReference
-    with _bars() as progress:
+    with bars() as progress:
         if steps:
             result = compare_steps(file, cast("StepKind", kind), fit_on=fit_on or (), progress=progress)
         else:
@@ -161,24 +147,3 @@ def _table(result: Reference) -> Table:
         errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
         table.add_row(name[:64], str(group["n"]), *errors, str(group["machines"]), f"{group['mean_over_machines']:.1%}")
     return table
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress bars on stderr, one for each kind of work; none where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done)
-
-        yield progress
