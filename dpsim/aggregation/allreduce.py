@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from dpsim.aggregation.operation import Operation
+from dpsim.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.aggregation.operation import Operation, gradients, whole_model
+from dpsim.aggregation.setting import Setting
 from dpsim.collectives import ALL_REDUCES
-from dpsim.config import Config
 from dpsim.workload import Model
-
-_GRADIENT_BYTES = 4  # gradients are kept in fp32, also under automatic mixed precision
 
 
 def _known(name: str) -> str:
@@ -22,7 +21,7 @@ def _known(name: str) -> str:
 AlgorithmName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*ALL_REDUCES]})]
 
 
-class AllReduceConfig(Config):
+class AllReduceConfig(Aggregation):
     """Gradients are summed over all workers, who all end with the sum."""
 
     kind: Literal["allreduce"] = Field(description="Every worker ends with the sum of all gradients.")
@@ -44,11 +43,24 @@ class AllReduceConfig(Config):
             return {"algorithm": "auto", **data}
         return data
 
-    def operations(self, model: Model) -> tuple[Operation, ...]:
-        """One operation per parameter tensor, in the order in which the backward pass makes gradients ready."""
-        tensors = model.tensors()
-        end = 2 * len(model.layers)
-        return tuple(
-            Operation(f"tensor{index}", int(tensors.elements[index]) * _GRADIENT_BYTES, end - int(tensors.layer[index]), end)
-            for index in np.arange(len(tensors.elements))[::-1]
-        )
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """One all-reduce per parameter tensor, in the order in which the backward pass makes gradients ready."""
+        return gradients(model, "all-reduce")
+
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """One all-reduce of the whole model."""
+        return whole_model(model, "all-reduce")
+
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
+        models: dict[str, Turns] = {"all-reduce": (setting.timed(self.algorithm, library=self.library),)}
+        if not setting.sums_in_flight:
+            gathered = "ring" if self.library == "ideal" else "auto"
+            models["all-gather"] = (setting.timed(gathered, "all-gather", self.library),)
+        return models
+
+    def stages(self, collective: str, wire: tuple[int, ...], plain: int, *, sums_in_flight: bool, workers: int) -> Stages:
+        """Payloads that add up are all-reduced; others are gathered from all workers."""
+        if sums_in_flight or collective != "all-reduce":
+            return tuple((collective, nbytes) for nbytes in wire)
+        return tuple(("all-gather", workers * nbytes) for nbytes in wire)

@@ -2,6 +2,7 @@
 
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
 from dpsim.collectives.arithmetic import execute
+from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
 from dpsim.collectives.operations import OPERATIONS, Operation
 from dpsim.collectives.registry import ALGORITHMS, ALL_REDUCES, AUTO, IN_NETWORK, NOT_SCHEDULES, algorithm, algorithm_names
 from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split, Window
@@ -11,6 +12,7 @@ __all__ = [
     "ALGORITHMS",
     "ALL_REDUCES",
     "AUTO",
+    "GOSSIP_GRAPHS",
     "IN_NETWORK",
     "NOT_SCHEDULES",
     "OPERATIONS",
@@ -29,5 +31,8 @@ __all__ = [
     "algorithm_names",
     "everywhere",
     "execute",
+    "gossip_turns",
+    "mixing_matrix",
+    "most_neighbours",
     "traffic",
 ]

@@ -12,10 +12,11 @@ from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """Bytes that each rank sends and receives, vectors over ranks."""
+    """Bytes that each rank sends and receives, vectors over ranks; ``beside`` is what others than ranks (servers) send."""
 
     sent: IntArray
     received: IntArray
+    beside: int = 0
 
     @property
     def busiest(self) -> int:
@@ -29,8 +30,8 @@ class Traffic:
 
     @property
     def total(self) -> int:
-        """Bytes sent by all ranks."""
-        return int(self.sent.sum())
+        """Bytes sent by all."""
+        return int(self.sent.sum()) + self.beside
 
 
 def traffic(schedule: Schedule, split: Split) -> Traffic:

@@ -36,7 +36,7 @@ def topology(
     if html is not None:
         from dpsim.report.topology_figure import topology_figure
 
-        page = topology_figure(job.cluster, loads, scenario.name).to_html(include_plotlyjs=True, full_html=True)
+        page = topology_figure(job.network, loads, scenario.name).to_html(include_plotlyjs=True, full_html=True)
         write_whole(html, page)
         narrate(f"wrote {html}")
     if as_json:
@@ -50,13 +50,13 @@ def topology(
                 "ranks": job.cluster.ranks,
                 "links_total": len(loads.bytes),
                 "links_loaded": int((loads.bytes > 0).sum()),
-                "links": busiest_links(job.cluster, loads, top),
+                "links": busiest_links(job.network, loads, top),
             }
         )
     elif html is None:
         from dpsim.report.link_loads import links_table
 
-        show(links_table(scenario.name, loads, busiest_links(job.cluster, loads, top)))
+        show(links_table(scenario.name, loads, busiest_links(job.network, loads, top)))
 
 
 def _size(text: str) -> int:

@@ -11,6 +11,7 @@ from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
 from dpsim.disturbance.network import BackgroundConfig, LinkChangeConfig
 from dpsim.disturbance.slow import SlowWorkersConfig
+from dpsim.disturbance.streams import stream
 from dpsim.disturbance.transient import TransientConfig
 
 JitterConfig = Annotated[
@@ -32,6 +33,7 @@ __all__ = [
     "daly_interval",
     "expected_seconds",
     "factors",
+    "stream",
     "waiting_share",
     "young_interval",
 ]

@@ -44,11 +44,14 @@ class CrashesConfig(Config):
     spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Workers that stand by.")
     repair_time: Seconds = Field(default=0.0, description="Until a failed worker can stand by again; 0 where it only restarts.")
 
-    def goodput(self, workers: int) -> Goodput:
-        """What a job on that many workers gets out of its time; any worker's crash stops all. Waiting for repair comes on top."""
+    def goodput(self, workers: int, loading: float = 0.0) -> Goodput:
+        """What a job on that many workers gets out of its time; any worker's crash stops all. Waiting for repair comes on top.
+
+        ``loading``: seconds after each restart until all workers hold the checkpoint again.
+        """
         mtbf = self.mtbf / workers
         interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
-        taken = expected_seconds(interval, interval, self.checkpoint_cost, self.restart_time, mtbf)
+        taken = expected_seconds(interval, interval, self.checkpoint_cost, self.restart_time + loading, mtbf)
         waiting = waiting_share(self.repair_time / mtbf, self.spares)
         running = 1 - waiting
         useful, checkpoints = running * interval / taken, running * self.checkpoint_cost / taken

@@ -1,4 +1,4 @@
-"""From a scenario to what its workers do: compute times, operations merged and ordered, and a model of their collective."""
+"""From a scenario to what its workers do: compute times, operations merged and ordered, and models of their collectives."""
 
 from __future__ import annotations
 
@@ -9,42 +9,66 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dpsim.aggregation import Operation
+from dpsim.aggregation import Operation, Setting, Turns
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.wire import Message, message
 from dpsim.errors import DpsimError, suggestion
 from dpsim.hardware import Gpu
-from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, named_model
-from dpsim.overlap import Outlook
+from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts
+from dpsim.overlap import Outlook, in_order
 from dpsim.scenario import DisturbanceConfig, Scenario
+from dpsim.sync import Meeting
 from dpsim.topology import Cluster, build_cluster
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
+_ALONE = {"parameter-server": ("backup", "ssp", "asp"), "gossip": ("asp",)}  # by aggregation: how to synchronise without a meeting
+_LOSS = "average-loss"
+_LOSS_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """One training job: what each worker computes in a step, and what it communicates.
 
-    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
+    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``. ``collectives`` has one model for each
+    collective, or one for each step in turn.
     """
 
     scenario: Scenario
     cluster: Cluster
+    model: Model
     times: tuple[LayerTimes, ...]
-    operations: tuple[Operation, ...]
-    collectives: Mapping[str, CollectiveModel]
+    collectives: Mapping[str, Turns]
+    setting: Setting
     input: Pipeline | None = None
 
     @property
     def workers(self) -> int:
         """How many workers take part, one a GPU."""
         return self.cluster.ranks
+
+    @property
+    def acts_alone(self) -> bool:
+        """Whether each worker goes its own way, so that it is simulated as a process of its own."""
+        strategy = self.scenario.strategy
+        return strategy.sync.kind in _ALONE.get(strategy.aggregation.kind, ())
+
+    @property
+    def one_version(self) -> bool:
+        """Whether all workers compute on versions of the same parameters, not on models of their own."""
+        strategy = self.scenario.strategy
+        return strategy.sync.one_version and strategy.aggregation.kind != "gossip"
+
+    @cached_property
+    def network(self) -> Cluster:
+        """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
+        used = (getattr(model, "network", None) for turns in self.collectives.values() for model in turns)
+        return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @cached_property
     def kind_of(self) -> IntArray:
@@ -55,38 +79,92 @@ class Job:
         """The same job with all compute times multiplied by ``factor``."""
         return replace(self, times=tuple(times.scaled(factor) for times in self.times))
 
-    @cached_property
-    def plan(self) -> tuple[Operation, ...]:
-        """The operations of a step, merged and ordered by the overlap policy; none for a worker alone."""
-        if self.workers == 1:
-            return ()
-        together = np.zeros(self.workers)
-        size = sum(operation.nbytes for operation in self.operations)
-        nothing, all_of_it = (float(self.collectives["all-reduce"].finish(together, nbytes).finishes.max()) for nbytes in (0, size))
-        slowest = self.positions[:, self.positions[-1].argmax()]
-        outlook = Outlook(slowest, alpha=nothing, beta=(all_of_it - nothing) / max(size, 1))
-        return self.scenario.strategy.overlap.plan(self.operations, outlook)
+    def collective(self, name: str, step: int = 0) -> CollectiveModel:
+        """The model of the collective ``name`` in step ``step``."""
+        turns = self.collectives[name]
+        return turns[step % len(turns)]
 
     @cached_property
-    def messages(self) -> tuple[Message, ...]:
-        """The plan as it goes on the wire: each operation through the codec."""
+    def period(self) -> int:
+        """Steps between two averagings of models, where models are averaged."""
+        workload = self.scenario.workload
+        epoch = None if workload.dataset is None else workload.dataset.epoch(self.workers, workload.samples_per_gpu).steps
+        return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
+
+    def messages(self, step: int) -> tuple[Message, ...]:
+        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a worker alone."""
+        return self.messages_of[self.scenario.strategy.sync.meets(step, self.period)]
+
+    @cached_property
+    def messages_of(self) -> dict[Meeting, tuple[Message, ...]]:
+        """The messages of each kind of step."""
+        strategy = self.scenario.strategy
         gpus = tuple(gpu for gpu, _ in self.cluster.accelerators)
-        return tuple(message(operation, self.scenario.strategy.compression, self.workers, gpus) for operation in self.plan)
+        plans: dict[Meeting, tuple[Operation, ...]] = {"gradients": self.plan, "models": self.averaging, "nothing": ()}
+        sent = {kind: in_order(plan, self._loss(beside=strategy.overlap.beside)) for kind, plan in plans.items()}
+        return {
+            kind: tuple(
+                message(operation, strategy.compression, strategy.aggregation, self.workers, gpus) for operation in operations
+            )
+            for kind, operations in sent.items()
+        }
+
+    def _loss(self, *, beside: bool) -> tuple[Operation, ...]:
+        """The loss of a step, averaged over all workers to be reported after it."""
+        if _LOSS not in self.collectives:
+            return ()
+        layers, end = len(self.model.layers), 2 * len(self.model.layers)
+        return (Operation("loss", _LOSS_BYTES, layers if beside else end, end, _LOSS, "loss"),)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is communicated: a worker alone, unless what it talks to are no workers."""
+        return self.workers == 1 and not self.scenario.strategy.aggregation.moves_alone
+
+    @cached_property
+    def plan(self) -> tuple[Operation, ...]:
+        """The operations of a step, merged and ordered by the overlap policy."""
+        if self.silent:
+            return ()
+        strategy, workload = self.scenario.strategy, self.scenario.workload
+        operations = strategy.aggregation.operations(self.model, workload.batch_per_gpu)
+        slowest = self.positions[:, self.positions[-1].argmax()]
+        return strategy.overlap.step(operations, Outlook(slowest, *self._line(operations)))
+
+    @cached_property
+    def averaging(self) -> tuple[Operation, ...]:
+        """The operations of a step after which models are averaged."""
+        return () if self.silent else self.scenario.strategy.aggregation.averaging(self.model)
+
+    def _line(self, operations: tuple[Operation, ...]) -> tuple[float, float]:
+        """Alpha (s) and beta (s/B) of the collective that carries gradients, from that of nothing and that of all of them."""
+        gradients = [operation for operation in operations if operation.payload == "gradients"]
+        if not gradients:
+            return 0.0, 0.0
+        size = sum(operation.nbytes for operation in gradients)
+        nothing, everything = (self._seconds(gradients[0].collective, nbytes) for nbytes in (0, size))
+        return nothing, (everything - nothing) / max(size, 1)
+
+    def _seconds(self, collective: str, nbytes: int) -> float:
+        """How long uncompressed ``nbytes`` take with all workers there."""
+        stages = self.scenario.strategy.aggregation.stages(collective, (nbytes,), nbytes, sums_in_flight=True, workers=self.workers)
+        ends = np.zeros(self.workers)
+        for name, size in stages:
+            ends = self.collective(name).finish(ends, size).finishes
+        return float(ends.max())
 
     @cached_property
     def positions(self) -> FloatArray:
         """Seconds of computing from a step's start to each position of it (see `dpsim.aggregation.operation`).
 
-        Shape (2 L + 1, kinds of GPU). Accumulated passes before the last one are computed before the first layer is done.
+        Shape (2 L + 2, kinds of GPU). Accumulated passes before the last one are computed before the first layer is done.
         """
-        passes = [np.concatenate([times.forward, times.backward[::-1]]) for times in self.times]
-        ends = [times.earlier + np.cumsum(each) for times, each in zip(self.times, passes, strict=True)]
-        return np.stack([np.concatenate([[0.0], each]) for each in ends], axis=1)
+        return np.stack([_positions(times) for times in self.times], axis=1)
 
-    @cached_property
-    def updates(self) -> FloatArray:
-        """Seconds of each worker's optimiser step."""
-        return np.array([times.optimizer for times in self.times])[self.kind_of]
+
+def _positions(times: LayerTimes) -> FloatArray:
+    passes = np.concatenate([times.forward, times.backward[::-1], [times.optimizer]])
+    return np.concatenate([[0.0], times.earlier + np.cumsum(passes)])
 
 
 def reduction_cost(gpu: Gpu) -> float:
@@ -104,25 +182,24 @@ def prepare(scenario: Scenario) -> Job:
         )
     cluster = build_cluster(scenario.cluster)
     model = scenario.workload.build()
-    aggregation = scenario.strategy.aggregation
-    collectives = {"all-reduce": _collective(scenario, cluster, "all-reduce", aggregation.algorithm)}
-    if not scenario.strategy.compression.sums_in_flight:
-        gathered = "ring" if aggregation.library == "ideal" else "auto"
-        collectives["all-gather"] = _collective(scenario, cluster, "all-gather", gathered)
+    setting = _setting(scenario, cluster)
+    collectives = dict(scenario.strategy.aggregation.collectives(setting))
+    if scenario.strategy.average_loss and cluster.ranks > 1:
+        collectives[_LOSS] = (setting.timed("tree"),)
     times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
-    return Job(scenario, cluster, times, aggregation.operations(model), collectives, input_pipeline(scenario, cluster))
+    return Job(scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster))
 
 
-def _collective(scenario: Scenario, cluster: Cluster, operation: str, algorithm: str) -> CollectiveModel:
-    """The model of one collective operation on the cluster, as the scenario wants it timed."""
-    return named_model(
-        scenario.run.network_model,
-        algorithm,
+def _setting(scenario: Scenario, cluster: Cluster) -> Setting:
+    """What the aggregation may know of the rest."""
+    return Setting(
+        scenario.cluster,
         cluster,
         MessageCosts(gamma=max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)),
-        operation=operation,
-        library=scenario.strategy.aggregation.library,
-        conditions=conditions_on(cluster, scenario.disturbance),
+        scenario.run.network_model,
+        partial(conditions_on, scenario.disturbance),
+        scenario.strategy.compression.sums_in_flight,
+        scenario.run.seed,
     )
 
 
@@ -130,7 +207,10 @@ def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
     one = partial(learner_times, scenario, model, gpu)
-    return times_with_learners(scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu)
+    times = times_with_learners(scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu)
+    # Who holds a part of the optimiser's state updates that part only.
+    parts = scenario.cluster.ranks if scenario.strategy.aggregation.shards else 1
+    return replace(times, optimizer=times.optimizer / parts)
 
 
 def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
@@ -155,19 +235,25 @@ def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, 
     return best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
 
 
-def conditions_on(cluster: Cluster, disturbance: DisturbanceConfig) -> Conditions:
-    """The other traffic and the link changes that a scenario asks for. Raises DpsimError for links or GPUs that are not there."""
+def conditions_on(disturbance: DisturbanceConfig, network: Cluster, workers: IntArray) -> Conditions:
+    """The other traffic and the link changes that a scenario asks for, on a network whose rank ``workers[i]`` is GPU i.
+
+    Raises DpsimError for links or GPUs that are not there.
+    """
     for number, flow in enumerate(disturbance.background):
-        if max(flow.source, flow.destination) >= cluster.ranks:
+        if max(flow.source, flow.destination) >= len(workers):
             raise DpsimError(
-                f"disturbance.background.{number}: must name GPUs from 0 to {cluster.ranks - 1}, "
+                f"disturbance.background.{number}: must name GPUs from 0 to {len(workers) - 1}, "
                 f"but got {max(flow.source, flow.destination)}"
             )
-    background = tuple(Background(flow.source, flow.destination, flow.rate or np.inf) for flow in disturbance.background)
+    background = tuple(
+        Background(int(workers[flow.source]), int(workers[flow.destination]), flow.rate or np.inf)
+        for flow in disturbance.background
+    )
     changes = [
         LinkChange(change.at, link, change.factor)
         for number, change in enumerate(disturbance.links)
-        for link in _links(cluster, change.link, number)
+        for link in _links(network, change.link, number)
     ]
     return Conditions(background, tuple(changes))
 

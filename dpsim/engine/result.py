@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dpsim.disturbance import Goodput
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.together import Steps
-from dpsim.topology.network import FloatArray
+from dpsim.engine.once import Once
+from dpsim.engine.steps import Steps
+from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "other")
@@ -50,6 +51,8 @@ class Result:
     learners: tuple[LearnersRow, ...] = ()
     goodput: Goodput | None = None
     notes: tuple[str, ...] = ()
+    once: Once = field(default=Once(0.0, 0.0))
+    alone: bool = False
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -76,18 +79,42 @@ class Result:
 
     @property
     def throughput_samples_per_s(self) -> float:
-        """Samples per second of all workers."""
-        return self.workers * self.batch_per_worker / float(self.steps.step.mean())
+        """Samples per second of all workers that were not dropped; workers that act alone count at their own pace."""
+        counted = self.steps.counted
+        if not self.alone and counted.all():
+            return self.workers * self.batch_per_worker / float(self.steps.step.mean())
+        return self.batch_per_worker * float((counted.sum(axis=0) / self.steps.step.sum(axis=0)).sum())
 
     @property
     def scaling_efficiency(self) -> float:
         """Throughput over that of as many single workers without communication, jitter included."""
-        return float(self.steps.compute.mean() / self.steps.step.mean())
+        alone = self.workers * self.batch_per_worker / float(self.steps.compute.mean())
+        return self.throughput_samples_per_s / alone
 
     @property
     def bytes_per_sample(self) -> float:
         """Bytes sent by all workers per sample trained on."""
         return self.traffic.sent_in_total / (self.workers * self.batch_per_worker)
+
+    @property
+    def staleness(self) -> dict[str, Any]:
+        """The gap of clocks, in iterations, and versions, in updates of gradients that counted: two things, never mixed."""
+        versions = self.steps.versions[self.steps.counted]
+        return {
+            "clock_gap": _distribution(self.steps.clock_gap.ravel()),
+            "versions": _distribution(versions),
+            "dropped": float(1 - self.steps.counted.mean()),
+        }
+
+    @property
+    def waiting_s(self) -> dict[str, float]:
+        """How long a worker waits in a step for others: mean, median, 95th percentile and most, over steps and workers."""
+        return _spread(self.steps.straggler_wait)
+
+    @property
+    def step_time_by_worker_s(self) -> dict[str, float]:
+        """The mean step time of a worker: mean, median, 95th percentile and most, over workers."""
+        return _spread(self.steps.step.mean(axis=0))
 
     @property
     def input_bound(self) -> bool:
@@ -117,6 +144,10 @@ class Result:
             "step_time_s": self.step_time_s,
             "parts_s": self.parts_s,
             "overlapped_comm_s": self.overlapped_comm_s,
+            "step_time_by_worker_s": self.step_time_by_worker_s,
+            "waiting_s": self.waiting_s,
+            "staleness": self.staleness,
+            "once_s": {"startup": self.once.startup_s, "consensus": self.once.consensus_s},
             "throughput_samples_per_s": self.throughput_samples_per_s,
             "scaling_efficiency": self.scaling_efficiency,
             "workers": self.workers,
@@ -136,6 +167,22 @@ class Result:
             "seed": self.seed,
             "provenance": self.provenance,
         }
+
+
+def _spread(values: FloatArray) -> dict[str, float]:
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "p95": float(np.percentile(values, 95)),
+        "max": float(values.max()),
+    }
+
+
+def _distribution(values: IntArray) -> dict[str, Any]:
+    """Of counts: mean, median, 95th percentile, most, and how often each count came, from 0 on."""
+    if not len(values):
+        return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
+    return {**_spread(values.astype(np.float64)), "max": int(values.max()), "histogram": np.bincount(values).tolist()}
 
 
 def _bootstrap(means: FloatArray, seed: int) -> tuple[float, float]:

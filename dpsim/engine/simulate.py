@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -12,10 +11,16 @@ from typing import Any
 import numpy as np
 
 from dpsim.disturbance import factors
+from dpsim.engine.apart import run_apart
 from dpsim.engine.job import Job, learners_by_batch, prepare
 from dpsim.engine.memory import memory_use
+from dpsim.engine.once import start_and_end
+from dpsim.engine.pair_meeting import PairMeeting
 from dpsim.engine.result import Bytes, Result
-from dpsim.engine.together import Steps, run_together
+from dpsim.engine.server_meeting import ServerMeeting
+from dpsim.engine.steps import Steps
+from dpsim.engine.timeline import Interval, Timeline
+from dpsim.engine.together import run_together
 from dpsim.errors import DpsimError
 from dpsim.scenario import MeasuredStep, Scenario
 from dpsim.workload import Epoch
@@ -41,12 +46,15 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         job = job.scaled(scale)
         calibration = {**scenario.calibration.model_dump(), "compute_scale": scale}
     steps = _simulated(job, progress)
+    once = start_and_end(job)
     return Result(
         name=scenario.name,
         workers=job.workers,
         batch_per_worker=scenario.workload.samples_per_gpu,
         steps=steps,
         traffic=_bytes(job, float(steps.step.mean())),
+        alone=job.acts_alone,
+        once=once,
         calibration=calibration,
         seed=scenario.run.seed,
         provenance=provenance(),
@@ -55,7 +63,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         epoch=_epoch(scenario),
         learners=learners_by_batch(scenario, memory) if shares else (),
         notes=memory.model.notes,
-        goodput=None if crashes is None else crashes.goodput(job.workers),
+        goodput=None if crashes is None else crashes.goodput(job.workers, once.startup_s),
     )
 
 
@@ -81,7 +89,7 @@ def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
     return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))
 
 
-def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None) -> Steps:
+def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None, timeline: Timeline | None = None) -> Steps:
     """The steps that count, without the warm-up."""
     run, disturbance = job.scenario.run, job.scenario.disturbance
     slowed = factors(
@@ -93,25 +101,60 @@ def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None) ->
         slow=disturbance.slow,
         transient=disturbance.transient,
     )
-    records = run_together(job, slowed, progress)
-    return Steps(**{field.name: getattr(records, field.name)[run.warmup :] for field in fields(records)})
+    if job.acts_alone:
+        meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
+        return run_apart(job, meeting, slowed, progress, timeline).after(run.warmup)
+    return run_together(job, slowed, progress, timeline).after(run.warmup)
+
+
+def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> list[Interval]:
+    """What the first ``workers`` did in a step, the first that counts if ``step`` is None: one after warm-up is number 0.
+
+    Intervals (worker, stream, name, start, end), times in s from the start of the run, by worker, stream and time.
+    Raises DpsimError for a step that is not simulated.
+    """
+    run = scenario.run
+    if step is not None and not 0 <= step < run.steps:
+        raise DpsimError(f"step must be from 0 to {run.steps - 1}, but got {step}")
+    number = run.warmup + (step or 0)
+    job = prepare(scenario)
+    if isinstance(scenario.calibration, MeasuredStep):
+        job = job.scaled(compute_scale(scenario, scenario.calibration))
+    shown = Timeline(range(number, number + 1), min(workers, job.workers))
+    _simulated(job, timeline=shown)
+    return shown.sorted()
 
 
 def _bytes(job: Job, step_time: float) -> Bytes:
-    """What one step sends, and how busy the busiest link is over a step."""
-    sent = np.zeros(job.workers, dtype=np.int64)
-    loads = np.zeros(len(job.cluster.capacities))
+    """What one step sends on average, and how busy the busiest link is over a step."""
+    sent, total = np.zeros(job.workers), 0.0
+    loads = np.zeros(len(job.network.capacities))
     used = set()
-    for model, nbytes in ((job.collectives[message.collective], size) for message in job.messages for size in message.stages):
-        sent += model.traffic(nbytes).sent
-        loads += model.finish(np.zeros(job.workers), nbytes).loads
+    for name, nbytes, turn, share in _collectives(job):
+        model = job.collective(name, turn)
+        moved = model.traffic(nbytes)
+        sent, total = sent + share * moved.sent, total + share * moved.total
+        carried = model.finish(np.zeros(job.workers), nbytes).loads
+        if len(carried) == len(loads):  # but for a loss that is averaged beside servers
+            loads += share * carried
         used.add(model.algorithm_for(nbytes))
-    if not sent.any():
+    if not total:
         return Bytes(0, 0, None, 0.0)
-    utilisation = loads / (job.cluster.capacities * step_time)
+    utilisation = loads / (job.network.capacities * step_time)
     busiest = int(utilisation.argmax())
-    link = job.cluster.link_name(busiest)
-    return Bytes(int(sent.max()), int(sent.sum()), link, float(utilisation[busiest]), tuple(sorted(used)))
+    link = job.network.link_name(busiest)
+    return Bytes(round(sent.max()), round(total), link, float(utilisation[busiest]), tuple(sorted(used)))
+
+
+def _collectives(job: Job) -> Iterator[tuple[str, int, int, float]]:
+    """Every collective of a step, its bytes, in which turn, and how often per step."""
+    run = job.scenario.run
+    meetings = [job.scenario.strategy.sync.meets(step, job.period) for step in range(run.warmup, run.warmup + run.steps)]
+    for meeting, messages in job.messages_of.items():
+        often = meetings.count(meeting) / len(meetings)
+        for name, nbytes in (stage for message in messages for stage in message.stages if often):
+            turns = len(job.collectives[name])
+            yield from ((name, nbytes, turn, often / turns) for turn in range(turns))
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:

@@ -1,82 +1,100 @@
-"""Workers that act together: under BSP all-reduce the state of all of them is a vector of clock times, moved once per operation."""
+"""Workers that act together: the state of all of them is a vector of clock times, moved once per operation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from dpsim.engine.job import Job
+from dpsim.engine.steps import Steps, clock_gaps, versions_behind
+from dpsim.engine.timeline import Timeline
 from dpsim.engine.wire import Message
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Loading
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """Seconds per step and worker, arrays of shape (steps, workers).
-
-    ``compute + input + encode + exposed_comm + straggler_wait`` is the step.
-    """
-
-    compute: FloatArray
-    exposed_comm: FloatArray
-    straggler_wait: FloatArray
-    overlapped_comm: FloatArray
-    input: FloatArray
-    encode: FloatArray
-
-    @property
-    def step(self) -> FloatArray:
-        """Seconds of each whole step."""
-        return self.compute + self.input + self.encode + self.exposed_comm + self.straggler_wait
-
-
-def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None]) -> Steps:
+def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None = None) -> Steps:
     """Simulate one step per row of ``factors`` (steps, workers), which multiply each worker's compute time.
 
     ``progress`` is called with the number of steps done after each of them.
     """
-    records = Steps(*(np.zeros_like(factors) for _ in range(6)))
-    messages, positions = job.messages, job.positions
-    whole = positions[-1][job.kind_of] + job.updates
-    walk = _Walk(positions, job.kind_of, frozenset(message.ready for message in messages))
+    records = Steps.empty(*factors.shape)
+    run = _Run(job, timeline)
+    starts, done = np.zeros_like(factors), np.zeros_like(factors)
     loading = None if job.input is None else job.input.start()
     for step, factor in enumerate(factors):
+        walk = run.walk
+        walk.timeline = timeline if timeline is not None and step in timeline.steps else None
         if loading is not None:
             records.input[step] = walk.load(loading)
         walk.begin(factor)
-        busy = _communicate(job, messages, walk)
-        walk.to(len(positions) - 1)
-        walk.spend(sum((message.decode for message in messages), start=np.zeros(positions.shape[1])))
-        records.compute[step] = factor * whole
+        starts[step] = walk.time
+        busy, done[step] = run.step(step)
+        records.compute[step] = factor * run.whole
         records.straggler_wait[step] = walk.straggler
         records.exposed_comm[step] = walk.exposed
         records.encode[step] = walk.coding
         records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
-        walk.end(factor * job.updates)
+        walk.end()
         progress(step + 1)
+    records.clock_gap[:] = clock_gaps(starts, done)
+    if job.one_version and run.rounds:
+        drops = job.scenario.strategy.sync.drops
+        records.versions[:] = versions_behind(starts, done, run.rounds, drops=drops)
     return records
 
 
-def _communicate(job: Job, messages: tuple[Message, ...], walk: _Walk) -> float:
-    """Send the messages of one step one after the other; returns how many seconds the network was busy with them.
+class _Run:
+    """The workers of a job step by step; ``rounds``: when the last collective of each step began, and when all had ended it."""
 
-    A worker encodes a message when it is ready, which holds up what it computes next; it decodes all of them before its optimiser.
-    """
-    busy = 0.0
-    for message in messages:
-        there = walk.reached(message.ready)
-        if message.encode.any():
-            walk.spend(message.encode)
-            there = np.maximum(there + message.encode[job.kind_of], walk.time)
-        for nbytes in message.stages:
-            starts = np.maximum(there, walk.free)
-            walk.free = job.collectives[message.collective].finish(starts, nbytes).finishes
-            busy += float(walk.free.max() - starts.max())
-        walk.wait_for(walk.free, message.needed)
-    return busy
+    def __init__(self, job: Job, timeline: Timeline | None) -> None:
+        self.job = job
+        self.sync = job.scenario.strategy.sync
+        self.quorum = self.sync.quorum(job.workers)
+        self.whole = job.positions[-1][job.kind_of]
+        self.rounds: list[tuple[float, float]] = []
+        self.updated = len(job.positions) - 1
+        marks = {message.ready for messages in job.messages_of.values() for message in messages}
+        layers = len(job.model.layers)
+        shown = set() if timeline is None else {layers, 2 * layers}
+        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown))
+
+    def step(self, step: int) -> tuple[float, FloatArray]:
+        """One step: seconds for which the network was busy, and when each worker's gradient was there."""
+        messages, walk = self.job.messages(step), self.walk
+        gradients = tuple(message for message in messages if message.ready < self.updated)
+        models = messages[len(gradients) :]
+        busy = self._communicate(step, gradients)
+        walk.to(self.updated - 1)
+        done = walk.time.copy() if not gradients else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
+        walk.decode(gradients)
+        walk.to(self.updated)
+        busy += self._communicate(step, models)
+        walk.decode(models)
+        return busy, done
+
+    def _communicate(self, step: int, messages: tuple[Message, ...]) -> float:
+        """Send messages one after the other; returns how many seconds the network was busy with them.
+
+        A worker encodes a message when it is ready, which holds up what it computes next; it decodes all of them together. Where
+        not all workers are waited for, those that are late take part from when the others begin.
+        """
+        walk, busy, begin = self.walk, 0.0, 0.0
+        for message in messages:
+            there = walk.encode(message)
+            if self.quorum < len(there):
+                there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
+            for name, nbytes in message.stages:
+                starts = np.maximum(there, walk.free)
+                walk.free = self.job.collective(name, step).finish(starts, nbytes).finishes
+                begin = float(starts.max())
+                busy += float(walk.free.max() - begin)
+                walk.note("communication", f"{message.name}: {name}", starts, walk.free)
+            walk.wait_for(walk.free, message.needed + self.sync.lag * self.updated)
+        if messages:
+            self.rounds.append((begin, float(walk.free.max())))
+        return busy
 
 
 class _Walk:
@@ -89,13 +107,20 @@ class _Walk:
         self.positions = positions
         self.kind_of = kind_of
         self.time = self.free = np.zeros(len(kind_of))
-        self._marks = marks
+        self.timeline: Timeline | None = None
+        self._marks = marks | {0}
         self._awaited: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
+
+    def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
+        """Keep an interval for the timeline, if there is one."""
+        if self.timeline is not None:
+            self.timeline.add(stream, name, starts, ends)
 
     def load(self, loading: Loading) -> FloatArray:
         """Wait for the next batch; returns how many seconds each worker waits."""
         before, self.time = self.time, loading.take(self.time)
+        self.note("input", "next batch", before, self.time)
         return self.time - before
 
     def begin(self, factor: FloatArray) -> None:
@@ -108,13 +133,27 @@ class _Walk:
         self.coding = np.zeros_like(self.time)
         self._arrive(0)
 
-    def end(self, update: FloatArray) -> None:
-        """The optimiser's step; what is awaited later than that is awaited in the next step."""
-        self.time = self.time + update
-        self._awaited = {where - len(self.positions): ends for where, ends in self._awaited.items()}
+    def end(self) -> None:
+        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next step."""
+        self._awaited = {where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()}
 
-    def spend(self, seconds: FloatArray) -> None:
-        """Encode or decode: ``seconds`` on each kind of GPU, at whatever speed its computing goes."""
+    def encode(self, message: Message) -> FloatArray:
+        """Compute up to where ``message`` is ready and encode it, at whatever speed; returns when each worker has."""
+        there = self.reached(message.ready)
+        if not message.encode.any():
+            return there
+        before = self.time
+        self._spend(message.encode)
+        self.note("compute", f"encode {message.name}", before, self.time)
+        return np.maximum(there + message.encode[self.kind_of], self.time)
+
+    def decode(self, messages: tuple[Message, ...]) -> None:
+        """Decode what has arrived."""
+        before = self.time
+        self._spend(sum((message.decode for message in messages), start=np.zeros(self.positions.shape[1])))
+        self.note("compute", "decode", before, self.time)
+
+    def _spend(self, seconds: FloatArray) -> None:
         self.time = self.time + seconds[self.kind_of]
         self.coding = self.coding + seconds[self.kind_of]
 
@@ -127,9 +166,15 @@ class _Walk:
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting on the way for what is needed there."""
         for stop in sorted({*(where for where in (*self._awaited, *self._marks) if self._at < where < position), position}):
+            before = self.time
             self.time = self.time + self._factor * (self.positions[stop] - self.positions[self._at])[self.kind_of]
+            self.note("compute", self._pass(stop), before, self.time)
             self._at = stop
             self._arrive(stop)
+
+    def _pass(self, stop: int) -> str:
+        layers = (len(self.positions) - 2) // 2
+        return "forward" if stop <= layers else "backward" if stop <= 2 * layers else "update"
 
     def wait_for(self, ends: FloatArray, position: int) -> None:
         """Let nothing past ``position`` start before ``ends`` (s, a vector over workers)."""
@@ -140,8 +185,9 @@ class _Walk:
 
     def _arrive(self, position: int) -> None:
         if position in self._marks:
-            self._reached[position] = self.time
-        if position in self._awaited:
+            self._reached.setdefault(position, self.time)
+        # What is needed where this step ends is needed where the next one begins, and is waited for there.
+        if position in self._awaited and position < len(self.positions) - 1:
             self._wait(self._awaited.pop(position))
 
     def _wait(self, ends: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""What an operation becomes on the wire: its codec's bytes, by which collective they travel, and what that costs the GPU."""
+"""What an operation becomes on the wire: its codec's bytes, by which collectives they travel, and what that costs the GPU."""
 
 from __future__ import annotations
 
@@ -6,36 +6,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsim.aggregation import Operation
-from dpsim.compression import Codec
+from dpsim.aggregation import ELEMENT, Aggregation, Operation
+from dpsim.compression import Codec, NoCompressionConfig
 from dpsim.hardware import Gpu
 from dpsim.topology.network import FloatArray
 
-_ELEMENT = 4  # bytes of an uncompressed element
+_PLAIN = NoCompressionConfig(kind="none")
+_COMPRESSED = ("gradients", "models")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """``stages``: bytes of each collective, one after the other; ``encode`` and ``decode``: seconds on each kind of GPU."""
+    """``stages``: collectives, one after the other, and their bytes; ``encode`` and ``decode``: seconds on each kind of GPU."""
 
+    name: str
     ready: int
     needed: int
-    collective: str
-    stages: tuple[int, ...]
+    stages: tuple[tuple[str, int], ...]
     encode: FloatArray
     decode: FloatArray
 
 
-def message(operation: Operation, codec: Codec, workers: int, gpus: tuple[Gpu, ...]) -> Message:
-    """``operation`` as ``codec`` sends it: summed in flight by its own collective, or gathered from all ``workers``."""
-    elements = max(operation.nbytes // _ELEMENT, 1)
-    payloads = 1 if codec.sums_in_flight else workers
+def message(operation: Operation, codec: Codec, aggregation: Aggregation, workers: int, gpus: tuple[Gpu, ...]) -> Message:
+    """``operation`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the loss travel as they are."""
+    codec = codec if operation.payload in _COMPRESSED else _PLAIN
+    elements = max(operation.nbytes // ELEMENT, 1)
+    wire = (operation.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
+    summed = codec.sums_in_flight
+    payloads = aggregation.payloads(workers, sums_in_flight=summed)
     costs = [{"memory_bandwidth": gpu.memory_bandwidth.value, "peak": max(p.value for p in gpu.peak.values())} for gpu in gpus]
+    decode = [codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0 for cost in costs]
     return Message(
+        operation.name,
         operation.ready,
         operation.needed,
-        operation.collective if codec.sums_in_flight else "all-gather",
-        tuple(payloads * nbytes for nbytes in codec.stages(elements)),
+        aggregation.stages(operation.collective, wire, operation.nbytes, sums_in_flight=summed, workers=workers),
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
-        np.array([codec.decode_seconds(elements, payloads=payloads, **cost) for cost in costs]),
+        np.array(decode),
     )

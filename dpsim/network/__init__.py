@@ -6,11 +6,14 @@ from dpsim.network.conditions import Background, Conditions, LinkChange
 from dpsim.network.fastest import FastestModel
 from dpsim.network.flows import FlowsModel, SharedJob, finish_together
 from dpsim.network.fluid import FluidNetwork, Record
+from dpsim.network.host_path import HostPathModel
 from dpsim.network.in_network import InNetworkModel
 from dpsim.network.library import LIBRARIES, Library, library_model
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
+from dpsim.network.servers import Servers, ServersModel
+from dpsim.network.shared import SharedNetwork
 
 __all__ = [
     "LIBRARIES",
@@ -23,6 +26,7 @@ __all__ = [
     "FastestModel",
     "FlowsModel",
     "FluidNetwork",
+    "HostPathModel",
     "InNetworkModel",
     "Library",
     "LinkChange",
@@ -31,7 +35,10 @@ __all__ = [
     "Outcome",
     "Record",
     "RoundsModel",
+    "Servers",
+    "ServersModel",
     "SharedJob",
+    "SharedNetwork",
     "collective_model",
     "finish_together",
     "library_model",

@@ -11,16 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import simpy
 
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.fluid import FluidNetwork
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
-from dpsim.topology import routes_avoiding
+from dpsim.network.shared import SharedNetwork
 from dpsim.topology.network import FloatArray, IntArray, Network, Routes
-
-_ENDLESS = 1e30  # bytes of a background flow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,58 +71,17 @@ def finish_together(
 
     Raises DpsimError where a cut link leaves no path.
     """
-    shared = _Shared(network, min(float(job.starts.min()) for job in jobs), conditions)
+    shared = SharedNetwork(network, min(float(job.starts.min()) for job in jobs), conditions)
     runs = [_Run(shared, job, costs or MessageCosts(), itemsize) for job in jobs]
-    shared.run_until_done(runs)
+    while any(run.running for run in runs):
+        shared.env.step()
     return [run.outcome() for run in runs]
-
-
-class _Shared:
-    """The network that all jobs share. Its clock starts with the first job (``begin``): small differences keep their digits."""
-
-    def __init__(self, network: Network, begin: float, conditions: Conditions) -> None:
-        self.network = network
-        self.begin = begin
-        self.env = simpy.Environment()
-        limits = [flow.rate for flow in conditions.background]
-        self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))
-        self._links = len(network.capacities)
-        self._cut: set[int] = set()
-        self._start_background(conditions)
-        for change in sorted(conditions.changes, key=lambda change: change.time):
-            self._later(change.time - begin, change.link, change.factor)
-
-    def _start_background(self, conditions: Conditions) -> None:
-        for number, flow in enumerate(conditions.background):
-            ends = np.array([flow.source]), np.array([flow.destination])
-            routes = self.network.routes(*ends)
-            limited = Routes(np.append(routes.links, [[self._links + number]], axis=1), routes.latency)
-            self.fluid.send(limited, np.array([_ENDLESS]), lambda _: None)
-
-    def _later(self, delay: float, link: int, factor: float) -> None:
-        if delay <= 0:
-            self._change(link, factor)
-        else:
-            self.env.timeout(delay).callbacks.append(lambda _: self._change(link, factor))
-
-    def _change(self, link: int, factor: float) -> None:
-        (self._cut.add if factor == 0 else self._cut.discard)(link)
-        self.fluid.set_capacity(np.array([link]), float(self.network.capacities[link]) * factor)
-
-    def around(self, source: IntArray, destination: IntArray) -> Routes:
-        """Routes that cross no link that is cut now."""
-        return routes_avoiding(self.network, source, destination, frozenset(self._cut))
-
-    def run_until_done(self, runs: Sequence[_Run]) -> None:
-        """Let time pass until every rank of every run has finished."""
-        while any(run.running for run in runs):
-            self.env.step()
 
 
 class _Run:
     """One collective under way; its ranks are places, a rank in a channel."""
 
-    def __init__(self, shared: _Shared, job: SharedJob, costs: MessageCosts, itemsize: int) -> None:
+    def __init__(self, shared: SharedNetwork, job: SharedJob, costs: MessageCosts, itemsize: int) -> None:
         self.shared = shared
         self.job = job
         self.env, self.fluid, self.network = shared.env, shared.fluid, shared.network

@@ -3,46 +3,67 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsim.topology.network import FloatArray, IntArray
 
+_NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
+_NO_LOAD = 1e-200  # instead of 0, to divide by
 
-def max_min_rates(links: IntArray, capacities: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+
+def max_min_rates(
+    links: IntArray, capacities: FloatArray, weights: FloatArray | None = None, share: FloatArray | None = None
+) -> FloatArray:
     """The max-min fair rate of each flow in B/s: no flow can have more without taking from one that has no more than it.
 
     ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w stands for w equal flows and gets the
-    rate of one of them. A flow without any link has an infinite rate. Progressive filling (Bertsekas and Gallager, Data
-    Networks, 1992, section 6.5.2): every link that is a bottleneck to all its flows is filled in the same turn.
+    rate of one of them. A flow of rate r takes r times its ``share`` (of the shape of ``links``; all of it if left out) of a
+    capacity. A flow without any link has an infinite rate.
     """
-    flows, hops = links.shape
+    flows = len(links)
+    demand = np.where(links < 0, 0.0, 1.0 if share is None else share)
+    crossed = demand > 0
+    limited = crossed.any(axis=1)
     rates = np.full(flows, np.inf)
-    if flows == 0 or hops == 0:
-        return rates
-    used, inverse = np.unique(links, return_inverse=True)
-    links = inverse.reshape(links.shape)
-    left = np.append(capacities, np.inf)[used]  # link -1, no link, is the last entry: without limit
-    weight = np.ones(flows) if weights is None else weights
-    active = np.arange(flows)
-    while len(active):
-        hop = links[active]
-        load = np.bincount(hop.ravel(), np.repeat(weight[active], hops), len(left))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(load > 0, left / load, np.inf)
-        offered = share[hop].min(axis=1)
-        filled = _filled(hop, offered, share)
-        done = filled[hop].any(axis=1) | np.isinf(offered)
-        rates[active[done]] = offered[done]
-        taken = np.bincount(
-            hop[done].ravel(), np.repeat(np.where(np.isinf(offered), 0, offered * weight[active])[done], hops), len(left)
-        )
-        left = np.maximum(left - taken, 0.0)
-        active = active[~done]
+    if limited.any():
+        weight = np.ones(flows) if weights is None else weights
+        demand *= weight[:, None]
+        numbers = np.where(crossed, links + 1, 0)
+        rates[limited] = progressive_filling(numbers[limited].T, demand[limited].T, np.insert(capacities, 0, np.inf))
     return rates
 
 
-def _filled(hop: IntArray, offered: FloatArray, share: FloatArray) -> NDArray[np.bool_]:
-    """The links that no flow on them can be limited elsewhere below: the least offer on the link is the link's own share."""
-    least = np.full(len(share), np.inf)
-    np.minimum.at(least, hop.ravel(), np.repeat(offered, hop.shape[1]))
-    return np.isfinite(share) & (least >= share * (1 - 1e-12))
+def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatArray) -> FloatArray:
+    """The max-min fair rate of each flow (B/s), where a flow of rate r takes r times ``demand`` of each of its links.
+
+    ``links`` and ``demand`` are (hops, flows), so that each step runs along the flows. Capacity 0 stands for no link: it is
+    infinite and nothing demands it; every flow has a link. Progressive filling (Bertsekas and Gallager, Data Networks, 1992,
+    section 6.5.2): every link that is a bottleneck to all its flows is filled in the same turn.
+    """
+    links, left = _renumbered(np.ascontiguousarray(links), capacities)
+    demand = np.ascontiguousarray(demand)
+    rates = np.empty(links.shape[1])
+    active: IntArray | slice = slice(None)
+    while True:
+        load = np.bincount(links.ravel(), demand.ravel(), len(left))
+        levels = (left / np.maximum(load, _NO_LOAD))[links]
+        offered = levels.min(axis=0)
+        not_full = np.zeros(len(left), dtype=bool)  # links with a flow that is limited elsewhere below
+        not_full[links[levels > offered * (1 + 1e-12)]] = True
+        goes_on = not_full[links].all(axis=0)
+        others = np.flatnonzero(goes_on)
+        rates[active] = offered  # for now only, of those that go on
+        if not len(others):
+            return rates
+        through = np.flatnonzero(~goes_on)
+        taken = demand.take(through, axis=1) * np.where(np.isinf(offered), 0, offered)[through]
+        left = np.maximum(left - np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left)), 0.0)
+        active = np.arange(len(rates))[active][others]
+        links, demand = links.take(others, axis=1), demand.take(others, axis=1)
+
+
+def _renumbered(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The same with only the capacities in use, where they are few of many."""
+    if len(capacities) <= max(_NUMBERED, 4 * links.size):
+        return links, capacities
+    used, inverse = np.unique(links, return_inverse=True)
+    return inverse.reshape(links.shape), capacities[used]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 
 from dpsim.collectives import Schedule, Traffic, traffic
-from dpsim.topology.network import FloatArray
+from dpsim.topology.network import FloatArray, Network
 
 
 class Ability(Flag):
@@ -40,11 +40,13 @@ class CollectiveModel(ABC):
 
     ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and the bytes of one rank's
     vector, and answers when each rank leaves and what each link carried. It keeps no state between calls that shows.
-    What it sends and the name of its algorithm are those of its ``schedule``; a model without one says its own.
+    ``network`` is where its capacities are. What it sends and the name of its algorithm are those of its ``schedule``; a model
+    without one says its own.
     """
 
     abilities: Ability = Ability.NONE
     schedule: Schedule
+    network: Network
     itemsize: int = 4
 
     @abstractmethod

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dpsim.overlap.buckets import BucketsConfig
 from dpsim.overlap.mg_wfbp import MgWfbpConfig
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap, in_order
 from dpsim.overlap.priority import PriorityConfig
 from dpsim.overlap.sequential import SequentialConfig
 from dpsim.overlap.wfbp import WfbpConfig
@@ -19,8 +19,10 @@ __all__ = [
     "BucketsConfig",
     "MgWfbpConfig",
     "Outlook",
+    "Overlap",
     "OverlapConfig",
     "PriorityConfig",
     "SequentialConfig",
     "WfbpConfig",
+    "in_order",
 ]

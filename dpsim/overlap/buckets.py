@@ -11,12 +11,11 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.aggregation import Operation, merged
-from dpsim.config import Config
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap
 from dpsim.units import PositiveBytes
 
 
-class BucketsConfig(Config):
+class BucketsConfig(Overlap):
     """Gradients travel in buckets while the backward pass goes on."""
 
     kind: Literal["buckets"] = Field(description="Gradients travel in buckets while the backward pass goes on.")

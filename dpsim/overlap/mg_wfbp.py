@@ -14,11 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.aggregation import Operation, merged
-from dpsim.config import Config
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap
 
 
-class MgWfbpConfig(Config):
+class MgWfbpConfig(Overlap):
     """Gradients are merged where waiting for the next costs less than a start-up."""
 
     kind: Literal["mg-wfbp"] = Field(description="Gradients are merged where waiting for the next costs less than a start-up.")

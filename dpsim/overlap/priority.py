@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import heapq
 import math
+from dataclasses import replace
 from itertools import count
 from typing import Literal
 
 from pydantic import Field
 
 from dpsim.aggregation import Operation
-from dpsim.config import Config
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap
 from dpsim.units import PositiveBytes
 
 _MOST_SLICES = 10_000
 
 
-class PriorityConfig(Config):
+class PriorityConfig(Overlap):
     """Gradients of front layers overtake those of later ones."""
 
     kind: Literal["priority"] = Field(description="Gradients of front layers overtake; the next forward pass starts early.")
@@ -54,4 +54,4 @@ class PriorityConfig(Config):
         sizes = [operation.nbytes * (i + 1) // slices - operation.nbytes * i // slices for i in range(slices)]
         names = [f"{operation.name}/{i}" if slices > 1 else operation.name for i in range(slices)]
         parts = zip(names, sizes, strict=True)
-        return [Operation(name, size, operation.ready, needed, operation.collective) for name, size in parts]
+        return [replace(operation, name=name, nbytes=size, needed=needed) for name, size in parts]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from dpsim.aggregation import Operation, merged
-from dpsim.config import Config
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap
 
 
-class SequentialConfig(Config):
+class SequentialConfig(Overlap):
     """One merged operation after the backward pass."""
+
+    beside: ClassVar[bool] = False
 
     kind: Literal["sequential"] = Field(description="Communication starts after the whole backward pass, all of it merged.")
 

@@ -10,11 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.aggregation import Operation
-from dpsim.config import Config
-from dpsim.overlap.plan import Outlook
+from dpsim.overlap.plan import Outlook, Overlap
 
 
-class WfbpConfig(Config):
+class WfbpConfig(Overlap):
     """Every gradient travels on its own as soon as it is there."""
 
     kind: Literal["wfbp"] = Field(description="Every tensor's gradient travels on its own as soon as it is there.")

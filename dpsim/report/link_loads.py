@@ -36,17 +36,20 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
 
     All ranks enter together; the operations of a step run one after another, without computation in between.
     """
-    if job.workers == 1:
-        return LinkLoads("no communication: one worker", np.zeros(len(job.cluster.capacities)), 0.0)
-    if nbytes is None:
-        sent = [(job.collectives[message.collective], size) for message in job.messages for size in message.stages]
-    else:
-        sent = [(job.collectives["all-reduce"], nbytes)]
+    messages = job.messages_of["gradients"] or job.messages_of["models"]
+    sent = [(job.collective(name), size) for message in messages for name, size in message.stages]
+    if not sent:
+        return LinkLoads("no communication: one worker", np.zeros(len(job.network.capacities)), 0.0)
+    if nbytes is not None:
+        sent = [(sent[0][0], nbytes)]
     outcomes = [model.finish(np.zeros(job.workers), size) for model, size in sent]
     algorithm = ", ".join(sorted({model.algorithm_for(size) for model, size in sent}))
     amount = human(sum(size for _, size in sent), DATA, 3)
     what = f"one step's {amount} in {len(sent)} operations" if nbytes is None else f"one operation of {amount}"
-    loads = np.sum([outcome.loads for outcome in outcomes], axis=0)
+    loads = np.zeros(len(job.network.capacities))
+    for outcome in outcomes:
+        if len(outcome.loads) == len(loads):  # but for a loss that is averaged beside servers
+            loads += outcome.loads
     return LinkLoads(f"{what} ({algorithm})", loads, sum(float(outcome.finishes.max()) for outcome in outcomes))
 
 

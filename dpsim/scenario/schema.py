@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
 
-from dpsim.aggregation import AllReduceConfig
+from dpsim.aggregation import AggregationConfig, AllReduceConfig
 from dpsim.compression import CompressionConfig, NoCompressionConfig
 from dpsim.config import Config
 from dpsim.disturbance import (
@@ -18,14 +18,11 @@ from dpsim.disturbance import (
     TransientConfig,
 )
 from dpsim.overlap import BucketsConfig, OverlapConfig
-from dpsim.sync import BspConfig
+from dpsim.scenario.combinations import refusal
+from dpsim.sync import BspConfig, SyncConfig
 from dpsim.topology import ClusterConfig
 from dpsim.units import PositiveSeconds
 from dpsim.workload import WorkloadConfig
-
-# Unions of one member are discriminated unions to be: a file names the kind, and a new kind is a new member.
-AggregationConfig = AllReduceConfig
-SyncConfig = BspConfig
 
 
 class StrategyConfig(Config):
@@ -37,6 +34,14 @@ class StrategyConfig(Config):
     compression: CompressionConfig = Field(
         default=NoCompressionConfig(kind="none"), description="What is done to gradients before they travel."
     )
+    average_loss: bool = Field(default=False, description="All workers average their loss after each forward pass, to report it.")
+
+    @model_validator(mode="after")
+    def _go_together(self) -> StrategyConfig:
+        why = refusal(self)
+        if why is not None:
+            raise ValueError(why)
+        return self
 
 
 class DisturbanceConfig(Config):

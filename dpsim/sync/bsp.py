@@ -9,10 +9,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from dpsim.config import Config
+from dpsim.sync.sync import Sync
 
 
-class BspConfig(Config):
+class BspConfig(Sync):
     """Every worker takes part in every step and waits for all others."""
 
     kind: Literal["bsp"] = Field(description="Every worker takes part in every step and waits for all others.")

@@ -10,6 +10,7 @@ from dpsim.topology.fabric import Fabric, FabricConfig
 from dpsim.topology.fat_tree import FatTree, FatTreeConfig
 from dpsim.topology.full_mesh import FullMesh, FullMeshConfig
 from dpsim.topology.host import host_copy_rates
+from dpsim.topology.hosts import Among, Hosts
 from dpsim.topology.leaf_spine import LeafSpine, LeafSpineConfig
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
@@ -21,6 +22,7 @@ from dpsim.topology.torus import RingConfig, Torus, TorusConfig
 
 __all__ = [
     "HASHED",
+    "Among",
     "Cluster",
     "ClusterConfig",
     "Custom",
@@ -34,6 +36,7 @@ __all__ = [
     "FatTreeConfig",
     "FullMesh",
     "FullMeshConfig",
+    "Hosts",
     "LeafSpine",
     "LeafSpineConfig",
     "Network",

@@ -129,8 +129,24 @@ class ClusterConfig(Config):
 
     def build(self) -> Cluster:
         """The cluster that this describes."""
-        parts = self.parts
-        groups = [(self._node_graph(part), part.nodes) for part in parts]
+        return self._built(self.parts, host=False)
+
+    def with_hosts(self, servers: int = 0) -> Cluster:
+        """The same with an end of routes for each node's CPU, after its GPUs, and so many more nodes of the first kind at its end.
+
+        Raises DpsimError where the network has no place for them.
+        """
+        first = self.parts[0]
+        parts = (*self.parts, first.model_copy(update={"nodes": servers})) if servers else self.parts
+        try:
+            if servers:
+                self.network.check([self._cards(part) for part in parts for _ in range(part.nodes)])
+            return self._built(parts, host=True)
+        except ValueError as error:
+            raise DpsimError(f"cluster with {servers} nodes for servers: {error}") from None
+
+    def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
+        groups = [(self._node_graph(part, host), part.nodes) for part in parts]
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
         cards = np.repeat([self._cards(part) for part in parts], [part.nodes for part in parts])
@@ -144,11 +160,11 @@ class ClusterConfig(Config):
         )
         return Cluster(groups, self.network.fabric_of(ports), reduces=self.network.reduces)
 
-    def _node_graph(self, part: NodeGroup) -> NodeGraph:
+    def _node_graph(self, part: NodeGroup, host: bool) -> NodeGraph:
         # The node as it is used: library models read its GPU and its network link.
         nics = part.node.nics.model_copy(update={"link": self._link(part)})
         node = part.node.model_copy(update={"nics": nics, "gpu": part.gpu or part.node.gpu})
-        return NodeGraph(node, self._cards(part), part.gpus_per_node)
+        return NodeGraph(node, self._cards(part), part.gpus_per_node, host=host)
 
 
 def build_cluster(config: ClusterConfig) -> Cluster:

@@ -14,10 +14,21 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """Where transfers go: ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s."""
+    """Where transfers go: ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s.
+
+    A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: all of it everywhere). So
+    transfers that start, end and share alike can be one: a push spread evenly over k servers has share 1 on its worker's own
+    links and 1/k on each server's. That is exact where the k parts would be through together, as with equal servers that
+    have the same traffic; otherwise all of them keep the pace of the slowest.
+    """
 
     links: IntArray
     latency: FloatArray
+    share: FloatArray | None = None
+
+    def take(self, transfers: IntArray) -> Routes:
+        """The routes of some of the transfers."""
+        return Routes(self.links[transfers], self.latency[transfers], None if self.share is None else self.share[transfers])
 
 
 class Network(Protocol):

@@ -27,11 +27,12 @@ class Paths:
 class NodeGraph:
     """A node with ``nics`` network cards, whose GPUs take their places in ring order.
 
-    ``gpus[i]`` is the device at local rank i. Each direction of a link is a capacity, and so is each device with a limit of its
-    own. Messages pass through switches and CPUs, not through other GPUs.
+    ``gpus[i]`` is the device at local rank i; with ``host``, the first CPU (the first slot of a network card, where there is none)
+    comes after them and is an end of routes like them. Each direction of a link is a capacity, and so is each device with a
+    limit of its own. Messages pass through switches and CPUs, not through other GPUs.
     """
 
-    def __init__(self, node: Node, nics: int | None = None, gpus: int | None = None) -> None:
+    def __init__(self, node: Node, nics: int | None = None, gpus: int | None = None, *, host: bool = False) -> None:
         self.node = node
         self.graph = _graph(node, nics)
         self.names: list[str] = []
@@ -41,6 +42,8 @@ class NodeGraph:
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
         self.nics = sorted((name for name in self.graph if name.startswith("nic")), key=lambda name: int(name[3:]))
         self.gpus = [used[place] for place in ring_order(np.array([[self._bandwidth(a, b) for b in used] for a in used]))]
+        if host:
+            self.gpus.append("cpu0" if "cpu0" in self.graph else node.nic_slots[0])
         self.nic_of = self._affinity()
 
     def _number_capacities(self) -> None:

@@ -10,6 +10,7 @@ from dpsim.engine.job import Job, prepare
 from dpsim.engine.together import run_together
 from dpsim.engine.wire import Message
 from dpsim.network import CollectiveModel, Outcome
+from dpsim.sync import BspConfig
 from dpsim.workload import LayerTimes
 
 
@@ -24,11 +25,12 @@ def job(plan, workers=2):
     """Two layers: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), optimiser 0.5 s."""
     times = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5)
     cluster = SimpleNamespace(ranks=workers, accelerator_of=np.zeros(workers, dtype=int))
-    made = Job(scenario=None, cluster=cluster, times=(times,), operations=(), collectives={"all-reduce": OneSecond()})
+    strategy = SimpleNamespace(sync=BspConfig(kind="bsp"), aggregation=SimpleNamespace(kind="allreduce"))
+    scenario, model = SimpleNamespace(strategy=strategy), SimpleNamespace(layers=[None, None])
+    made = Job(scenario, cluster, model, (times,), {"all-reduce": (OneSecond(),)}, setting=None)
     nothing = np.zeros(1)
-    made.__dict__["messages"] = tuple(  # as the overlap policy and the codec would have it
-        Message(op.ready, op.needed, "all-reduce", (op.nbytes,), nothing, nothing) for op in plan
-    )
+    messages = tuple(Message(op.name, op.ready, op.needed, (("all-reduce", op.nbytes),), nothing, nothing) for op in plan)
+    made.__dict__.update(period=1, messages_of={"gradients": messages})  # as the overlap policy and the codec would have it
     return made
 
 
@@ -38,7 +40,7 @@ def run(plan, factors):
 
 
 def test_backward_runs_from_the_last_layer_to_the_first():
-    assert job(()).positions[:, 0].tolist() == [0.0, 1.0, 3.0, 7.0, 10.0]  # layer 1 is done at 3 + 4, layer 0 at 3 + 4 + 3
+    assert job(()).positions[:, 0].tolist() == [0.0, 1.0, 3.0, 7.0, 10.0, 10.5]  # layer 1 is done at 3 + 4, layer 0 at 10
 
 
 def test_one_operation_after_backward_is_exposed_whole():

@@ -19,9 +19,9 @@ POLICIES = [
 
 
 def model(backward, sizes, forward=1.0):
-    """One tensor a layer, in forward order; backward passes of the given seconds, forward passes of 1 s each."""
+    """One tensor a layer, in forward order; backward passes of the given seconds, forward passes of 1 s, no update."""
     layers = len(sizes)
-    positions = np.cumsum([0.0, *[forward] * layers, *reversed(backward)])
+    positions = np.cumsum([0.0, *[forward] * layers, *reversed(backward), 0.0])
     end = 2 * layers
     operations = tuple(Operation(f"t{layer}", sizes[layer], end - layer, end) for layer in reversed(range(layers)))
     return operations, positions

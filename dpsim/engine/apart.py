@@ -1,0 +1,192 @@
+"""Workers that act alone: each is a SimPy process of its own, and what they send are flows that share one network.
+
+A worker that has done its steps goes on, so that the load on the others stays, until all have done theirs (or it has done
+`_MOST_ROUNDS` times as many). Its row of a step: wait for input, compute, hand over what it computed, wait until it may go on, and
+fetch what it goes on with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from itertools import count
+
+import numpy as np
+import simpy
+
+from dpsim.engine.job import Job
+from dpsim.engine.steps import Steps
+from dpsim.engine.timeline import Timeline
+from dpsim.engine.wire import Message
+from dpsim.topology.network import FloatArray
+
+Process = Generator[simpy.Event, None, None]
+_MOST_ROUNDS = 8
+
+
+class Meeting(ABC):
+    """What workers that act alone share: they hand over what they computed, and fetch what they go on with."""
+
+    env: simpy.Environment
+
+    @abstractmethod
+    def begin(self, worker: Worker) -> None:
+        """``worker`` begins to compute on what it has fetched."""
+
+    @abstractmethod
+    def ready(self, worker: Worker, message: Message) -> None:
+        """``worker`` has computed (and encoded) ``message`` and goes on computing."""
+
+    @abstractmethod
+    def end(self, worker: Worker) -> Process:
+        """``worker`` has computed all of a step: hand it over, wait, fetch."""
+
+
+class Worker:
+    """One worker: its rank, the iteration that it is in, and where its seconds of that iteration went."""
+
+    def __init__(self, rank: int, world: World) -> None:
+        self.rank = rank
+        self.world = world
+        self.env = world.meeting.env
+        self.iteration = 0
+        self.version = 0
+        self.row = dict.fromkeys(("compute", "exposed_comm", "straggler_wait", "input", "encode"), 0.0)
+        self.stale = 0
+        self._loading = None if world.job.input is None else world.job.input.of(rank).start()
+
+    def work(self) -> Process:
+        """Its life."""
+        for self.iteration in count():
+            if self.world.is_over(self):
+                return
+            self.row = dict.fromkeys(self.row, 0.0)
+            if self._loading is not None:
+                yield from self.spend("input", float(self._loading.take(np.array([self.env.now]))[0]) - self.env.now, "next batch")
+            self.world.begins(self)
+            yield from self._compute()
+            yield from self.world.meeting.end(self)
+            self.world.ended(self)
+
+    def _compute(self) -> Process:
+        """All passes, with what becomes ready on the way."""
+        positions, factor = self.world.positions[self.rank], self.world.factor(self)
+        at = 0
+        for message in self.world.messages:
+            yield from self.spend("compute", factor * (positions[message.ready] - positions[at]), "passes")
+            at = message.ready
+            yield from self.spend("encode", self.world.coding(self.rank, message.encode), f"encode {message.name}")
+            self.world.meeting.ready(self, message)
+        yield from self.spend("compute", factor * (positions[-2] - positions[at]), "passes")
+
+    def update(self) -> Process:
+        """The optimiser's step, where the worker takes it."""
+        positions = self.world.positions[self.rank]
+        yield from self.spend("compute", self.world.factor(self) * (positions[-1] - positions[-2]), "update")
+
+    def decode(self) -> Process:
+        """Decode what has been fetched."""
+        seconds = sum(self.world.coding(self.rank, message.decode) for message in self.world.messages)
+        yield from self.spend("encode", seconds, "decode")
+
+    def spend(self, part: str, seconds: float, name: str) -> Process:
+        """Let ``seconds`` pass, as a part of the step."""
+        if seconds > 0:
+            self.note("input" if part == "input" else "compute", name, self.env.now, self.env.now + seconds)
+            self.row[part] += seconds
+            yield self.env.timeout(seconds)
+
+    def wait(self, part: str, event: simpy.Event) -> Process:
+        """Wait for ``event``; the time is a part of the step."""
+        begin = self.env.now
+        yield event
+        self.row[part] += self.env.now - begin
+
+    def note(self, stream: str, name: str, start: float, end: float) -> None:
+        """Keep an interval for the timeline."""
+        timeline = self.world.timeline
+        if timeline is not None and self.iteration in timeline.steps:
+            timeline.one(self.rank, stream, name, start, end)
+
+
+class World:
+    """All workers of a job and what is recorded of them."""
+
+    def __init__(
+        self, job: Job, meeting: Meeting, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None
+    ) -> None:
+        self.job = job
+        self.meeting = meeting
+        self.timeline = timeline
+        self.messages = job.messages(0)
+        self.positions = job.positions[:, job.kind_of].T.tolist()
+        self.records = Steps.empty(*factors.shape)
+        self.finished = meeting.env.event()
+        self._factors = factors
+        self._kind_of = job.kind_of.tolist()
+        self._steps, self._workers = factors.shape
+        self._progress = progress
+        self._done = 0
+        self._at = np.zeros(self._steps * _MOST_ROUNDS + 1, dtype=np.int64)  # workers that are in each iteration
+        self._at[0] = self._workers
+        self._slowest = 0
+
+    def run(self) -> Steps:
+        """Let all workers live until each has done its steps."""
+        for rank in range(self._workers):
+            self.meeting.env.process(Worker(rank, self).work())
+        self.meeting.env.run(self.finished)
+        return self.records
+
+    def factor(self, worker: Worker) -> float:
+        """What multiplies its compute time; those of the steps that count begin again after them."""
+        return float(self._factors[worker.iteration % self._steps, worker.rank])
+
+    def coding(self, rank: int, seconds: FloatArray) -> float:
+        """Seconds of encoding or decoding on its kind of GPU."""
+        return float(seconds[self._kind_of[rank]])
+
+    def is_over(self, worker: Worker) -> bool:
+        """Whether it need not begin another iteration."""
+        return bool(worker.iteration >= self._steps * _MOST_ROUNDS)
+
+    def begins(self, worker: Worker) -> None:
+        """It begins to compute: keep how far it is ahead of the slowest."""
+        self.meeting.begin(worker)
+        if worker.iteration < self._steps:
+            self.records.clock_gap[worker.iteration, worker.rank] = worker.iteration - self._slowest
+
+    def passed(self, worker: Worker) -> None:
+        """Its clock ticks: what it computed in this iteration is with the others."""
+        self._at[worker.iteration] -= 1
+        self._at[worker.iteration + 1] += 1
+        while not self._at[self._slowest]:
+            self._slowest += 1
+
+    @property
+    def slowest(self) -> int:
+        """The slowest worker's clock."""
+        return self._slowest
+
+    def ended(self, worker: Worker) -> None:
+        """It has done an iteration: keep what it was, if it counts."""
+        if worker.iteration >= self._steps:
+            return
+        place = worker.iteration, worker.rank
+        for part, seconds in worker.row.items():
+            getattr(self.records, part)[place] = seconds
+        self.records.versions[place] = worker.stale
+        self._done += 1
+        self._progress(self._done // self._workers)
+        if self._done == self._steps * self._workers:
+            self.finished.succeed()
+
+
+def run_apart(
+    job: Job, meeting: Meeting, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None = None
+) -> Steps:
+    """Simulate one iteration of each worker per row of ``factors`` (steps, workers), which multiply its compute time.
+
+    ``progress`` is called with the mean number of iterations done. Raises DpsimError where a cut link stops the workers for good.
+    """
+    return World(job, meeting, factors, progress, timeline).run()

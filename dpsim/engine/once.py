@@ -1,0 +1,28 @@
+"""What a job communicates once: the model and its optimiser's state at the start, and a last round where replicas differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsim.aggregation import ELEMENT, GossipConfig
+from dpsim.engine.job import Job
+
+_OPTIMISER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # values of fp32 for each parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """``startup_s``: until all have what rank 0 has, at the start and after a restart. ``consensus_s``: the round at the end."""
+
+    startup_s: float
+    consensus_s: float
+
+
+def start_and_end(job: Job) -> Once:
+    """What ``job`` pays once."""
+    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
+    state = parameters * ELEMENT * (1 + _OPTIMISER_STATES[job.scenario.workload.optimizer])
+    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
+    if isinstance(aggregation, GossipConfig):
+        return Once(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
+    return Once(startup, 0.0)

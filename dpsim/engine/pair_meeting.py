@@ -1,0 +1,92 @@
+"""Asynchronous gossip (AD-PSGD): a worker averages its model with one random neighbour, which goes on computing meanwhile."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import simpy
+
+from dpsim.aggregation import GossipConfig
+from dpsim.collectives import Schedule
+from dpsim.collectives.schedule import ranks_array
+from dpsim.disturbance import stream
+from dpsim.engine.apart import Meeting, Process, Worker
+from dpsim.engine.job import Job
+from dpsim.engine.wire import Message
+from dpsim.network import SharedNetwork
+
+
+class PairMeeting(Meeting):
+    """Each worker has one communication thread, which does one exchange at a time, its own or another's.
+
+    The exchange runs beside the passes where the overlap policy lets it, after them otherwise. A worker's staleness is how often
+    others averaged with it while it computed. Partners are drawn among the neighbours of the graph in that turn of the worker.
+    """
+
+    def __init__(self, job: Job) -> None:
+        strategy = job.scenario.strategy
+        self.job = job
+        self.network = SharedNetwork(job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers))
+        self.env = self.network.env
+        self.beside = strategy.overlap.beside
+        self._threads = [simpy.Resource(self.env) for _ in range(job.workers)]
+        self._touched = [0] * job.workers
+        self._averaged: list[simpy.Event | None] = [None] * job.workers
+        self._random = [stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)]
+        turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
+        self._neighbours = [_neighbours(job.workers, turn) for turn in turns]
+        self._nbytes = sum(nbytes for message in job.messages(0) for _, nbytes in message.stages)
+
+    def begin(self, worker: Worker) -> None:
+        """Begin to average beside the passes."""
+        worker.version = self._touched[worker.rank]
+        if self.beside:
+            self._averaged[worker.rank] = self.env.process(self._average(worker))
+
+    def ready(self, worker: Worker, message: Message) -> None:
+        """The model is exchanged as a whole, by `begin` or `end`."""
+
+    def end(self, worker: Worker) -> Process:
+        """Wait until the model is averaged; then take the optimiser's step on it."""
+        averaged = self._averaged[worker.rank] if self.beside else self.env.process(self._average(worker))
+        assert averaged is not None
+        yield from worker.wait("exposed_comm", averaged)
+        yield from worker.decode()
+        yield from worker.update()
+        worker.stale = self._touched[worker.rank] - worker.version
+        worker.world.passed(worker)
+
+    def _average(self, worker: Worker) -> Process:
+        """Exchange models with a partner when both threads are free; taken in the order of ranks, none block."""
+        choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
+        if not choices:
+            return
+        partner = int(self._random[worker.rank].choice(choices))
+        both = sorted((worker.rank, partner))
+        with self._threads[both[0]].request() as first, self._threads[both[1]].request() as second:
+            yield first
+            yield second
+            begin = self.env.now
+            exchanged = self.env.event()
+            routes = self.job.cluster.routes(np.array([worker.rank, partner]), np.array([partner, worker.rank]))
+            open_ = [2]
+
+            def ended(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+                open_[0] -= len(rows)
+                if not open_[0]:
+                    exchanged.succeed()
+
+            self.network.send(routes, ranks_array(2), float(self._nbytes), ended)
+            yield exchanged
+            worker.note("communication", f"average with {partner}", begin, self.env.now)
+        self._touched[partner] += 1
+
+
+def _neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
+    """Whom each worker hears from in one turn."""
+    found: list[list[int]] = [[] for _ in range(workers)]
+    for phase in schedule.phases:
+        for source, destination in zip(phase.source.tolist(), phase.destination.at(0).tolist(), strict=True):
+            found[destination].append(source)
+    return found

@@ -1,0 +1,120 @@
+"""Parameter servers: workers push a share of their payload to each of k servers, which add up what comes, and pull theirs back.
+
+A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, its pull likewise: exact where
+servers are alike. A server takes up pushes in the order of their ends, each ``n / k`` bytes at ``update_rate``; copies of what it
+holds go to ``replicas - 1`` further servers in a chain. With links of equal rate B everywhere, m workers in step and no other cost,
+a push takes max(n / B, m n / (k B)) beside its latency: servers saturate where k B < m B. Sources: Li et al., "Scaling distributed
+machine learning with the parameter server", OSDI 2014 (shares, chains of replicas); Jiang et al., "A unified architecture for
+accelerating distributed DNN training in heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from dpsim.collectives import Traffic
+from dpsim.network.conditions import NO_CONDITIONS, Conditions
+from dpsim.network.maxmin import max_min_rates
+from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.shared import ends_of_flows
+from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+
+
+@dataclass(frozen=True, eq=False)
+class Servers:
+    """``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies ``update_rate`` bytes/s."""
+
+    network: Network
+    workers: IntArray
+    servers: IntArray
+    update_rate: float
+    replicas: int = 1
+    conditions: Conditions = NO_CONDITIONS
+
+    @cached_property
+    def to_servers(self) -> Routes:
+        """Each worker's push as one flow."""
+        return self._bundle(self.network.routes)
+
+    @cached_property
+    def from_servers(self) -> Routes:
+        """Each worker's pull as one flow."""
+        return self._bundle(lambda workers, servers: self.network.routes(servers, workers))
+
+    def update_seconds(self, nbytes: float) -> float:
+        """How long each server takes up one worker's push of ``nbytes`` to all."""
+        return nbytes / len(self.servers) / self.update_rate
+
+    def replication_seconds(self, nbytes: float) -> float:
+        """How long it takes until the last replica has what the servers hold of ``nbytes``, all chains moving together."""
+        if self.replicas == 1:
+            return 0.0
+        routes = self.network.routes(self.servers, np.roll(self.servers, -1))
+        rates = max_min_rates(routes.links, self.network.capacities)
+        hop = routes.latency + nbytes / len(self.servers) / rates
+        return float((self.replicas - 1) * hop.max())
+
+    def loads(self, routes: Routes, nbytes: float) -> FloatArray:
+        """Bytes that each capacity carries when every worker moves ``nbytes`` over ``routes``."""
+        loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
+        shares = np.ones(routes.links.shape) if routes.share is None else routes.share
+        np.add.at(loads, routes.links, shares * nbytes)
+        return loads[:-1]
+
+    def _bundle(self, routes: Callable[[IntArray, IntArray], Routes]) -> Routes:
+        """For each worker the links to all servers with the share of its flow that crosses each."""
+        workers, servers = len(self.workers), len(self.servers)
+        apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
+        links = apart.links.reshape(workers, -1)
+        rows = [np.unique(row[row >= 0], return_counts=True) for row in links]
+        hops = max((len(found) for found, _ in rows), default=0)
+        table = np.full((workers, hops), -1, dtype=np.int64)
+        share = np.zeros((workers, hops))
+        for worker, (found, count) in enumerate(rows):
+            table[worker, : len(found)] = found
+            share[worker, : len(found)] = count / servers
+        return Routes(table, apart.latency.reshape(workers, servers).max(axis=1), share)
+
+
+class ServersModel(CollectiveModel):
+    """One direction of a parameter server in which all workers act in step: they push, or pull what all have pushed."""
+
+    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
+
+    def __init__(self, servers: Servers, direction: Literal["push", "pull"]) -> None:
+        self.servers = servers
+        self.network = servers.network
+        self.direction = direction
+
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """Push: when the servers have applied all of it, the same for all. Pull: when each worker has everything."""
+        routes = self._routes
+        ends = ends_of_flows(self.servers.network, routes, starts, nbytes, self.servers.conditions)
+        loads = self.servers.loads(routes, nbytes)
+        if self.direction == "pull":
+            return Outcome(ends, loads)
+        update = self.servers.update_seconds(nbytes)
+        arrived = np.sort(ends)
+        applied = (arrived + update * np.arange(len(ends), 0, -1)).max() + self.servers.replication_seconds(nbytes)
+        return Outcome(np.full(len(ends), applied), loads)
+
+    @property
+    def _routes(self) -> Routes:
+        return self.servers.to_servers if self.direction == "push" else self.servers.from_servers
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """Workers push; what servers send is beside them."""
+        workers = len(self.servers.workers)
+        own, none = np.full(workers, nbytes, dtype=np.int64), np.zeros(workers, dtype=np.int64)
+        if self.direction == "push":
+            return Traffic(own, none, beside=(self.servers.replicas - 1) * nbytes)
+        return Traffic(none, own, beside=workers * nbytes)
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """``parameter-server``."""
+        return "parameter-server"

@@ -1,0 +1,66 @@
+"""A cluster whose CPUs are ends of routes too: parameter servers and averaging on the host send and receive there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from dpsim.topology.cluster import Cluster
+from dpsim.topology.config import ClusterConfig
+from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+
+
+class Hosts:
+    """The cluster of ``config`` with its CPUs, and ``servers`` more nodes at its end.
+
+    ``network`` has an end of routes for each GPU and, after a node's GPUs, one for its CPU. Capacities of the workers' nodes have
+    the numbers that they have in the cluster of GPUs alone.
+    """
+
+    def __init__(self, config: ClusterConfig, servers: int = 0) -> None:
+        self.network: Cluster = config.with_hosts(servers)
+        self.servers = servers
+
+    @cached_property
+    def cpus(self) -> IntArray:
+        """The end of routes of each node's CPU, the servers' nodes last."""
+        return np.asarray(self.network.first_rank[1:] - 1)
+
+    @cached_property
+    def workers(self) -> IntArray:
+        """The end of routes of each worker's GPU."""
+        nodes = self.network.nodes - self.servers
+        ends = np.arange(self.network.first_rank[nodes])
+        return np.setdiff1d(ends, self.cpus)
+
+    @cached_property
+    def node_of(self) -> IntArray:
+        """Each worker's node."""
+        return self.network.node_of[self.workers]
+
+
+class Among(Network):
+    """Some of a network's ranks as a network of their own: rank i is ``ends[i]`` of ``network``."""
+
+    def __init__(self, network: Network, ends: IntArray) -> None:
+        self.network = network
+        self.ends = ends
+
+    @property
+    def ranks(self) -> int:
+        """How many they are."""
+        return len(self.ends)
+
+    @property
+    def capacities(self) -> FloatArray:
+        """Those of the whole network."""
+        return self.network.capacities
+
+    def routes(self, source: IntArray, destination: IntArray) -> Routes:
+        """The route of each pair."""
+        return self.network.routes(self.ends[source], self.ends[destination])
+
+    def link_name(self, link: int) -> str:
+        """A capacity's name in the whole network."""
+        return self.network.link_name(link)
