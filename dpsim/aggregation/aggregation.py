@@ -30,6 +30,11 @@ class Aggregation(Config):
         """Whether each worker holds and updates a part of the model only."""
         return False
 
+    @property
+    def updates_elsewhere(self) -> bool:
+        """Whether others than the workers take the optimiser's step, where gradients meet."""
+        return False
+
     @abstractmethod
     def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
         """The operations of a step of ``batch`` samples a worker, after which all go on with what they hold in common."""

@@ -53,6 +53,11 @@ class ParameterServerConfig(Aggregation):
         """Servers on nodes of their own are remote for a single worker too."""
         return not self.colocated
 
+    @property
+    def updates_elsewhere(self) -> bool:
+        """The servers do."""
+        return True
+
     def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
         """One push and pull per parameter tensor, in the order in which the backward pass makes gradients ready."""
         return gradients(model, _COLLECTIVE)

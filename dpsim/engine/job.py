@@ -208,9 +208,16 @@ def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
     workload = scenario.workload
     one = partial(learner_times, scenario, model, gpu)
     times = times_with_learners(scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu)
-    # Who holds a part of the optimiser's state updates that part only.
-    parts = scenario.cluster.ranks if scenario.strategy.aggregation.shards else 1
-    return replace(times, optimizer=times.optimizer / parts)
+    return replace(times, optimizer=times.optimizer * _update_share(scenario))
+
+
+def _update_share(scenario: Scenario) -> float:
+    """The part of the optimiser's step that a worker takes: its shard's, none where servers update, otherwise all of it."""
+    strategy, workers = scenario.strategy, scenario.cluster.ranks
+    if strategy.aggregation.shards:
+        return 1 / workers
+    served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
+    return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
 
 
 def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
