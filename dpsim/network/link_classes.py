@@ -31,7 +31,7 @@ class LinkClasses:
         self.any_cut = False
         self._size = np.zeros(1, dtype=np.int64)
         self._first = np.array([-1])  # a link of each class, to stand for it
-        self._routes: dict[tuple[bytes, bytes], tuple[IntArray, FloatArray]] = {}
+        self._routes: dict[tuple[tuple[int, ...], bytes, bytes], tuple[IntArray, FloatArray]] = {}
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> IntArray:
         """Change capacities (B/s) of links; returns their classes."""
@@ -48,7 +48,7 @@ class LinkClasses:
         """
         if links.size > _SMALL:
             return self._crossed(links, share, split)
-        route = links.tobytes(), share.tobytes()
+        route = links.shape, links.tobytes(), share.tobytes()
         if route not in self._routes:
             found = self._crossed(links, share, split)
             if len(self._routes) == _REMEMBERED:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import simpy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.network import FluidNetwork, fluid, max_min_rates
@@ -174,6 +174,7 @@ def bundle(workers, servers):
     return switch, whole, switch.routes(np.repeat(each, servers), np.tile(workers + np.arange(servers), workers))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 5), st.data())
 def test_a_bundle_ends_when_the_flows_to_each_server_do(workers, servers, data):
     starts = data.draw(st.lists(st.integers(0, 30), min_size=workers, max_size=workers))
@@ -240,6 +241,14 @@ def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
     assert log == [(7.5, [0, 1])]  # 10 B each are left at 2.5 s, at 2 B/s each
 
 
+@pytest.mark.parametrize("few", [0, 1024], ids=["those joined to a change", "all"])
+def test_an_end_is_felt_several_links_away(monkeypatch, few):
+    # The first ends at 10 s, so that the second has 6 B/s instead of 5, the third 6 instead of 7, and the last 8 instead of 7.
+    monkeypatch.setattr(fluid, "_FEW", few)
+    chain = routes([[0, -1], [0, 1], [1, 2], [2, -1]])
+    assert sent([10, 12, 14], [(0, chain, [50, 1000, 1000, 110])])[0][[0, 3]].tolist() == [10, 15]
+
+
 @st.composite
 def traffic(draw):
     """Capacities, calls of `sent` and changes of capacity, with links that come up alike at first and apart later."""
@@ -289,6 +298,7 @@ def padded(row, pad):
 
 
 @pytest.mark.parametrize("few", [0, 1024], ids=["those joined to a change", "all"])
+@settings(deadline=None)
 @given(case=traffic())
 def test_random_traffic_ends_when_every_flow_shared_anew_at_every_event(few, case):
     with pytest.MonkeyPatch.context() as patch:

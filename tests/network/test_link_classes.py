@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.network.link_classes import LinkClasses
@@ -63,6 +63,14 @@ def test_a_route_that_is_known_splits_nothing():
     assert len(classes.capacity) == 3
 
 
+def test_two_routes_of_a_link_each_are_not_one_of_two_links():
+    classes, told = LinkClasses(np.ones(2)), []
+    cross(classes, [0, 1])
+    found, _ = classes.crossed(np.array([[0], [1]]), np.ones((2, 1)), told.append)
+    assert sorted(found.ravel().tolist()) == [1, 2]
+    assert children(told) == [{1: 2}]
+
+
 def test_a_link_crossed_twice_counts_twice():
     (first, again, other), shares = cross(LinkClasses(np.ones(2)), [0, 0, 1])
     assert first == again != other
@@ -82,6 +90,7 @@ def test_a_capacity_that_changes_changes_its_class():
 routes = st.dictionaries(st.integers(0, LINKS - 1), st.sampled_from([1.0, 0.5, 0.25]), min_size=1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(routes, min_size=1, max_size=3), max_size=8))
 def test_two_links_are_of_one_class_when_every_route_so_far_crossed_both_alike(calls):
     classes = LinkClasses(np.arange(1.0, LINKS + 1))
