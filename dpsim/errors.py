@@ -2,7 +2,8 @@
 
 DpsimError (ValueError)       something the user gave cannot be used; the message says where, what rule and what value
 ├── ScenarioError             a scenario file, with file:line:column of every problem in it
-└── UnknownNameError          a name that is not in a registry or the catalogue, with the nearest known one
+├── UnknownNameError          a name that is not in a registry or the catalogue, with the nearest known one
+└── FailedError               what was asked for is right, but did not succeed or cannot be done on this machine
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from collections.abc import Iterable
 
 
 class DpsimError(ValueError):
-    """What the user gave cannot be used. The command line prints the message and stops with code 2."""
+    """What the user gave cannot be used. The command line prints the message and stops with ``status``, which is 2."""
+
+    status = 2
 
 
 class ScenarioError(DpsimError):
     """A scenario file that cannot be used; each line of the message is one problem with its place."""
+
+
+class FailedError(DpsimError):
+    """What was asked for is right, but did not succeed, or cannot be done on this machine; ``status`` is 1."""
+
+    status = 1
 
 
 class UnknownNameError(DpsimError):

@@ -1,0 +1,152 @@
+"""``dpsim validate testbed``: a command, or a self-check, on hosts with limited links on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate, show, show_json
+from dpsim.units import RATE, TIME, parse
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from validate.launch import Run
+    from validate.testbed import CheckRow, Testbed, TestbedConfig
+
+
+def run_on_testbed(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="What to run once per host, after --; a self-check if left out.", show_default=False)
+    ] = None,
+    hosts: Annotated[int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)] = None,
+    rate: Annotated[str | None, typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False)] = None,
+    rates: Annotated[
+        str | None, typer.Option(metavar="RATE,...", help="The rate of each host's link, with commas.", show_default=False)
+    ] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False),
+    ] = None,
+    timeout: Annotated[str, typer.Option(help="When the ranks are ended that have not finished.")] = "300 s",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")] = False,
+) -> None:
+    """Run a command on hosts with links of known rates, made of network namespaces; needs root on Linux.
+
+    Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and the rest that torchrun gives. Lines of output begin
+    with the rank. Everything is taken down at the end, also after Ctrl-C. Exit code 1 where a rank fails or the machine lacks
+    something. Without a command, TCP is measured beside what the rates say.
+
+    Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
+    Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py
+    """
+    config = _config(hosts, rate, rates, topology)
+    seconds = _seconds(timeout)
+    from validate.testbed import Testbed, check
+
+    with Testbed(config) as up:
+        if command:
+            _run(up, command, seconds, as_json)
+            return
+        rows = check(up, timeout_s=seconds)
+    if as_json:
+        _show_json(config, rows=[row.to_json() for row in rows])
+    else:
+        show(_table(config, rows))
+
+
+def _config(hosts: int | None, rate: str | None, rates: str | None, topology: Path | None) -> TestbedConfig:
+    """What the options and the file describe. Raises DpsimError with the option or the place in the file."""
+    from dpsim.scenario.document import Document
+    from dpsim.scenario.loader import load_yaml, validate
+    from validate.testbed import TestbedConfig, load_testbed
+
+    if rate is not None and rates is not None:
+        raise DpsimError("--rate must stand without --rates, but got both")
+    given: dict[str, Any] = {}
+    if rates is not None:
+        given["rate"] = [_rate("--rates", one.strip()) for one in rates.split(",")]
+        given["hosts"] = len(given["rate"])
+    if rate is not None:
+        given["rate"] = _rate("--rate", rate)
+    if hosts is not None:
+        given["hosts"] = hosts
+    if topology is None:
+        return validate(Document.of(given, "testbed"), TestbedConfig)
+    config = load_testbed(topology)
+    if not given:
+        return config
+    described = load_yaml(topology).plain()
+    assert isinstance(described, dict)
+    return validate(Document.of({**described, **given}, "testbed"), TestbedConfig)
+
+
+def _rate(option: str, text: str) -> str:
+    try:
+        parse(text, RATE)
+    except DpsimError as error:
+        raise DpsimError(f"{option}: {error}") from None
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse(text, TIME)
+    except DpsimError as error:
+        raise DpsimError(f"--timeout: {error}") from None
+    if seconds <= 0:
+        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
+    return seconds
+
+
+def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> None:
+    """Run the command on every host; the output of the ranks is shown as it comes."""
+    from validate.launch import RunFailed, launch
+
+    def show_line(rank: int, stream: str, line: str) -> None:
+        out = sys.stderr if as_json or stream == "stderr" else sys.stdout
+        out.write(f"[{rank}] {line}\n")
+        out.flush()
+
+    try:
+        run = launch(command, up.hosts, timeout_s=timeout_s, on_line=show_line)
+    except RunFailed as error:
+        _end(up, error.run, error.to_json(), as_json)
+        raise
+    _end(up, run, None, as_json)
+
+
+def _end(up: Testbed, run: Run, failed: dict[str, Any] | None, as_json: bool) -> None:
+    for note in run.notes:
+        narrate(f"note: {note}")
+    if as_json:
+        _show_json(up.config, run=run.to_json(), failed=failed)
+
+
+def _show_json(config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None) -> None:
+    """The same keys with and without a command; what there is not is null."""
+    show_json({"schema_version": 1, "testbed": _described(config), "rows": rows, "run": run, "failed": failed})
+
+
+def _described(config: TestbedConfig) -> dict[str, Any]:
+    racks = config.racks and {"racks": [list(rack) for rack in config.racks.racks], "uplink_Bps": config.racks.uplink}
+    return {"hosts": config.hosts, "rates_Bps": list(config.rates), "mtu": config.mtu, "racks": racks}
+
+
+def _table(config: TestbedConfig, rows: list[CheckRow]) -> Table:
+    from rich.table import Table
+
+    from validate.testbed import goodput_fraction
+
+    title = f"TCP on {config.hosts} hosts; a stream's own bytes should get {goodput_fraction(config.mtu):.2%} of the rate"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for name in ("pattern", "bytes", "nominal (ms)", "measured (ms)", "measured / nominal"):
+        table.add_column(name, justify="left" if name == "pattern" else "right")
+    for row in rows:
+        times = (f"{1e3 * seconds:.1f}" for seconds in (row.nominal_s, row.measured_s))
+        table.add_row(row.pattern, f"{row.bytes:,}", *times, f"{row.ratio:.3f}")
+    return table

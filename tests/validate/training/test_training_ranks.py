@@ -1,0 +1,270 @@
+"""Every method on real ranks, against what it should equal: torch DDP, one process on the whole batch, or the replay of its log."""
+
+import itertools
+import os
+import pickle
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+if find_spec("torch") is None and os.environ.get("CI") != "true":
+    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+
+import torch
+
+from validate.launch import launch, loopback
+from validate.training import METHODS, Replayed, Training, clock_gaps, method_named, replay, version_gaps
+
+pytestmark = pytest.mark.torch
+
+MODELS = ("cnn", "transformer")
+SLOW = (0.0, 0.02, 0.004, 0.02)  # seconds that workers wait in an iteration beside computing
+STALENESS = 2
+EXACT = 1e-10
+
+# What should be the same as one process on the whole batch: name to (method, settings).
+BULK_SYNCHRONOUS = {
+    "ddp": ("ddp", {}),
+    "through-host": ("through-host", {}),
+    "schedule": ("schedule", {}),
+    "schedule-butterfly": ("schedule", {"algorithm": "butterfly"}),
+    "buckets": ("buckets", {}),
+    "small-buckets": ("buckets", {"first_bucket": "1 KiB", "bucket_size": "4 KiB"}),
+    "bsp": ("parameter-server", {}),
+    "bsp-2-servers": ("parameter-server", {"servers": 2}),
+    "ssp-0": ("parameter-server", {"sync": "ssp", "staleness": 0}),
+    "backup-0": ("backup", {"spare": 0}),
+    "local-sgd-1": ("local-sgd", {"every": 1}),
+    "data-parallel": ("data-parallel", {}),
+    "whole-batch": ("whole-batch", {}),
+}
+# What has no other truth than the order that it logged.
+ORDERED = {
+    "ssp": ("parameter-server", {"sync": "ssp", "staleness": STALENESS}),
+    "asp": ("parameter-server", {"sync": "asp"}),
+    "asp-2-servers": ("parameter-server", {"sync": "asp", "servers": 2}),
+    "asp-sum": ("parameter-server", {"sync": "asp", "reduction": "sum"}),
+    "backup": ("backup", {}),
+    "local-sgd": ("local-sgd", {"every": 3}),
+    "post-local-sgd": ("local-sgd", {"every": 3, "switch": 2}),
+    "gossip-ring": ("gossip", {}),
+    "gossip-exponential": ("gossip", {"graph": "exponential"}),
+    "gossip-random-pairs": ("gossip", {"graph": "random-pairs"}),
+    "ad-psgd": ("ad-psgd", {}),
+    "sma": ("sma", {"learners": 3}),
+}
+# How far from `Exchange`: 0 where payloads are gathered, rounding of sums where ranks add up in another order.
+CODECS = {
+    "none": 1e-7,
+    "cast": 1e-3,
+    "int8": 0,
+    "qsgd": 0,
+    "ternary": 0,
+    "onebit": 0,
+    "top-k": 0,
+    "random-k": 1e-7,
+    "threshold": 0,
+    "powersgd": 1e-5,
+}
+COMPRESSED = {f"codec-{kind}": ("compressed", {"codec": {"kind": kind}}) for kind in CODECS}
+
+
+def cases(methods, models=MODELS, **settings):
+    """Name and model to method and settings of training."""
+    told = {"steps": 10, "batch": 8, "learning_rate": 0.1, "momentum": 0.5, **settings}
+    return {
+        (name, model): (method_named(kind, **options), Training(model=model, **told))
+        for name, (kind, options) in methods.items()
+        for model in models
+    }
+
+
+CASES = {**cases(BULK_SYNCHRONOUS), **cases(ORDERED, pauses_s=SLOW), **cases(COMPRESSED, models=["cnn"])}
+
+
+@pytest.fixture(scope="module")
+def by_rank(tmp_path_factory):
+    """What each of four ranks found: by name and model its record, and what else ranks try; the first three also as a world."""
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "cases").write_bytes(pickle.dumps((CASES, cases({"ddp": ("ddp", {})}))))
+    program = Path(__file__).with_name("training_ranks.py")
+    launch([sys.executable, str(program), str(folder)], loopback(4), timeout_s=300, connect_timeout_s=120)
+    return [pickle.loads((folder / f"rank-{rank}").read_bytes()) for rank in range(4)]
+
+
+@pytest.fixture(scope="module")
+def four(by_rank):
+    return {name: [found[name] for found in by_rank] for name in by_rank[3]}
+
+
+@pytest.fixture
+def ddp_of(by_rank):
+    """Losses and weights of torch DDP on 3 or 4 workers."""
+
+    def find(workers, model):
+        found = [one["three"] for one in by_rank[:3]] if workers == 3 else by_rank
+        records = [one["ddp", model] for one in found]
+        return Replayed(losses(records), records[0].weights)
+
+    return find
+
+
+def losses(records):
+    """By worker and iteration."""
+    return [record.losses for record in records if record.losses]
+
+
+def check_same(found, wanted, tolerance):
+    """Lists of iterations may differ in length between workers."""
+    for mine, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=tolerance)
+
+
+def skip_what_has_not_run(record):
+    if record.not_run:
+        assert not torch.cuda.is_available()
+        pytest.skip(record.not_run)
+
+
+def test_every_method_is_tried():
+    assert {chosen.kind for chosen, _ in CASES.values()} == set(METHODS)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", BULK_SYNCHRONOUS)
+def test_bulk_synchronous_methods_equal_ddp_and_the_whole_batch(name, model, four, ddp_of):
+    records = four[name, model]
+    skip_what_has_not_run(records[0])
+    chosen, training = CASES[name, model]
+    workers = chosen.workers(4)
+    computing = records[:1] if name in ("whole-batch", "data-parallel") else records
+    wanted = [replay(method_named("whole-batch"), records[:workers], training)]
+    if workers > 2:
+        wanted.append(ddp_of(workers, model))
+    for one in wanted:
+        np.testing.assert_allclose(np.mean(losses(computing), axis=0), np.mean(one.losses, axis=0), rtol=0, atol=EXACT)
+        for record in computing:
+            np.testing.assert_allclose(record.weights, one.weights, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", ORDERED)
+def test_the_replay_of_the_log_gives_the_same_losses_and_weights(name, model, four):
+    records = four[name, model]
+    replayed = replay(*swapped(CASES[name, model], records))
+    check_same(losses(records), replayed.losses, EXACT)
+    for record in records:
+        np.testing.assert_allclose(record.weights, replayed.weights, rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("kind", CODECS)
+def test_compressed_gradients_are_those_of_the_exchange(kind, four):
+    name = f"codec-{kind}", "cnn"
+    replayed = replay(*swapped(CASES[name], four[name]))
+    tolerance = CODECS[kind] or EXACT
+    check_same(losses(four[name]), replayed.losses, tolerance)
+    for record in four[name]:
+        np.testing.assert_allclose(record.weights, replayed.weights, rtol=0, atol=tolerance)
+
+
+def swapped(case, records):
+    chosen, training = case
+    return chosen, records, training
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_replayed_was_not_in_step(model, four):
+    """Or replays would prove little: workers were apart, gradients were old, and no run is the bulk-synchronous one."""
+    alone = four["whole-batch", model][0].weights
+    assert all(np.abs(four[name, model][0].weights - alone).max() > 1e-6 for name in ORDERED)
+    assert max(clock_gaps(four["asp", model][3].log, 3)) > STALENESS
+    assert max(version_gaps(four["asp", model][3].log)) > 0
+    assert any(event.what == "dropped" for event in four["backup", model][3].log)
+    orders = ["".join(event.what[0] for event in four["ad-psgd", model][passive].log) for passive in (1, 3)]
+    assert any("ra" in order for order in orders), "models met while a gradient was computed"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("name", "staleness"), [("bsp", 0), ("ssp-0", 0), ("ssp", STALENESS)])
+def test_reads_keep_to_the_rule_of_ssp(name, staleness, model, four):
+    workers, log = range(3), four[name, model][3].log
+    finished, applied = dict.fromkeys(workers, 0), set()
+    for event in log:
+        if event.what == "pushed":
+            assert event.clock == finished[event.worker]
+            finished[event.worker] += 1
+        elif event.what == "updated":
+            applied.add((event.worker, event.clock))
+        else:
+            due = {(worker, clock) for worker in workers for clock in range(event.clock - staleness)}
+            own = {(event.worker, clock) for clock in range(event.clock)}
+            assert event.clock - min(finished.values()) <= staleness
+            assert applied >= due | own
+            assert all(clock < event.clock + staleness for _, clock in applied)
+            assert event.version == len(applied)
+    assert len(applied) == len(workers) * CASES[name, model][1].steps
+
+
+@pytest.mark.parametrize(
+    ("name", "averages"),
+    [
+        ("local-sgd", {"models": [2, 5, 8, 9]}),
+        ("post-local-sgd", {"gradients": [0, 1], "models": [4, 7, 9]}),
+        ("local-sgd-1", {"models": list(range(10))}),
+    ],
+)
+def test_models_are_averaged_after_every_so_many_local_steps_and_at_the_end(name, averages, four):
+    for record in four[name, "cnn"]:
+        logged = [(event.what.split()[0], event.clock) for event in record.log]
+        assert logged == [(what, step) for what, steps in averages.items() for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("gossip-ring", [1, 3], [1, 3]), ("gossip-exponential", [3], [2])],
+)
+def test_a_worker_hears_from_its_neighbours_in_the_graph(name, first, second, four):
+    log = four[name, "cnn"][0].log
+    heard = [sorted(event.worker for event in log if (event.what, event.clock) == ("heard", step)) for step in (0, 1)]
+    assert heard == [first, second]
+
+
+def test_models_and_optimisers_are_replicated_with_buffers_and_state(four):
+    first, *others = (pickle.dumps(flat(state)) for state in four["replicated"])
+    assert others == [first] * 3
+    assert flat(four["replicated"][0]["optimiser"])["state", 0, "exp_avg"]
+
+
+def flat(nest, path=()):
+    """Paths to plain values; a tensor is a list of numbers."""
+    if isinstance(nest, (dict, list, tuple)):
+        items = nest.items() if isinstance(nest, dict) else enumerate(nest)
+        return {place: value for key, inner in items for place, value in flat(inner, (*path, key)).items()}
+    return {path: nest.tolist() if isinstance(nest, torch.Tensor) else nest}
+
+
+def test_buckets_are_cut_as_torch_ddp_cuts_them(four):
+    ours, theirs, _ = four["cut"][0]
+    assert ours == theirs
+    assert len(ours) > 2
+
+
+def test_a_bucket_sets_out_when_the_last_of_its_gradients_is_ready(four):
+    for buckets, _, gradients_ready in four["cut"]:
+        assert gradients_ready == list(itertools.accumulate(map(len, buckets)))
+
+
+def test_every_iteration_is_timed_in_parts(four):
+    for name, model in CASES:
+        for record in four[name, model]:
+            parts = np.array([record.parts_s[part] for part in sorted(record.parts_s)])
+            assert len(record.step_s) == len(record.losses)
+            assert np.all(parts.sum(axis=0) <= np.array(record.step_s) + 1e-9) or not record.losses
+
+
+def test_the_learners_average_model_is_formed_before_it_is_needed(four):
+    events = [event for event in four["sma", "cnn"][0].log if event.what == "corrected"]
+    assert [event.version for event in events] == [event.clock for event in events] == list(range(10))

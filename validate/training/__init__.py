@@ -1,0 +1,36 @@
+"""Training from first principles, data-parallel in every way that dpsim simulates, on real ranks, and checked.
+
+    with joined() as world:                                           # from validate.processes
+        record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
+
+`METHODS` names the methods; `replay` says what a run should have given, from its records alone. Needs torch and scikit-learn.
+"""
+
+from importlib.util import find_spec
+
+from dpsim.errors import DpsimError
+
+if find_spec("torch") is None:
+    raise DpsimError("training needs torch: pip install 'dpsim[validate]'")
+
+from validate.training.crew import Replayed
+from validate.training.method import Method
+from validate.training.record import Event, Record
+from validate.training.replay import replay
+from validate.training.settings import Training
+from validate.training.staleness import clock_gaps, version_gaps
+from validate.training.train import METHODS, method_named, train
+
+__all__ = [
+    "METHODS",
+    "Event",
+    "Method",
+    "Record",
+    "Replayed",
+    "Training",
+    "clock_gaps",
+    "method_named",
+    "replay",
+    "train",
+    "version_gaps",
+]

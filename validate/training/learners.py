@@ -1,0 +1,112 @@
+"""Several learners on one device, kept together by synchronous model averaging (SMA), as in Crossbow.
+
+A learner i moves by its own gradient and is drawn to the average model z; z moves by the learners' corrections and keeps its
+momentum:
+
+    c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
+
+z of a step is formed while the learners already compute the next gradients: they need it only when those are there. On several
+ranks the sum of c_i goes over all learners of all ranks, so that every rank holds the same z. Source: Koliousis et al.,
+"Crossbow: scaling deep learning with small batch sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any, Literal
+
+import torch
+import torch.distributed as dist
+from pydantic import Field, PositiveFloat, PositiveInt
+from torch import Tensor
+
+from validate.training.local import Replica
+from validate.training.method import Method
+from validate.training.shard import Shard
+from validate.training.worker import Worker
+
+CORRECTED = "corrected"
+
+
+class Learners(Method):
+    """Learners that share a device and an average model."""
+
+    kind: Literal["sma"] = Field(default="sma", description="Learners on one device are drawn to an average model with momentum.")
+    learners: PositiveInt = Field(default=2, le=64, description="Learners on each rank's device, k.")
+    pull: PositiveFloat | None = Field(
+        default=None, le=1, description="a, how strongly learners are drawn; 1 / learners if left out."
+    )
+    inertia: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.9, description="mu, the momentum of the average model.")
+
+    def drawn(self, learners: int) -> float:
+        """The factor a among ``learners`` in all."""
+        return self.pull or 1.0 / learners
+
+    def run(self, worker: Worker) -> None:
+        """Threads learn; meanwhile this one forms the average model of the step before."""
+        group = LearnerGroup(worker, self.learners)
+        average = AverageModel(worker.replica.weights, self.inertia, worker.world.group)
+        total, pull = None, self.drawn(group.everywhere)
+        with ThreadPoolExecutor(self.learners) as threads:
+            for step in worker.steps():
+                with worker.part("compute"):
+                    losses = [threads.submit(group.learn, learner, step) for learner in range(self.learners)]
+                    average.move(total)
+                    worker.record.losses.append(sum(loss.result() for loss in losses) / self.learners)
+                with worker.part("update"):
+                    total = group.correct(average.weights, pull)
+                worker.note(CORRECTED, worker.rank, step, average.version)
+        average.move(total)
+        worker.replica.weights.copy_(average.weights)
+
+
+class AverageModel:
+    """z, and what it was before; ``version`` counts its moves."""
+
+    def __init__(self, weights: Tensor, inertia: float, group: Any) -> None:
+        self.weights, self._previous, self._inertia, self._group = weights.clone(), weights.clone(), inertia, group
+        self.version = 0
+
+    def move(self, corrections: Tensor | None) -> None:
+        """Move by this rank's ``corrections`` and all others', and by inertia; None: no step has been taken yet."""
+        if corrections is None:
+            return
+        dist.all_reduce(corrections, group=self._group)
+        moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
+        self._previous, self.weights = self.weights, moved
+        self.version += 1
+
+
+class LearnerGroup:
+    """The learners of one rank: a replica, a shard and, on a GPU, a stream each."""
+
+    def __init__(self, worker: Worker, learners: int) -> None:
+        self.worker, self.everywhere = worker, learners * worker.workers
+        self.replicas = [Replica(worker.training, worker.world.device) for _ in range(learners)]
+        self.shards: list[Shard] = [worker.shard(worker.rank * learners + i, self.everywhere) for i in range(learners)]
+        on_gpu = worker.world.device.type == "cuda"
+        self._streams: list[Any] = [torch.cuda.Stream(worker.world.device) if on_gpu else None for _ in range(learners)]
+        for replica in self.replicas:
+            replica.weights.copy_(worker.replica.weights)
+        worker.world.synchronize()
+
+    def learn(self, learner: int, step: int) -> float:
+        """The loss of a learner's batch; its gradient stays in its replica."""
+        self.worker.pause()
+        with self._streamed(learner):
+            return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
+
+    def correct(self, average: Tensor, pull: float) -> Tensor:
+        """Every learner moves by its gradient and towards ``average``; returns the sum of what the latter took from them."""
+        total = torch.zeros_like(average)
+        for replica in self.replicas:
+            correction = pull * (replica.weights - average)
+            replica.update()
+            replica.weights -= correction
+            total += correction
+        return total
+
+    def _streamed(self, learner: int) -> AbstractContextManager[Any]:
+        stream = self._streams[learner]
+        return nullcontext() if stream is None else torch.cuda.stream(stream)

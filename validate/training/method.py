@@ -1,0 +1,49 @@
+"""What a method of training is: one file, one configuration, and what each rank does from the first step to the last."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor
+
+from dpsim.config import Config
+from dpsim.errors import DpsimError
+from validate.training.worker import Worker
+
+
+class Method(Config):
+    """How workers come to a common model. ``kind`` is its name; it runs with nothing but that."""
+
+    kind: str
+
+    def workers(self, ranks: int) -> int:
+        """How many of the ranks, the first ones, compute gradients. Raises DpsimError where there are too few ranks."""
+        return ranks
+
+    def missing(self) -> str:
+        """What this machine lacks to run it, "" for nothing."""
+        return ""
+
+    @abstractmethod
+    def run(self, worker: Worker) -> None:
+        """What a rank does; all start with the same weights, and each ends with its final ones in its replica."""
+
+    def _at_least(self, ranks: int, least: int) -> None:
+        if ranks < least:
+            raise DpsimError(f"{self.kind}: ranks must be at least {least}, but got {ranks}")
+
+
+class Synchronous(Method):
+    """Bulk-synchronous: in every step each worker's gradient is replaced by the mean over all, and all move alike."""
+
+    def run(self, worker: Worker) -> None:
+        """Local gradient, average, update."""
+        for step in worker.steps():
+            worker.learn(step)
+            with worker.part("communication"):
+                self.average(worker, worker.replica.gradient)
+            worker.update()
+
+    @abstractmethod
+    def average(self, worker: Worker, gradient: Tensor) -> None:
+        """Replace this rank's ``gradient``, flat, by the mean over all ranks."""

@@ -1,0 +1,66 @@
+"""Two small networks for 8 x 8 images: convolutions, and attention. Neither knows of its batch: no batch norm, no dropout.
+
+So the gradient of a batch is the mean of its samples' gradients, and workers on equal shards can equal one process exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from validate.training.settings import Training
+
+CLASSES = 10
+SIDE = 8  # pixels
+
+
+def build(training: Training, seed: int) -> nn.Module:
+    """The model that ``training`` names, its weights drawn from ``seed``; the process's own random stream stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = {"cnn": cnn, "transformer": Transformer}[training.model](training.width)
+    return made.to(getattr(torch, training.precision))
+
+
+def cnn(width: int) -> nn.Module:
+    """Two convolutions of stride 2 and a linear layer; (batch, 1, 8, 8) to (batch, 10)."""
+    return nn.Sequential(
+        nn.Conv2d(1, width, kernel_size=3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, kernel_size=3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(2 * width * (SIDE // 4) ** 2, CLASSES),
+    )
+
+
+class Transformer(nn.Module):
+    """The rows of an image as 8 tokens, one block of attention and a feed-forward layer; (batch, 1, 8, 8) to (batch, 10)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(SIDE, width)
+        self.register_buffer("places", positions(SIDE, width))
+        self.before_attention = nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.before_feed_forward = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.classify = nn.Linear(width, CLASSES)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores of the classes."""
+        tokens = self.embed(images.squeeze(1)) + self.places
+        query, key, value = self.query_key_value(self.before_attention(tokens)).chunk(3, dim=-1)
+        tokens = tokens + self.mix(functional.scaled_dot_product_attention(query, key, value))
+        tokens = tokens + self.feed_forward(self.before_feed_forward(tokens))
+        return self.classify(tokens.mean(dim=1))
+
+
+def positions(tokens: int, width: int) -> Tensor:
+    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000, after Vaswani et al., NIPS 2017."""
+    frequencies = torch.exp(-math.log(10_000.0) * torch.arange(width) / width)
+    return torch.sin(torch.arange(tokens)[:, None] * frequencies)

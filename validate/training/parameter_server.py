@@ -1,0 +1,110 @@
+"""Parameter servers: the last ranks hold the weights, a share each; the others, the workers, read them and push what to add.
+
+What a worker pushes is the change that its own SGD makes to what it has read, momentum included. Servers add it, by default
+divided by the number of workers, so that m workers in step move as one with the mean of their gradients.
+A server has a thread for each worker: it waits until `ServerState` lets that worker read, sends the weights, and receives the
+worker's change. Source: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import Tensor
+
+from validate.training.method import Method
+from validate.training.server_state import ServerState
+from validate.training.worker import Worker
+
+
+class ParameterServer(Method):
+    """Workers read from servers and push to them, in step (bsp), at most some clocks apart (ssp), or as they come (asp)."""
+
+    kind: Literal["parameter-server"] = Field(
+        default="parameter-server", description="The last ranks are servers that hold the weights."
+    )
+    servers: PositiveInt = Field(default=1, description="Ranks that serve, each an equal share of the weights.")
+    sync: Literal["bsp", "ssp", "asp"] = Field(default="bsp", description="Who waits for whom.")
+    staleness: NonNegativeInt = Field(default=1, description="Clocks that workers may be apart under ssp.")
+    reduction: Literal["mean", "sum"] = Field(default="mean", description="Whether a change counts by 1 / workers or in full.")
+
+    @property
+    def bound(self) -> int | None:
+        """Clocks that workers may be apart: none under bsp, any under asp."""
+        return {"bsp": 0, "ssp": self.staleness, "asp": None}[self.sync]
+
+    def workers(self, ranks: int) -> int:
+        """All but the servers."""
+        self._at_least(ranks, self.servers + 1)
+        return ranks - self.servers
+
+    def scale(self, workers: int) -> float:
+        """What a change is multiplied by."""
+        return 1.0 / workers if self.reduction == "mean" else 1.0
+
+    def run(self, worker: Worker) -> None:
+        """Work or serve; then every server tells all ranks its share."""
+        weights = worker.replica.weights.to("cpu", copy=True)
+        shares = weights.tensor_split(self.servers)
+        if worker.rank < worker.workers:
+            work(worker, weights, shares)
+        else:
+            note, scale = worker.note, self.scale(worker.workers)
+            mine = shares[worker.rank - worker.workers]
+            serve(worker, ServerState(mine, worker.workers, self.bound, note, scale, worker.world.timeout))
+        for server, share in enumerate(shares):
+            dist.broadcast(share, worker.workers + server, worker.host_group)
+        worker.replica.weights.copy_(weights)
+
+
+def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
+    """Read, learn, push, over and over; ``shares`` are the servers' parts of ``weights``, into which what is read arrives.
+
+    The next weights' arrival is prepared before the change is sent: gloo is slower the other way round.
+    """
+    arriving = _receive(worker, shares)
+    for step in worker.steps():
+        with worker.part("communication"):
+            _wait(arriving)
+            worker.replica.weights.copy_(weights)
+        worker.learn(step)
+        worker.update()
+        with worker.part("communication"):
+            change = worker.replica.weights.cpu() - weights
+            last = step == worker.training.steps - 1
+            arriving = [] if last else _receive(worker, shares)
+            _wait(_send(worker, change.tensor_split(len(shares))))
+
+
+def serve(worker: Worker, state: ServerState) -> None:
+    """Serve all workers at once; raises what a thread has raised."""
+    with ThreadPoolExecutor(worker.workers) as threads:
+        done = [threads.submit(_serve_one, worker, state, client) for client in range(worker.workers)]
+    for one in done:
+        one.result()
+
+
+def _serve_one(worker: Worker, state: ServerState, client: int) -> None:
+    change = torch.empty_like(state.weights)
+    for _ in range(worker.training.steps):
+        pushed = dist.irecv(change, client, worker.host_group)
+        dist.send(state.read(client), client, worker.host_group)
+        pushed.wait()
+        state.push(client, change.clone())
+
+
+def _receive(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
+    return [dist.irecv(share, worker.workers + server, worker.host_group) for server, share in enumerate(shares)]
+
+
+def _send(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
+    return [dist.isend(share, worker.workers + server, worker.host_group) for server, share in enumerate(shares)]
+
+
+def _wait(works: list[Any]) -> None:
+    for work in works:
+        work.wait()

@@ -1,0 +1,45 @@
+"""Replays in a single process what a run logged: whose gradient was taken where and met whose model when.
+
+What is random in a run is the order in which messages came. Its log says it; given that order, losses and weights are determined,
+and must come out the same without any message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsim.registry import Registry
+from validate.training.crew import Replayed
+from validate.training.method import Method
+from validate.training.record import Record
+from validate.training.replay_pairs import replay_pairs
+from validate.training.replay_servers import replay_servers
+from validate.training.replay_steps import replay_compressed, replay_gossip, replay_learners, replay_local_sgd, replay_whole_batch
+from validate.training.settings import Training
+
+Replay = Callable[[Any, Sequence[Record], Training], Replayed]
+
+REPLAYS: Registry[Replay] = Registry(
+    "method that can be replayed",
+    {
+        "whole-batch": replay_whole_batch,
+        "data-parallel": replay_whole_batch,
+        "ddp": replay_whole_batch,
+        "through-host": replay_whole_batch,
+        "schedule": replay_whole_batch,
+        "buckets": replay_whole_batch,
+        "parameter-server": replay_servers,
+        "backup": replay_servers,
+        "local-sgd": replay_local_sgd,
+        "gossip": replay_gossip,
+        "ad-psgd": replay_pairs,
+        "sma": replay_learners,
+        "compressed": replay_compressed,
+    },
+)
+
+
+def replay(method: Method, records: Sequence[Record], training: Training) -> Replayed:
+    """What the run of ``records``, one a rank in order, should have given. Raises DpsimError for a log that cannot have been."""
+    return REPLAYS[method.kind](method, records, training)

@@ -1,0 +1,62 @@
+"""Replays asynchronous gossip: each worker's log says when it read its model, met whom, and applied which gradient."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from dpsim.errors import DpsimError
+from validate.training.crew import Crew, Replayed, mean
+from validate.training.pairs import AVERAGED, READ, UPDATED, Pairs
+from validate.training.record import Event, Record
+from validate.training.settings import Training
+
+
+def replay_pairs(method: Pairs, records: Sequence[Record], training: Training) -> Replayed:
+    """Every worker goes through its log; a meeting happens when both have come to it."""
+    pairs = _Pairs(Crew(training, len(records)), records)
+    while any(pairs.logs):
+        if not any(pairs.advance(worker) for worker in range(len(records))):
+            raise DpsimError("the logs of a run must fit each other, but no worker can go on")
+    return pairs.crew.done(mean(pairs.shared))
+
+
+class _Pairs:
+    """Each worker's model, what is left of its log, and the change that its next update makes."""
+
+    def __init__(self, crew: Crew, records: Sequence[Record]) -> None:
+        self.crew = crew
+        self.logs = [deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED)) for record in records]
+        self.shared = [replica.weights.clone() for replica in crew.replicas]
+        self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
+
+    def advance(self, worker: int) -> bool:
+        """The next event of a worker, if it can happen now."""
+        log = self.logs[worker]
+        if not log:
+            return False
+        event = log[0]
+        if event.what == AVERAGED:
+            return self._meet(worker, event)
+        log.popleft()
+        if event.what == READ:
+            self.crew.replicas[worker].weights.copy_(self.shared[worker])
+            self.crew.learn(worker, event.clock)
+            self._changes[worker] = self.crew.change(worker)
+        else:
+            self.shared[worker] += self._changes[worker]
+        return True
+
+    def _meet(self, worker: int, event: Event) -> bool:
+        """Both models become the mean, if the other worker is at this very meeting."""
+        other = event.worker
+        theirs = self.logs[other][0] if self.logs[other] else None
+        if theirs is None or (theirs.what, theirs.worker, theirs.clock) != (AVERAGED, worker, event.clock):
+            return False
+        self.logs[worker].popleft()
+        self.logs[other].popleft()
+        both = (self.shared[other] + self.shared[worker]) / 2
+        self.shared[worker], self.shared[other] = both, both.clone()
+        return True

@@ -1,0 +1,95 @@
+"""Replays of methods whose workers step together: what is averaged with what is known, and the log says when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from dpsim.compression import Exchange
+from validate.training.compressed import Compressed
+from validate.training.crew import Crew, Replayed, mean
+from validate.training.gossip import HEARD, Gossip
+from validate.training.learners import Learners
+from validate.training.local_sgd import AVERAGED_GRADIENTS, AVERAGED_MODELS, LocalSgd
+from validate.training.method import Method
+from validate.training.record import Record
+from validate.training.settings import Training
+
+
+def replay_whole_batch(method: Method, records: Sequence[Record], training: Training) -> Replayed:
+    """One model, moved by the mean of all workers' gradients: what every bulk-synchronous method should equal."""
+    crew = Crew(training, method.workers(len(records)))
+    for step in range(training.steps):
+        crew.learn_all(step)
+        gradient = mean([replica.gradient for replica in crew.replicas])
+        for replica in crew.replicas:
+            replica.gradient.copy_(gradient)
+            replica.update()
+    return crew.done(crew.replicas[0].weights)
+
+
+def replay_compressed(method: Compressed, records: Sequence[Record], training: Training) -> Replayed:
+    """The same with the mean that `dpsim.compression.Exchange` makes."""
+    crew = Crew(training, len(records))
+    exchange = Exchange(method.codec, len(crew), crew.replicas[0].weights.numel(), training.seed)
+    for step in range(training.steps):
+        crew.learn_all(step)
+        vectors = np.stack([replica.gradient.float().numpy() for replica in crew.replicas])
+        gradient = torch.from_numpy(exchange.mean(vectors))
+        for replica in crew.replicas:
+            replica.gradient.copy_(gradient)
+            replica.update()
+    return crew.done(crew.replicas[0].weights)
+
+
+def replay_local_sgd(method: LocalSgd, records: Sequence[Record], training: Training) -> Replayed:
+    """Each worker alone, and averages where rank 0 logged them."""
+    crew = Crew(training, len(records))
+    averages = {(event.what, event.clock) for event in records[0].log}
+    for step in range(training.steps):
+        crew.learn_all(step)
+        if (AVERAGED_GRADIENTS, step) in averages:
+            gradient = mean([replica.gradient for replica in crew.replicas])
+            for replica in crew.replicas:
+                replica.gradient.copy_(gradient)
+        for replica in crew.replicas:
+            replica.update()
+        if (AVERAGED_MODELS, step) in averages:
+            weights = mean([replica.weights for replica in crew.replicas])
+            for replica in crew.replicas:
+                replica.weights.copy_(weights)
+    return crew.done(crew.replicas[0].weights)
+
+
+def replay_gossip(method: Gossip, records: Sequence[Record], training: Training) -> Replayed:
+    """Each worker mixes the old models of those that it logged to have heard."""
+    crew = Crew(training, len(records))
+    for step in range(training.steps):
+        crew.learn_all(step)
+        models = [replica.weights.clone() for replica in crew.replicas]
+        for worker, replica in enumerate(crew.replicas):
+            heard = [e.worker for e in records[worker].log if e.what == HEARD and e.clock == step]
+            replica.weights.copy_(mean([models[worker], *(models[other] for other in heard)]))
+            replica.update()
+    return crew.done(mean([replica.weights for replica in crew.replicas]))
+
+
+def replay_learners(method: Learners, records: Sequence[Record], training: Training) -> Replayed:
+    """The three equations, learner by learner; losses are the means over each rank's learners."""
+    k = method.learners
+    crew = Crew(training, len(records) * k)
+    pull = method.drawn(len(crew))
+    average = previous = crew.replicas[0].weights.clone()
+    for step in range(training.steps):
+        crew.learn_all(step)
+        corrections = [pull * (replica.weights - average) for replica in crew.replicas]
+        for worker, correction in enumerate(corrections):
+            crew.change(worker)
+            crew.replicas[worker].weights.sub_(correction)
+        moved = average + torch.stack(corrections).sum(dim=0) + method.inertia * (average - previous)
+        average, previous = moved, average
+    done = crew.done(average)
+    by_rank = np.asarray(done.losses).reshape(len(records), k, -1).mean(axis=1)
+    return Replayed(by_rank.tolist(), done.weights)

@@ -1,0 +1,57 @@
+"""Makes every rank's model and optimiser those of rank 0: at the start, and after rank 0 has loaded a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
+    """Broadcast parameters and buffers, and the state of ``optimiser`` where one is given, from rank 0 to all of ``group``.
+
+    ``optimiser`` is one of torch's or anything else with their ``state_dict`` and ``load_state_dict``.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=0, group=group)
+    if optimiser is not None:
+        replicate_optimiser(optimiser, next(model.parameters()).device, group)
+
+
+def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
+    """Broadcast an optimiser's settings and state: first what there is, then the tensors; the other ranks may have none yet."""
+    state = optimiser.state_dict()
+    outline = [_outlined(state)]
+    dist.broadcast_object_list(outline, src=0, group=group)
+    if dist.get_rank() != 0:
+        state = _filled(outline[0], device)
+    for tensor in _tensors(state):
+        dist.broadcast(tensor, src=0, group=group)
+    if dist.get_rank() != 0:
+        optimiser.load_state_dict(state)
+
+
+def _outlined(value: Any) -> Any:
+    """The same nest of dicts and lists, with tensors on the meta device, shapes without numbers; single numbers stay."""
+    return _each(value, lambda tensor: tensor.to("meta") if tensor.dim() else tensor.cpu())
+
+
+def _filled(value: Any, device: Any) -> Any:
+    """The same nest, with room for the numbers."""
+    return _each(value, lambda tensor: torch.empty_like(tensor, device=device) if tensor.dim() else tensor)
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _each(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_each(inner, change) for inner in value)
+    return change(value) if isinstance(value, torch.Tensor) else value
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    _each(value, found.append)
+    return [tensor for tensor in found if tensor.dim()]

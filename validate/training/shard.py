@@ -1,0 +1,48 @@
+"""Equal shards of the data: which samples a worker takes in which step.
+
+Each epoch is a new permutation of all samples, drawn by everybody alike from the seed and the epoch; worker r of m takes every
+m-th sample from the r-th on, in batches; samples that do not fill a batch on every worker are left out of that epoch. So the
+shards of a step are disjoint and equal, and the mean of the workers' mean gradients is the mean over the whole batch. The
+permutation and the deal are those of torch.utils.data.DistributedSampler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dpsim.errors import DpsimError
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of ``samples`` that ``worker`` of ``workers`` sees, ``batch`` of them a step."""
+
+    samples: int
+    worker: int
+    workers: int
+    batch: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.steps_per_epoch < 1:
+            least = self.workers * self.batch
+            raise DpsimError(f"workers x batch must be at most the {self.samples} samples, but got {least}")
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Whole batches that every worker gets out of the samples."""
+        return self.samples // self.workers // self.batch
+
+    def indices(self, step: int) -> Tensor:
+        """The samples of step ``step`` from 0 on, (batch,)."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        mine = permutation(self.samples, self.seed, epoch)[self.worker :: self.workers]
+        return mine[place * self.batch : (place + 1) * self.batch]
+
+
+def permutation(samples: int, seed: int, epoch: int) -> Tensor:
+    """All samples in the order of an epoch, the same in every process."""
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(seed + epoch))

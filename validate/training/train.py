@@ -1,0 +1,63 @@
+"""Trains a model on all ranks of a world by one method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.registry import Registry
+from validate.processes import World
+from validate.training.backup import Backup
+from validate.training.buckets import Buckets
+from validate.training.compressed import Compressed
+from validate.training.gossip import Gossip
+from validate.training.learners import Learners
+from validate.training.local_sgd import LocalSgd
+from validate.training.method import Method
+from validate.training.pairs import Pairs
+from validate.training.parameter_server import ParameterServer
+from validate.training.record import Record
+from validate.training.references import DataParallel, Ddp, WholeBatch
+from validate.training.replicate import replicate
+from validate.training.scheduled import Scheduled
+from validate.training.settings import Training
+from validate.training.through_host import ThroughHost
+from validate.training.worker import Worker
+
+METHODS: Registry[type[Method]] = Registry(
+    "method of training",
+    {
+        "whole-batch": WholeBatch,
+        "data-parallel": DataParallel,
+        "ddp": Ddp,
+        "through-host": ThroughHost,
+        "schedule": Scheduled,
+        "buckets": Buckets,
+        "parameter-server": ParameterServer,
+        "backup": Backup,
+        "local-sgd": LocalSgd,
+        "gossip": Gossip,
+        "ad-psgd": Pairs,
+        "sma": Learners,
+        "compressed": Compressed,
+    },
+)
+
+
+def method_named(kind: str, **settings: Any) -> Method:
+    """The method of that name; raises DpsimError for a name, or pydantic's error for a setting, that is not known."""
+    return METHODS[kind].model_validate({"kind": kind, **settings})
+
+
+def train(chosen: Method | str, world: World, training: Training | None = None) -> Record:
+    """Train by ``chosen``; every rank of ``world`` must call this alike. Returns this rank's record.
+
+    Where the machine lacks what the method needs, nothing is run, and the record says why. Raises DpsimError where there are too
+    few ranks for the method or too few samples for the workers.
+    """
+    how = method_named(chosen) if isinstance(chosen, str) else chosen
+    if missing := how.missing():
+        return Record(how.kind, world.rank, world.size, not_run=missing)
+    worker = Worker(training or Training(), world, how.workers(world.size), how.kind)
+    replicate(worker.replica.model, worker.replica.optimiser, world.group)
+    how.run(worker)
+    return worker.done()
