@@ -41,7 +41,7 @@ def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model
     Raises DpsimError where torch is missing, the factory cannot be imported or called, or its module cannot be traced.
     """
     torch = import_torch()
-    function = _find(factory)
+    function = find_factory(factory)
     with _explained(factory, "cannot be called"), torch.device("meta"):
         module = function()
     if not isinstance(module, torch.nn.Module):
@@ -261,7 +261,7 @@ def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: 
     )
 
 
-def _find(factory: str) -> Callable[[], Any]:
+def find_factory(factory: str) -> Callable[[], Any]:
     """The function that ``factory`` names; modules are looked for on Python's path and then in the current folder."""
     where, _, name = check_factory(factory)
     with _explained(factory, "cannot be imported"):

@@ -19,6 +19,8 @@ _SETTINGS = {
     "ipv4/tcp_congestion_control": "reno",
     "ipv4/tcp_no_metrics_save": "1",
     "ipv4/tcp_rmem": "4096 131072 262144",
+    # A send is done when the kernel has taken it: with large buffers a rank would begin its next round before its message is there.
+    "ipv4/tcp_wmem": "4096 65536 65536",
 }
 
 

@@ -2,7 +2,10 @@
 
 import typer
 
+from dpsim.commands.validate.backends import backends
+from dpsim.commands.validate.microbench import microbench
 from dpsim.commands.validate.reference import reference
+from dpsim.commands.validate.testbed import run_on_testbed
 
 validate_app = typer.Typer(
     no_args_is_help=True,
@@ -16,6 +19,9 @@ def _validate() -> None:
     """Compare predictions with measurements."""
 
 
+validate_app.command()(backends)
+validate_app.command()(microbench)
 validate_app.command()(reference)
+validate_app.command("testbed")(run_on_testbed)
 
-__all__ = ["reference", "validate_app"]
+__all__ = ["backends", "microbench", "reference", "run_on_testbed", "validate_app"]

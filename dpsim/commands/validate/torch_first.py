@@ -1,0 +1,13 @@
+"""Imports torch for the commands that need it: with a hint where it is missing, and without its own logs beside our messages."""
+
+from __future__ import annotations
+
+import os
+
+
+def torch_first() -> None:
+    """Imports torch; its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it. Raises DpsimError where it is missing."""
+    from dpsim.workload.torch_trace import import_torch
+
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    import_torch()

@@ -1,0 +1,80 @@
+"""Modules that sleep: where the time of a pass goes must be where they sleep."""
+
+import os
+import time
+from importlib.util import find_spec
+
+import pytest
+
+if find_spec("torch") is None and os.environ.get("CI") != "true":
+    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+
+import torch
+from torch import nn
+
+from validate.microbench.layer_clock import LayerClock
+from validate.microbench.layers import traced
+from validate.microbench.models import BUILT_IN
+
+pytestmark = pytest.mark.torch
+
+
+class SlowBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, value, seconds):
+        ctx.seconds = seconds
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(ctx.seconds)
+        return gradient, None
+
+
+class Slow(nn.Module):
+    def __init__(self, forward, backward):
+        super().__init__()
+        self.forward_s, self.backward_s = forward, backward
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, value):
+        time.sleep(self.forward_s)
+        return SlowBackward.apply(self.linear(value), self.backward_s)
+
+
+@pytest.fixture
+def clock():
+    module = nn.Sequential(Slow(0.03, 0.01), nn.Sequential(Slow(0.01, 0.03)))
+    clock = LayerClock(module, torch.device("cpu"))
+    clock.backward_shares(torch.zeros(2, 3))  # the first backward pass of a process takes longer
+    return clock
+
+
+def test_forward_time_is_the_module_s_own(clock):
+    shares = clock.forward_shares(torch.zeros(2, 3))
+    assert set(shares) == {"", "0", "0.linear", "1", "1.0", "1.0.linear"}
+    assert shares["0"] == pytest.approx(0.75, abs=0.1)
+    assert shares["1.0"] == pytest.approx(0.25, abs=0.1)
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_backward_time_is_that_of_the_module_whose_forward_made_the_node(clock):
+    shares = clock.backward_shares(torch.zeros(2, 3))
+    assert shares["0"] == pytest.approx(0.25, abs=0.1)
+    assert shares["1.0"] == pytest.approx(0.75, abs=0.1)
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_hooks_are_gone_afterwards(clock):
+    clock.forward_shares(torch.zeros(2, 3))
+    clock.backward_shares(torch.zeros(2, 3))
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in clock._module.modules())
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("small-cnn", 294_314), ("small-transformer", 661_736)])
+def test_built_in_models_are_traced_without_gaps(name, parameters):
+    model = traced(BUILT_IN[name])
+    assert model.parameters == parameters
+    assert model.notes == ()
+    module = BUILT_IN[name].module("cpu")
+    assert module(BUILT_IN[name].batch(2, module, "cpu")).shape[0] == 2

@@ -1,0 +1,103 @@
+"""Codecs in torch against those in numpy."""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from dpsim.compression import CompressionConfig
+
+if find_spec("torch") is None and os.environ.get("CI") != "true":
+    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+
+import torch
+
+from validate.microbench import torch_codecs
+from validate.microbench.codecs import codecs
+
+pytestmark = pytest.mark.torch
+SIZES = [1, 7, 8, 1000, 12345]
+WITHOUT_CHANCE = [
+    {"kind": "none"},
+    {"kind": "cast"},
+    {"kind": "cast", "format": "bf16"},
+    {"kind": "int8", "bucket": 7},
+    {"kind": "onebit", "column": 5},
+    {"kind": "top-k", "density": 0.3},
+    {"kind": "threshold"},
+]
+WITH_CHANCE = [
+    {"kind": "qsgd"},
+    {"kind": "qsgd", "levels": 1, "bucket": 3, "norm": "l2"},
+    {"kind": "ternary"},
+    {"kind": "ternary", "bucket": 100},
+    {"kind": "random-k", "density": 0.3},
+    {"kind": "random-k", "error_feedback": False},
+    {"kind": "powersgd", "rank": 3},
+]
+
+
+def made(fields):
+    return TypeAdapter(CompressionConfig).validate_python(fields)
+
+
+def both(fields, elements, seed=0):
+    """Vector, codec, and the payloads of numpy and of torch."""
+    codec, vector = made(fields), np.random.default_rng(seed).standard_normal(elements, dtype=np.float32)
+    ours = codec.encode(vector, np.random.default_rng(1))
+    return vector, codec, ours, torch_codecs.encode(codec, torch.from_numpy(vector), torch.Generator().manual_seed(1))
+
+
+def test_every_kind_is_there():
+    assert {codec.kind for codec in codecs()} == {fields["kind"] for fields in [*WITHOUT_CHANCE, *WITH_CHANCE]}
+
+
+@pytest.mark.parametrize("elements", SIZES)
+@pytest.mark.parametrize("fields", [*WITHOUT_CHANCE, *WITH_CHANCE], ids=str)
+def test_payloads_are_as_long_as_numpy_s(fields, elements):
+    _, _, ours, theirs = both(fields, elements)
+    assert theirs.nbytes == len(ours.to_bytes())
+
+
+@pytest.mark.parametrize("elements", SIZES)
+@pytest.mark.parametrize("fields", WITHOUT_CHANCE, ids=str)
+def test_without_chance_both_stand_for_the_same_vector(fields, elements):
+    _, codec, ours, theirs = both(fields, elements)
+    decoded = torch_codecs.decode(codec, theirs, elements).numpy()
+    np.testing.assert_allclose(decoded, codec.decode(ours, elements), rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("fields", [each for each in WITH_CHANCE if each["kind"] in ("qsgd", "ternary")], ids=str)
+def test_what_is_rounded_at_random_is_right_on_average(fields):
+    vector, codec = torch.tensor([0.3, -0.9, 0.0, 0.55, -0.05]), made(fields)
+    generator = torch.Generator().manual_seed(2)
+    encoded = [torch_codecs.encode(codec, vector, generator) for _ in range(4000)]
+    mean = torch.stack([torch_codecs.decode(codec, each, len(vector)) for each in encoded]).mean(dim=0)
+    assert torch.allclose(mean, vector, atol=0.05)  # 3 standard errors of the coarsest
+
+
+def test_random_k_keeps_values_at_places_that_all_know():
+    vector, codec, _, encoded = both({"kind": "random-k", "density": 0.3}, 1000)
+    decoded = torch_codecs.decode(codec, encoded, 1000).numpy()
+    assert np.count_nonzero(decoded) == 300
+    np.testing.assert_array_equal(decoded[decoded != 0], vector[decoded != 0])
+
+
+def test_powersgd_finds_a_matrix_of_its_rank():
+    codec = made({"kind": "powersgd", "rank": 2})
+    rows, columns = codec.shape(900)
+    matrix = torch.outer(torch.arange(rows) + 1.0, torch.arange(columns) - 4.0) + torch.outer(torch.ones(rows), torch.ones(columns))
+    encoded = torch_codecs.encode(codec, matrix.reshape(-1), torch.Generator().manual_seed(0))
+    assert torch.allclose(torch_codecs.decode(codec, encoded, 900), matrix.reshape(-1), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 7])
+def test_packed_numbers_are_those_of_numpy(bits):
+    from dpsim.compression.packing import pack
+
+    numbers = np.random.default_rng(bits).integers(0, 2**bits, 101).astype(np.uint8)
+    packed = torch_codecs._pack(torch.from_numpy(numbers.astype(np.int32)), bits)
+    np.testing.assert_array_equal(packed.numpy(), pack(numbers, bits))
+    np.testing.assert_array_equal(torch_codecs._unpack(packed, bits, 101).numpy(), numbers)

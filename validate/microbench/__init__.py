@@ -1,0 +1,22 @@
+"""Microbenchmarks: what a machine's collectives, messages, copies, layers, updates and codecs take, one file each. Needs torch."""
+
+from validate.microbench.benchmark import Benchmark
+from validate.microbench.benchmarks import BENCHMARKS
+from validate.microbench.layers import profile
+from validate.microbench.run_file import RankPlace, RunFile, load_run_file
+from validate.microbench.runs import here, launched
+from validate.microbench.settings import ALL, LIBRARY, Settings
+
+__all__ = [
+    "ALL",
+    "BENCHMARKS",
+    "LIBRARY",
+    "Benchmark",
+    "RankPlace",
+    "RunFile",
+    "Settings",
+    "here",
+    "launched",
+    "load_run_file",
+    "profile",
+]

@@ -1,0 +1,59 @@
+"""What a microbenchmark is, and the stopwatch that all of them use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from validate.microbench.settings import Settings
+from validate.processes import World
+
+Row = dict[str, Any]
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """``rows(world, settings, tick)`` measures and yields one row after another; ``tick`` is called after each measurement.
+
+    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone. ``count`` says how many ticks
+    there will be; ``missing`` why it cannot run in this world, nothing where it can.
+    """
+
+    name: str
+    description: str
+    together: bool
+    rows: Callable[[World, Settings, Tick], Iterator[Row]]
+    count: Callable[[World, Settings], int]
+    missing: Callable[[World], str] = lambda world: ""
+
+
+def seconds(
+    function: Callable[[], object], world: World, settings: Settings, before: Callable[[], object] | None = None
+) -> list[float]:
+    """Seconds of each repetition of ``function``, until the device is done; ``before`` runs ahead of each, untimed."""
+    times = []
+    for turn in range(-settings.warmup, settings.iterations):
+        if before is not None:
+            before()
+        world.synchronize()
+        begin = time.perf_counter()
+        function()
+        world.synchronize()
+        if turn >= 0:
+            times.append(time.perf_counter() - begin)
+    return times
+
+
+def timed(times: list[float]) -> Row:
+    """The columns of a measurement: the median, and every repetition."""
+    return {"time_s": float(np.median(times)), "times_s": times}
+
+
+def rate(amount: float, time_s: float) -> float | None:
+    """``amount`` per second; None where no time passed."""
+    return amount / time_s if time_s > 0 else None

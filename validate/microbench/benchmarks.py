@@ -1,0 +1,59 @@
+"""Every microbenchmark, by name, and how the ranks of a run go through those that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpsim.registry import Registry
+from validate.microbench.benchmark import Benchmark, Row
+from validate.microbench.codecs import CODECS
+from validate.microbench.collectives import COLLECTIVES
+from validate.microbench.copies import COPIES
+from validate.microbench.layers import LAYERS
+from validate.microbench.learners import LEARNERS
+from validate.microbench.point_to_point import POINT_TO_POINT
+from validate.microbench.reduction import REDUCTION
+from validate.microbench.settings import Settings
+from validate.microbench.updates import OPTIMIZER
+from validate.processes import World
+
+_MEMBERS = (COLLECTIVES, POINT_TO_POINT, REDUCTION, COPIES, LAYERS, OPTIMIZER, CODECS, LEARNERS)
+BENCHMARKS: Registry[Benchmark] = Registry("microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS})
+
+Report = Callable[[Row], None]
+Progress = Callable[[str, int, int], None]
+
+
+def run_benchmarks(world: World, settings: Settings, report: Report, progress: Progress) -> None:
+    """Runs them one after another; on rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement.
+
+    A row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``, why.
+    """
+    for name in settings.what:
+        benchmark = BENCHMARKS[name]
+        if reason := benchmark.missing(world):
+            _on_rank_0(world, report, {"what": name, "not_run": reason})
+        elif benchmark.together:
+            _run(benchmark, world, settings, report, progress)
+        else:
+            with world.alone(f"microbench/{name}") as mine:
+                if mine:
+                    _run(benchmark, world, settings, report, progress)
+
+
+def _run(benchmark: Benchmark, world: World, settings: Settings, report: Report, progress: Progress) -> None:
+    total, done = benchmark.count(world, settings), 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if world.rank == 0:
+            progress(benchmark.name, done, total)
+
+    for row in benchmark.rows(world, settings, tick):
+        _on_rank_0(world, report, {"what": benchmark.name, **row})
+
+
+def _on_rank_0(world: World, report: Report, row: Row) -> None:
+    if world.rank == 0:
+        report(row)

@@ -1,0 +1,62 @@
+"""Codecs over sizes: seconds to encode and to decode, by dpsim's numpy and by torch on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter
+
+from dpsim.compression import CompressionConfig
+from validate.microbench import torch_codecs
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.settings import Settings
+from validate.processes import World
+
+_KINDS = [member.model_fields["kind"].annotation.__args__[0] for member in get_args(get_args(CompressionConfig)[0])]
+_SEED = 0
+
+
+def codecs() -> list[Any]:
+    """Every codec with its defaults."""
+    return [TypeAdapter(CompressionConfig).validate_python({"kind": kind}) for kind in _KINDS]
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    for codec in codecs():
+        for size in settings.sizes():
+            vector = np.random.default_rng(_SEED).standard_normal(max(size // 4, 1), dtype=np.float32)
+            for library, measured in (("numpy", _numpy), ("torch", _torch)):
+                nbytes, encode, decode = measured(codec, vector, world, settings)
+                tick()
+                wire = {"codec": codec.kind, "library": library, "bytes": vector.nbytes, "wire_bytes": nbytes}
+                for direction, times in (("encode", encode), ("decode", decode)):
+                    columns = timed(times)
+                    yield {**wire, "direction": direction, **columns, "seconds_per_byte": columns["time_s"] / vector.nbytes}
+
+
+def _numpy(codec: Any, vector: Any, world: World, settings: Settings) -> tuple[int, list[float], list[float]]:
+    """Bytes on the wire, and seconds to encode and to decode."""
+    generator = np.random.default_rng(_SEED)
+    encoded = codec.encode(vector, generator)
+    encode = seconds(lambda: codec.encode(vector, generator), world, settings)
+    decode = seconds(lambda: codec.decode(encoded, len(vector)), world, settings)
+    return len(encoded.to_bytes()), encode, decode
+
+
+def _torch(codec: Any, vector: Any, world: World, settings: Settings) -> tuple[int, list[float], list[float]]:
+    tensor = torch.from_numpy(vector).to(world.device)
+    generator = torch.Generator(world.device).manual_seed(_SEED)
+    encoded = torch_codecs.encode(codec, tensor, generator)
+    encode = seconds(lambda: torch_codecs.encode(codec, tensor, generator), world, settings)
+    decode = seconds(lambda: torch_codecs.decode(codec, encoded, len(vector)), world, settings)
+    return encoded.nbytes, encode, decode
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(_KINDS) * len(settings.sizes()) * 2
+
+
+CODECS = Benchmark("codecs", "encoding and decoding: seconds per byte, numpy and torch", False, _rows, _count)

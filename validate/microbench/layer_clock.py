@@ -1,0 +1,136 @@
+"""Seconds that each module of a torch model takes itself, forward and backward, by hooks.
+
+Time is cut at every change of the innermost module that runs, and each piece put down to that module: in the forward pass by
+hooks on modules, in the backward pass by hooks on the nodes of the graph, each belonging to the module whose forward made it. On a
+GPU the cuts are events on its stream (not run on a GPU yet). Hooks take time themselves: `shares` says how a pass divides, and
+what a pass takes must be measured without them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from dpsim.workload.torch_trace import collect_outputs
+
+
+class LayerClock:
+    """Follows one module; names are those of ``named_modules``, the module itself being the empty one."""
+
+    def __init__(self, module: Any, device: Any) -> None:
+        self._module = module
+        self._device = device
+        self._stack: list[str] = []
+        self._owner = ""
+        self._cuts: list[tuple[str, Any]] = []  # whose piece ends, and when
+
+    def forward_shares(self, batch: Any) -> dict[str, float]:
+        """Each module's share of a forward pass; they add up to 1."""
+        with self._hooked(claim=False), self._pass():
+            self._module(batch)
+        return self._shares()
+
+    def backward_shares(self, batch: Any) -> dict[str, float]:
+        """Each module's share of a backward pass; they add up to 1."""
+        self._nodes: dict[Any, str] = {}
+        with self._hooked(claim=True):
+            outputs = outputs_of(self._module, batch)
+        gradients = [torch.ones_like(output) for output in outputs]
+        with self._pass():
+            torch.autograd.backward(outputs, gradients)
+        self._nodes = {}
+        return self._shares()
+
+    @contextmanager
+    def _pass(self) -> Iterator[None]:
+        self._cuts, self._owner = [], ""
+        self._synchronize()
+        self._cut("")
+        yield
+        self._cut("")
+        self._synchronize()
+
+    def _synchronize(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def _cut(self, to: str) -> None:
+        """Ends the current piece; the next belongs to ``to``."""
+        mark: Any
+        if self._device.type == "cuda":
+            mark = torch.cuda.Event(enable_timing=True)
+            mark.record()
+        else:
+            mark = time.perf_counter()
+        self._cuts.append((self._owner, mark))
+        self._owner = to
+
+    def _shares(self) -> dict[str, float]:
+        pieces: dict[str, float] = {}
+        for (_, begin), (owner, end) in zip(self._cuts, self._cuts[1:], strict=False):
+            taken = begin.elapsed_time(end) if self._device.type == "cuda" else end - begin
+            pieces[owner] = pieces.get(owner, 0.0) + taken
+        total = sum(pieces.values())
+        return {owner: taken / total for owner, taken in pieces.items()}
+
+    @contextmanager
+    def _hooked(self, *, claim: bool) -> Iterator[None]:
+        enter, leave = (self._claim_input, self._claim_output) if claim else (self._enter, self._leave)
+        handles = []
+        for path, module in self._module.named_modules():
+            handles.append(module.register_forward_pre_hook(partial(enter, path), with_kwargs=True))
+            handles.append(module.register_forward_hook(leave))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
+        self._stack.append(path)
+        self._cut(path)
+
+    def _leave(self, module: Any, args: Any, output: Any) -> None:
+        self._stack.pop()
+        self._cut(self._stack[-1] if self._stack else "")
+
+    def _claim_input(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
+        self._claim((args, kwargs), self._stack[-1] if self._stack else "")
+        self._stack.append(path)
+
+    def _claim_output(self, module: Any, args: Any, output: Any) -> None:
+        self._claim(output, self._stack.pop())
+
+    def _claim(self, value: Any, path: str) -> None:
+        """Puts the nodes that led to a value, and that no module has yet, down to ``path``, and cuts where each begins."""
+        found: list[Any] = []
+        collect_outputs(torch, value, found)
+        waiting = [tensor.grad_fn for tensor in found]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in self._nodes:
+                continue
+            self._nodes[node] = path
+            node.register_prehook(partial(self._at_node, path))
+            waiting += [below for below, _ in node.next_functions]
+
+    def _at_node(self, path: str, gradients: Any) -> None:
+        self._cut(path)
+
+
+def outputs_of(module: Any, batch: Any) -> list[Any]:
+    """The tensors with a gradient that the module makes of ``batch``."""
+    found: list[Any] = []
+    collect_outputs(torch, module(batch), found)
+    return found
+
+
+def forward_and_backward(module: Any, batch: Any) -> None:
+    """A pass both ways, with a gradient of ones; parameters' gradients are added up."""
+    outputs = outputs_of(module, batch)
+    torch.autograd.backward(outputs, [torch.ones_like(output) for output in outputs])

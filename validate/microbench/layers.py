@@ -1,0 +1,125 @@
+"""Forward and backward seconds of each layer over batch sizes, and the update's: a profile that scenarios can name.
+
+How a pass divides between layers is measured with hooks, how long it takes without them; a layer's time is its median share of the
+median pass. Layers are those that ``dpsim import torch`` traces; what other modules take (a flatten, say) counts with the layer
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpsim.workload import MeasuredTimes, Model, ModelProfile
+from dpsim.workload.torch_trace import trace_module
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.layer_clock import LayerClock, outputs_of
+from validate.microbench.machine import device_name
+from validate.microbench.models import Subject, subject
+from validate.microbench.settings import Settings
+from validate.microbench.updates import OPTIMIZER_CLASSES
+from validate.processes import World
+
+_UPDATE = "momentum"
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    measured = subject(settings)
+    model = traced(measured)
+    for batch_size in settings.batch_sizes:
+        yield _measure(measured, model, batch_size, world, settings)
+        tick()
+
+
+def traced(measured: Subject) -> Model:
+    """The layers of the model, traced on the meta device. Raises DpsimError where it cannot be."""
+    with torch.device("meta"):
+        module = measured.build()
+    return trace_module(module.to("meta").train(), measured.shape, measured.name, dtype=measured.dtype)
+
+
+def _measure(measured: Subject, model: Model, batch_size: int, world: World, settings: Settings) -> Row:
+    module = measured.module(world.device)
+    batch = measured.batch(batch_size, module, world.device)
+    passes = _passes(module, batch, world, settings)
+    clock = LayerClock(module, world.device)
+    names, root = [layer.name for layer in model.layers], type(module).__name__
+    forward = _of_layers(names, root, lambda: clock.forward_shares(batch), passes["forward_pass_"], settings)
+    backward = _of_layers(names, root, lambda: clock.backward_shares(batch), passes["backward_pass_"], settings)
+    columns = {prefix + name: value for prefix, times in passes.items() for name, value in timed(times).items()}
+    about = {"model": measured.name, "layers": names, "batch_size": batch_size}
+    return {**about, "forward_s": forward, "backward_s": backward, **columns, "optimizer": _UPDATE}
+
+
+def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
+    """Seconds of whole forward and backward passes and of updates, without hooks, by the prefix of their columns."""
+    update = OPTIMIZER_CLASSES[_UPDATE](module)
+    outputs: list[Any] = []
+    gradients: list[Any] = []
+
+    def prepare() -> None:
+        module.zero_grad(set_to_none=True)
+        outputs[:] = outputs_of(module, batch)
+        gradients[:] = [torch.ones_like(output) for output in outputs]
+
+    return {
+        "forward_pass_": seconds(lambda: module(batch), world, settings),
+        "backward_pass_": seconds(lambda: torch.autograd.backward(outputs, gradients), world, settings, prepare),
+        "optimizer_": seconds(update.step, world, settings),
+    }
+
+
+def _of_layers(
+    names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], passes: list[float], settings: Settings
+) -> list[float]:
+    """Seconds of each layer: its share of the median pass."""
+    found = [shares() for _ in range(settings.warmup + settings.iterations)][settings.warmup :]
+    by_layer = np.median([_by_layer(names, root, each) for each in found], axis=0)
+    return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
+
+
+def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:
+    """Shares in the order of ``names``; that of a module that is no layer goes to the layer that was seen before it."""
+    by_layer, before = dict.fromkeys(names, 0.0), names[0]
+    for path, share in shares.items():
+        before = (path or root) if (path or root) in by_layer else before
+        by_layer[before] += share
+    return list(by_layer.values())
+
+
+def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
+    """The profile of the measured model, as ``workload.model: {profile: file.json}`` reads it."""
+    measured = subject(settings)
+    rows = sorted(rows, key=lambda row: int(row["batch_size"]))
+    times = MeasuredTimes(
+        batch_sizes=tuple(row["batch_size"] for row in rows),
+        forward_s=tuple(tuple(row["forward_s"]) for row in rows),
+        backward_s=tuple(tuple(row["backward_s"]) for row in rows),
+        optimizer_s=tuple(row["optimizer_time_s"] for row in rows),
+        device=rows[0]["device"],
+    )
+    provenance = {
+        "source": f"dpsim validate microbench layers --model {measured.name}",
+        "torch": str(torch.__version__),
+        "dpsim": version("dpsim"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return ModelProfile.of(replace(traced(measured), measured=times), provenance)
+
+
+def _with_device(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    for row in _rows(world, settings, tick):
+        yield {**row, "device": device_name(world)}
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(settings.batch_sizes)
+
+
+LAYERS = Benchmark("layers", "forward and backward seconds of each layer over batch sizes", False, _with_device, _count)

@@ -1,0 +1,50 @@
+"""What a measurement ran on, for those who read it later."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from validate.processes import World
+
+
+def processor() -> str:
+    """The name of this machine's CPU."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def device_name(world: World) -> str:
+    """The name of a rank's device: its GPU's, or the CPU's with the threads that torch uses on it."""
+    if world.device.type == "cuda":
+        return str(torch.cuda.get_device_name(world.device))
+    return f"{processor()}, {torch.get_num_threads()} threads"
+
+
+def machine() -> dict[str, Any]:
+    """The machine of this process: host, CPU, cores that may be used, GPUs and kernel."""
+    gpus = [str(torch.cuda.get_device_name(gpu)) for gpu in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    return {
+        "host": socket.gethostname(),
+        "cpu": processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "gpus": gpus,
+        "kernel": f"{platform.system()} {platform.release()}",
+    }
+
+
+def provenance() -> dict[str, str]:
+    """Versions and the date."""
+    versions = {"dpsim": version("dpsim"), "python": platform.python_version(), "torch": str(torch.__version__)}
+    if torch.version.cuda:
+        versions |= {"cuda": str(torch.version.cuda), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+    return {**versions, "date": datetime.now(UTC).isoformat(timespec="seconds")}

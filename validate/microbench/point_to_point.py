@@ -1,0 +1,110 @@
+"""Messages between two ranks over sizes: latency and bandwidth one way, both ways at once, and the gap between messages.
+
+- ping-pong: a message there and one of the same size back, for which the receive is posted before; ``time_s`` is half of both.
+- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over the ping-pong's, this is the
+  duplex factor.
+- burst: `BURST` messages one after another, all receives posted before, then an answer of one byte; ``time_s`` is what one more
+  message costs: (time of the burst - median time of a burst of one) / (`BURST` - 1).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
+from validate.microbench.settings import Settings
+from validate.processes import World
+
+BURST = 16
+PATTERNS = ("ping-pong", "exchange", "burst")
+
+Transfers = list[tuple[Any, int]]  # (tensor, peer)
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    for pair in _pairs(world, settings):
+        for size in settings.sizes():
+            for pattern in PATTERNS:
+                times = world.gather(_measured(pattern, pair, size, world, settings))[pair[0]]
+                tick()
+                columns = timed(times)
+                yield {"pattern": pattern, "pair": list(pair), "bytes": size, **columns, "rate_Bps": rate(size, columns["time_s"])}
+
+
+def _pairs(world: World, settings: Settings) -> list[tuple[int, int]]:
+    return list(combinations(range(world.size), 2)) if settings.pairs == "all" else [(0, 1)]
+
+
+def _measured(pattern: str, pair: tuple[int, int], size: int, world: World, settings: Settings) -> list[float]:
+    """Seconds of each repetition on the pair's ranks; nothing on the others."""
+    world.barrier()
+    if world.rank not in pair:
+        return []
+    first, peer = world.rank == pair[0], pair[0] + pair[1] - world.rank
+    buffers = [torch.zeros(max(size, 1), dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)]
+    if pattern == "ping-pong":
+        return [taken / 2 for taken in _repeated(lambda: _ping_pong(first, peer, buffers), world, settings)]
+    if pattern == "exchange":
+        return _repeated(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
+    one, many = (_repeated(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST))  # type: ignore[misc]
+    single = float(np.median(one))
+    return [(taken - single) / (BURST - 1) for taken in many]
+
+
+def _ping_pong(first: bool, peer: int, buffers: list[Any]) -> None:
+    if first:
+        _move([(buffers[1], peer)], [(buffers[0], peer)])
+    else:
+        _move([(buffers[1], peer)], [])
+        _move([], [(buffers[0], peer)])
+
+
+def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
+    messages, answer = [(buffer, peer) for buffer in buffers[:count]], [(buffers[-1][:1], peer)]
+    if first:
+        _move(answer, messages)
+    else:
+        _move(messages, [])
+        _move([], answer)
+
+
+def _move(receives: Transfers, sends: Transfers) -> None:
+    """Posts receives, then sends, and waits for all."""
+    operations = [dist.P2POp(dist.irecv, tensor, peer) for tensor, peer in receives]
+    operations += [dist.P2POp(dist.isend, tensor, peer) for tensor, peer in sends]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+
+
+def _repeated(function: Callable[[], None], world: World, settings: Settings) -> list[float]:
+    times = []
+    for turn in range(-settings.warmup, settings.iterations):
+        world.synchronize()
+        begin = time.perf_counter()
+        function()
+        world.synchronize()
+        if turn >= 0:
+            times.append(time.perf_counter() - begin)
+    return times
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(_pairs(world, settings)) * len(settings.sizes()) * len(PATTERNS)
+
+
+def _missing(world: World) -> str:
+    if world.size < 2:
+        return "it needs at least 2 ranks: --ranks 2, or torchrun"
+    return "gloo sends no CUDA tensors point to point" if (world.backend, world.device.type) == ("gloo", "cuda") else ""
+
+
+POINT_TO_POINT = Benchmark(
+    "point-to-point", "messages between two ranks: one way, both ways, in a row", True, _rows, _count, _missing
+)

@@ -1,0 +1,58 @@
+"""What a run of microbenchmarks leaves: a JSON file that calibration reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeInt, ValidationError
+
+from dpsim.config import Config
+from dpsim.errors import DpsimError
+from dpsim.workload.profile import read_file
+from validate.microbench.settings import Settings
+
+
+class RankPlace(Config):
+    """Where one rank ran."""
+
+    rank: NonNegativeInt
+    host: str
+    pid: NonNegativeInt
+    device: str = Field(description="cpu, or cuda:0 and so on.")
+    device_name: str = Field(description="The name of the processor or GPU.")
+
+
+class RunFile(Config):
+    """Rows of measurements with the machine and the settings that they were made with; times are seconds, sizes bytes."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["microbench"] = "microbench"
+    what: tuple[str, ...] = Field(description="The benchmarks that were asked for.")
+    settings: Settings
+    backend: str = Field(description="Of torch.distributed.")
+    ranks: tuple[RankPlace, ...] = Field(description="Every rank's place.")
+    machine: dict[str, Any] = Field(description="The machine of rank 0.")
+    rows: tuple[dict[str, Any], ...] = Field(description="Measurements in order; ``what`` names the benchmark of each.")
+    not_run: dict[str, str] = Field(default={}, description="Benchmarks that could not run here, and why.")
+    failed: str | None = Field(default=None, description="What ended the run early; the rows are those until then.")
+    provenance: dict[str, str] = Field(default={}, description="Versions and the date.")
+
+    def of(self, what: str) -> list[dict[str, Any]]:
+        """The rows of one benchmark."""
+        return [row for row in self.rows if row["what"] == what]
+
+    def to_json(self) -> str:
+        """The text of its file."""
+        return self.model_dump_json(indent=1) + "\n"
+
+
+def load_run_file(path: str | os.PathLike[str]) -> RunFile:
+    """The run in the file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    try:
+        return RunFile.model_validate_json(read_file(Path(path)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None

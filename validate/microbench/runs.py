@@ -1,0 +1,113 @@
+"""Runs microbenchmarks: on ranks that are started for them, or in the run that this process belongs to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dpsim.errors import DpsimError
+from validate.launch import Host, RunFailed, connected, launch, record
+from validate.microbench.benchmarks import BENCHMARKS, Progress, run_benchmarks
+from validate.microbench.machine import device_name, machine, provenance
+from validate.microbench.run_file import RankPlace, RunFile
+from validate.microbench.settings import Settings
+from validate.processes import World, first_line, joined
+
+_LONGEST = 3600.0  # seconds
+_PROGRESS = "progress"
+_EVERY = 0.2  # seconds between two words about progress
+
+Record = dict[str, Any]
+
+
+def launched(settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _LONGEST) -> RunFile:
+    """Starts a rank on each of ``hosts``, measures, and ends them; where that fails, what was measured until then and why."""
+    _known(settings)
+    command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
+    failed = None
+    try:
+        records = launch(command, hosts, timeout_s=timeout, connect_timeout_s=settings.timeout, on_line=_listener(progress)).records
+    except RunFailed as error:
+        failed, records = str(error), error.run.records
+        if not records:
+            raise
+    return _run_file(settings, records, failed)
+
+
+def here(settings: Settings, progress: Progress) -> RunFile | None:
+    """Measures in this process's run, torchrun's or of one rank alone, all of whose ranks must call this; None but on rank 0."""
+    _known(settings)
+    records: list[Record] = []
+    failed = None
+    try:
+        run_ranks(settings, records.append, progress)
+    except DpsimError:
+        raise
+    except Exception as error:
+        if not records:
+            raise
+        failed = first_line(error)
+    return _run_file(settings, records, failed) if records else None
+
+
+def run_ranks(settings: Settings, say: Callable[[Record], None], progress: Progress) -> None:
+    """One rank's part: joins the others and measures; rank 0 says ``run``, where everyone is, and then ``row`` after ``row``."""
+    with joined(settings.backend, settings.device, settings.timeout) as world:
+        connected()
+        places = world.gather(_place(world))
+        if world.rank == 0:
+            about = {"backend": world.backend, "ranks": places, "machine": machine(), "provenance": provenance()}
+            say({"run": about})
+        run_benchmarks(world, settings, lambda row: say({"row": row}), progress)
+        world.barrier()
+
+
+def as_rank(settings: Settings) -> None:
+    """What `launched` starts: measures, records, and tells about progress on stdout."""
+    last = 0.0
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if done == total or time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")
+
+    run_ranks(settings, record, tell)
+
+
+def _known(settings: Settings) -> None:
+    for name in settings.what:
+        BENCHMARKS[name]  # raises for one that is not known
+
+
+def _place(world: World) -> Record:
+    where = RankPlace(
+        rank=world.rank, host=socket.gethostname(), pid=os.getpid(), device=str(world.device), device_name=device_name(world)
+    )
+    return where.model_dump()
+
+
+def _listener(progress: Progress) -> Callable[[int, str, str], None]:
+    def hear(rank: int, stream: str, line: str) -> None:
+        words = line.split()
+        if rank == 0 and stream == "stdout" and len(words) == 4 and words[0] == _PROGRESS:
+            progress(words[1], int(words[2]), int(words[3]))
+
+    return hear
+
+
+def _run_file(settings: Settings, records: Iterable[Record], failed: str | None) -> RunFile:
+    about, *rest = records
+    rows = [each["row"] for each in rest]
+    return RunFile(
+        what=settings.what,
+        settings=settings,
+        rows=tuple(row for row in rows if "not_run" not in row),
+        not_run={row["what"]: row["not_run"] for row in rows if "not_run" in row},
+        failed=failed,
+        **about["run"],
+    )

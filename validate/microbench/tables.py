@@ -1,0 +1,65 @@
+"""Rows of microbenchmarks as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from dpsim.units import DATA, RATE, TIME, human
+from validate.microbench.benchmarks import BENCHMARKS
+from validate.microbench.nccl_table import nccl_lines
+from validate.microbench.run_file import RunFile
+
+Row = Mapping[str, Any]
+
+
+def parts(run: RunFile) -> Iterator[Table | str]:
+    """The tables of all benchmarks that ran, and a line for each that did not."""
+    for name in run.what:
+        rows = run.of(name)
+        if name == "collectives" and rows:
+            yield "\n".join(nccl_lines(run))
+        elif rows:
+            yield f"{name}: {BENCHMARKS[name].description}"
+            yield _layers(rows) if name == "layers" else _plain(rows)
+    yield from (f"{name}: not run: {reason}" for name, reason in run.not_run.items())
+
+
+def _plain(rows: Sequence[Row]) -> Table:
+    """Every column that is no list."""
+    columns = [key for key, value in rows[0].items() if key != "what" and not key.endswith("times_s")]
+    table = _empty([column.removesuffix("_s").replace("_Bps", "") for column in columns])
+    for row in rows:
+        table.add_row(*(_text(column, row[column]) for column in columns))
+    return table
+
+
+def _layers(rows: Sequence[Row]) -> Table:
+    """Layers by batch size: forward and backward."""
+    sizes = [row["batch_size"] for row in rows]
+    headings = [f"{way}, {size}" for size in sizes for way in ("forward", "backward")]
+    table = _empty([f"layer of {rows[0]['model']}", *headings])
+    for index, layer in enumerate(rows[0]["layers"]):
+        table.add_row(layer, *(human(row[way][index], TIME, 3) for row in rows for way in ("forward_s", "backward_s")))
+    passes = ("forward_pass_time_s", "backward_pass_time_s")
+    table.add_row("all", *(human(row[way], TIME, 3) for row in rows for way in passes))
+    return table
+
+
+def _empty(headings: Sequence[str]) -> Table:
+    table = Table(show_edge=False)
+    for heading in headings:
+        table.add_column(heading.replace("_", " "), justify="right")
+    return table
+
+
+def _text(column: str, value: object) -> str:
+    if isinstance(value, float) and column.endswith("_s") and "per_s" not in column:
+        return human(value, TIME, 3)
+    if isinstance(value, float) and column.endswith("_Bps"):
+        return human(value, RATE, 3)
+    if isinstance(value, int) and column.endswith("bytes"):
+        return human(value, DATA, 3)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,209 @@
+"""The codecs of `dpsim.compression` in torch operators, for tensors on any device: the same payloads, by the same rules.
+
+What numpy and torch make of one vector is the same for codecs without chance, and of the same size and distribution for the others.
+They are plain operators in a row, not fused kernels: their times are what a straightforward implementation takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from dpsim.compression.packing import ceil_div
+from dpsim.compression.top_k import kept
+
+
+class TorchEncoded(NamedTuple):
+    """A payload: ``parts`` travel; ``known`` is what every worker draws by itself."""
+
+    parts: tuple[Any, ...]
+    known: tuple[Any, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel."""
+        return sum(int(part.nbytes) for part in self.parts)
+
+
+Encode = Callable[[Any, Any, Any], TorchEncoded]  # (codec's configuration, vector, generator)
+Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payload, elements)
+
+
+def encode(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    """The payload of a flat float32 tensor by ``codec``, a configuration of `dpsim.compression`."""
+    return _CODECS[codec.kind][0](codec, vector, generator)
+
+
+def decode(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    """The tensor that a payload stands for."""
+    return _CODECS[codec.kind][1](codec, encoded, elements)
+
+
+def _buckets(vector: Any, size: int) -> Any:
+    rows = ceil_div(len(vector), size)
+    padded = vector.new_zeros(rows * size)
+    padded[: len(vector)] = vector
+    return padded.view(rows, size)
+
+
+def _divide(above: Any, below: Any) -> Any:
+    """``above / below``, 0 where ``below`` is 0."""
+    return torch.where(below == 0, 0.0, above / torch.where(below == 0, 1.0, below))
+
+
+def _pack(numbers: Any, bits: int) -> Any:
+    """Numbers below 2**bits as bytes without gaps; the first takes the highest bits of the first byte."""
+    shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
+    flags = ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
+    octets = _buckets(flags.to(torch.int32), 8)
+    weights = 2 ** torch.arange(7, -1, -1, device=numbers.device, dtype=torch.int32)
+    return (octets * weights).sum(dim=1).to(torch.uint8)
+
+
+def _unpack(packed: Any, bits: int, count: int) -> Any:
+    shifts = torch.arange(7, -1, -1, device=packed.device)
+    flags = ((packed.to(torch.int32).unsqueeze(1) >> shifts) & 1).view(-1)[: count * bits].view(count, bits)
+    weights = 2 ** torch.arange(bits - 1, -1, -1, device=packed.device, dtype=torch.int32)
+    return (flags * weights).sum(dim=1)
+
+
+def _scattered(elements: int, places: Any, values: Any) -> Any:
+    vector = values.new_zeros(elements)
+    vector[places.long()] = values
+    return vector
+
+
+def _none(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    return TorchEncoded((vector,))
+
+
+def _as_it_is(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    return encoded.parts[0]
+
+
+def _cast(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    return TorchEncoded((vector.to(torch.float16 if codec.format == "fp16" else torch.bfloat16),))
+
+
+def _uncast(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    return encoded.parts[0].to(torch.float32)
+
+
+def _int8(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    rows = _buckets(vector, codec.bucket)
+    scales = rows.abs().amax(dim=1) / 127
+    steps = _divide(rows, scales.unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
+    return TorchEncoded((scales, steps.view(-1)[: len(vector)]))
+
+
+def _unint8(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    scales, steps = encoded.parts
+    return steps.to(torch.float32) * scales.repeat_interleave(codec.bucket)[:elements]
+
+
+def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    rows = _buckets(vector, codec.bucket)
+    norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
+    exact = (_divide(rows, norms.unsqueeze(1)) * codec.levels).view(-1)[: len(vector)]
+    chance = torch.rand(len(vector), generator=generator, device=vector.device)
+    levels = (exact + chance).floor().clamp(-codec.levels, codec.levels) + codec.levels
+    return TorchEncoded((norms, _pack(levels.to(torch.int32), codec.bits)))
+
+
+def _unqsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    norms, packed = encoded.parts
+    levels = _unpack(packed, codec.bits, elements) - codec.levels
+    return levels.to(torch.float32) / codec.levels * norms.repeat_interleave(codec.bucket)[:elements]
+
+
+def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    rows = _buckets(vector, codec.bucket or len(vector))
+    scales = rows.abs().amax(dim=1)
+    chance = _divide(rows.abs(), scales.unsqueeze(1)).view(-1)[: len(vector)]
+    drawn = torch.rand(len(vector), generator=generator, device=vector.device)
+    signs = torch.where(drawn < chance, vector.sign(), 0.0)
+    return TorchEncoded((scales, _pack((signs + 1).to(torch.int32), 2)))
+
+
+def _unternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    scales, packed = encoded.parts
+    return (_unpack(packed, 2, elements) - 1).to(torch.float32) * scales.repeat_interleave(codec.bucket or elements)[:elements]
+
+
+def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    rows = _buckets(vector, codec.column)
+    inside = _buckets(torch.ones_like(vector), codec.column) > 0
+    plus = (rows >= 0) & inside
+    means = torch.stack([_means(rows, inside & ~plus), _means(rows, plus)], dim=1)
+    return TorchEncoded((means, _pack((vector >= 0).to(torch.int32), 1)))
+
+
+def _means(rows: Any, chosen: Any) -> Any:
+    """Each row's mean over its chosen elements, 0 where there are none."""
+    sums = torch.where(chosen, rows, 0.0).sum(dim=1, dtype=torch.float64)
+    return (sums / chosen.sum(dim=1).clamp(min=1)).to(torch.float32)
+
+
+def _unonebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    means, signs = encoded.parts
+    columns = torch.arange(elements, device=means.device) // codec.column
+    return means[columns, _unpack(signs, 1, elements).long()]
+
+
+def _top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    places = vector.abs().topk(kept(codec.density, len(vector)), sorted=False).indices.sort().values
+    return TorchEncoded((places.to(torch.int32), vector[places]))
+
+
+def _at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    places, values = encoded.parts
+    return _scattered(elements, places, values)
+
+
+def _random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    count = kept(codec.density, len(vector))
+    places = torch.randperm(len(vector), generator=generator, device=vector.device)[:count]
+    scale = 1.0 if codec.error_feedback else len(vector) / count
+    return TorchEncoded((vector[places] * scale,), (places,))
+
+
+def _at_known_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    return _scattered(elements, encoded.known[0], encoded.parts[0])
+
+
+def _threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    unit = 1.0 if codec.unit == "absolute" else vector.double().square().mean().sqrt()
+    places = (vector.abs() > codec.bound * unit).nonzero().view(-1)
+    return TorchEncoded((places.to(torch.int32), vector[places]))
+
+
+def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    if len(codec.stages(len(vector))) == 1:
+        return TorchEncoded((vector,))
+    columns = codec.shape(len(vector))[1]
+    matrix = _buckets(vector, columns)
+    p = torch.linalg.qr(matrix @ torch.randn(columns, codec.rank, generator=generator, device=vector.device))[0]
+    return TorchEncoded((p, matrix.T @ p))
+
+
+def _unpowersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
+    if len(encoded.parts) == 1:
+        return encoded.parts[0]
+    p, q = encoded.parts
+    return (p @ q.T).view(-1)[:elements]
+
+
+_CODECS: Mapping[str, tuple[Encode, Decode]] = {
+    "none": (_none, _as_it_is),
+    "cast": (_cast, _uncast),
+    "int8": (_int8, _unint8),
+    "qsgd": (_qsgd, _unqsgd),
+    "ternary": (_ternary, _unternary),
+    "onebit": (_onebit, _unonebit),
+    "top-k": (_top_k, _at_places),
+    "random-k": (_random_k, _at_known_places),
+    "threshold": (_threshold, _at_places),
+    "powersgd": (_powersgd, _unpowersgd),
+}

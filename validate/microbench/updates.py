@@ -1,0 +1,42 @@
+"""The optimiser's step on a model's parameters: seconds per element, for each optimiser that scenarios know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
+from validate.microbench.models import subject
+from validate.microbench.settings import Settings
+from validate.processes import World
+
+_RATE = 1e-6  # so small that weights stay what they were
+
+OPTIMIZER_CLASSES: Mapping[str, Callable[[Any], Any]] = {
+    "sgd": lambda module: torch.optim.SGD(module.parameters(), lr=_RATE),
+    "momentum": lambda module: torch.optim.SGD(module.parameters(), lr=_RATE, momentum=0.9),
+    "adam": lambda module: torch.optim.Adam(module.parameters(), lr=_RATE),
+}
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    measured = subject(settings)
+    for name in settings.optimizers:
+        module = measured.module(world.device)
+        parameters = list(module.parameters())
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
+        columns = timed(seconds(OPTIMIZER_CLASSES[name](module).step, world, settings))
+        tick()
+        elements = sum(parameter.numel() for parameter in parameters)
+        counted = {"elements": elements, "tensors": len(parameters)}
+        yield {"model": measured.name, "optimizer": name, **counted, **columns, "seconds_per_element": columns["time_s"] / elements}
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(settings.optimizers)
+
+
+OPTIMIZER = Benchmark("optimizer", "the optimiser's step on a model's parameters", False, _rows, _count)
