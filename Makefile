@@ -30,9 +30,11 @@ lint: .venv/.dev ## ruff, mypy and import-linter alone
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-golden: .venv/.dev ## write tests/golden and the JSON Schema anew; look at the difference before you commit it
+golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.md and quoted outputs anew; look at the difference before you commit it
 	@$(BIN)/python tests/test_golden.py
+	@$(BIN)/python tests/engine/test_combinations.py
 	@$(BIN)/dpsim schema > scenarios/scenario.schema.json
+	@$(BIN)/python tests/test_readme.py
 
 clean: ## remove .venv and everything else that was made here
 	@rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -5,12 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dpsim.sweep import sweep  # before its package could take the name; it is light, and loads the rest when it is called
+
 if TYPE_CHECKING:
     from dpsim.engine import Result, simulate
     from dpsim.errors import DpsimError, ScenarioError
     from dpsim.scenario import Scenario, load_scenario
 
-__all__ = ["DpsimError", "Result", "Scenario", "ScenarioError", "load_scenario", "simulate"]
+__all__ = ["DpsimError", "Result", "Scenario", "ScenarioError", "load_scenario", "simulate", "sweep"]
 
 _HOMES = {
     "DpsimError": "dpsim.errors",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, ValidationError, ValidationInfo, model_validator
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError
+
+TRANSPORT = "transport"
+NCCL_TESTS = "nccl-tests"
 
 
 class Parameter(Config):
@@ -18,6 +21,8 @@ class Parameter(Config):
     value: float = Field(description="The fitted value, in ``unit``.")
     unit: str = Field(description="Its SI unit: s, B/s, or 1 for a plain number.")
     standard_error: float | None = Field(default=None, ge=0, description="Standard deviation of bootstrap fits, in ``unit``.")
+    low: float | None = Field(default=None, description="2.5th percentile of bootstrap fits.")
+    high: float | None = Field(default=None, description="97.5th percentile of bootstrap fits.")
 
 
 class Measured(Config):
@@ -53,6 +58,42 @@ class Residuals(Config):
     worst_bytes: int = Field(ge=0, description="The size of the worst row.")
 
 
+class Transport(Config):
+    """How messages travel between ranks of different nodes; what is left out stays as the catalogue and the formulas say."""
+
+    latency: float | None = Field(
+        default=None, ge=0, description="s on the way of a message without bytes; a receive that is announced takes it twice."
+    )
+    overhead: float = Field(
+        default=0.0, ge=0, description="s of a processor for each message that is sent, and for each that comes."
+    )
+    efficiency: float | None = Field(default=None, gt=0, le=1, description="What a long message gets of a link's nominal rate.")
+    dispatch: float = Field(default=0.0, ge=0, description="s of a processor for each message that a program posts itself.")
+    per_byte: float = Field(default=0.0, ge=0, description="s of a processor for each byte that comes.")
+    gamma: float | None = Field(default=None, ge=0, description="s of a processor for each byte that is added up.")
+    entry: float = Field(default=0.0, ge=0, description="s of a processor that a rank takes to enter a collective.")
+    header: float = Field(default=0.0, ge=0, description="Bytes that travel with each message.")
+    burst: float = Field(default=0.0, ge=0, description="s that a link's limiter saves up while it is idle, to be free later.")
+    window: float = Field(default=0.0, ge=0, description="Bytes that a flow keeps on the way: what comes later waits behind them.")
+    queue: float = Field(
+        default=0.0, ge=0, description="Bytes of a flow that wait at its sender's own link, but for its first window."
+    )
+    buffer: float = Field(default=0.0, ge=0, description="Bytes that the kernel takes from a sender, who then is done with them.")
+    stall: float = Field(default=0.0, ge=0, description="Part of the time that is lost for each link that is full.")
+    contention: float = Field(default=0.0, ge=0, description="The same, for each B/s that full links carry together.")
+    cores: NonNegativeInt = Field(default=0, description="Processors that all ranks share; 0: each has its own.")
+
+    @property
+    def detailed(self) -> bool:
+        """Whether it says more than how long messages take: what processors and limiters do."""
+        return bool(self.cores or self.burst or self.entry)
+
+    @property
+    def message_seconds(self) -> float | None:
+        """The time of a message without bytes between idle processors, in s: announcement, way, and overhead three times."""
+        return None if self.latency is None else 2 * self.latency + 3 * self.overhead
+
+
 class CalibrationProfile(Config):
     """Parameters of one kind of model, fitted on one machine."""
 
@@ -61,13 +102,28 @@ class CalibrationProfile(Config):
     kind: str = Field(description="Which model the parameters belong to, such as nccl-tests.")
     formula: str = Field(default="", description="The model, in its parameters.")
     parameters: dict[str, Parameter] = Field(min_length=1)
-    measured: Measured
+    measured: Measured | None = Field(default=None, description="The table that was fitted on, of one operation over sizes.")
     residuals: Residuals
+    residuals_by: dict[str, Residuals] = Field(default={}, description="The same for parts of the rows, by what they are.")
+    runs: dict[str, NonNegativeInt] = Field(default={}, description="How many measured cases each run file gave.")
     provenance: dict[str, str] = Field(default={}, description="Versions, dates and files: what differs from run to run.")
 
     def to_json(self) -> str:
         """The profile as the text of its file."""
         return self.model_dump_json(indent=2) + "\n"
+
+    def transport(self) -> Transport:
+        """Its parameters as those of a transport. Raises ValueError where it is of another kind, or they are not."""
+        if self.kind != TRANSPORT:
+            why = ", which describes one collective of one machine" if self.kind == NCCL_TESTS else ""
+            raise ValueError(
+                f"calibration must be a profile of kind {TRANSPORT} (dpsim validate calibrate), "
+                f"but {self.name!r} is of kind {self.kind}{why}"
+            )
+        unknown = [name for name in self.parameters if name not in Transport.model_fields]
+        if unknown:
+            raise ValueError(f"parameters of a transport must be among {', '.join(Transport.model_fields)}, but got {unknown[0]}")
+        return Transport.model_validate({name: parameter.value for name, parameter in self.parameters.items()})
 
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
@@ -80,3 +136,16 @@ def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _resolve(value: object, info: ValidationInfo) -> Any:
+    """The profile in the file that a text names, beside the scenario."""
+    if not isinstance(value, str):
+        return value
+    if not value.endswith(".json"):
+        raise ValueError(f"must be the path of a profile, such as profile.json, but got {value!r}")
+    return load_profile(Path((info.context or {}).get("folder", "")) / value)
+
+
+# A field that takes the path of a profile (beside the scenario), or its content, and holds the profile.
+ProfileRef = Annotated[CalibrationProfile, BeforeValidator(_resolve, json_schema_input_type=str | CalibrationProfile)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dpsim.commands import explain_app, import_app, memory, topology, validate_app
+from dpsim.commands import converge, explain_app, import_app, layer_split, memory, results, scale, sweep, topology, validate_app
 from dpsim.commands.progress import progress
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show, show_json
@@ -46,6 +46,10 @@ def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
+    if scenario.sweep is not None:
+        narrate(
+            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep {file} -o FOLDER computes its points"
+        )
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         result = simulate(scenario, done)
     for note in result.notes:
@@ -80,33 +84,6 @@ def compare(
     from dpsim.report import compare_table
 
     show(compare_table(rows))
-
-
-@app.command()
-def scale(
-    file: File,
-    nodes: Annotated[str, typer.Option(metavar="N,N,...", help="Numbers of nodes to predict.")] = "1,2,4,8,16,32",
-    set_: Sets = None,
-    as_json: Json = False,
-) -> None:
-    """Predict a scenario on more and more nodes: throughput, efficiency, and where it saturates.
-
-    Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
-    """
-    from dpsim.engine.variants import saturation, simulate_variants, variants
-
-    chosen = variants([f"cluster.nodes={nodes}"])
-    with progress("simulating", len(chosen)) as done:
-        rows = list(simulate_variants(file, chosen, set_ or (), done))
-    saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])
-    if as_json:
-        listed = [{"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows]
-        show_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
-        return
-    from dpsim.report import compare_table
-
-    end = "throughput still grows at the last of these" if saturates is None else f"throughput peaks at {saturates} nodes"
-    show(compare_table(rows), "", end)
 
 
 @app.command()
@@ -177,11 +154,13 @@ def check(
     """Check scenario files: every problem with its line, column, path and rule. Exit code 2 where there is one."""
     from dpsim.errors import ScenarioError
     from dpsim.scenario import load_scenario
+    from dpsim.sweep import plan
 
     problems: dict[str, list[str]] = {}
     for file in files:
         try:
-            load_scenario(file)
+            if load_scenario(file).sweep is not None:
+                plan([file])
             problems[str(file)] = []
         except ScenarioError as error:
             problems[str(file)] = str(error).splitlines()
@@ -219,6 +198,11 @@ def catalogue(
 
 app.command()(topology)
 app.command()(memory)
+app.command("layer-split")(layer_split)
+app.command()(scale)
+app.command()(converge)
+app.command()(sweep)
+app.command()(results)
 app.add_typer(import_app, name="import")
 app.add_typer(explain_app, name="explain")
 app.add_typer(validate_app, name="validate")
@@ -288,7 +272,7 @@ def main() -> None:
     try:
         app()
     except DpsimError as error:
-        _fail(str(error), 2)
+        _fail(str(error), error.status)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: end quietly
         raise SystemExit(1) from None

@@ -37,17 +37,17 @@ def narrate(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` so that others see the old file or the whole new one. Raises DpsimError where that cannot be."""
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write ``text`` (in UTF-8) to ``path`` so that others see the old file or the whole new one. Raises DpsimError where that cannot be."""
     if not path.parent.is_dir():
         raise DpsimError(f"{path}: the folder {path.parent} must exist, but does not")
     if path.is_dir():
         raise DpsimError(f"{path}: must be a file, but is a folder")
     temporary = ""
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = file.name
-            file.write(text)
+            file.write(text.encode() if isinstance(text, str) else text)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:

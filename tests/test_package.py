@@ -122,12 +122,13 @@ def required():
     return names
 
 
-# torch and what it requires: named here, since the tests also run without it.
+# The extra validate, torch and scikit-learn, and what they require: named here, since the tests also run without them.
 WITH_TORCH = {"torch", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "setuptools", "sympy"}
+WITH_SCIKIT_LEARN = {"scikit-learn", "cloudpickle", "joblib", "threadpoolctl"}
 
 
 def test_constraints_pin_every_version_and_nothing_else():
-    assert set(pinned()) == required() | WITH_TORCH
+    assert set(pinned()) == required() | WITH_TORCH | WITH_SCIKIT_LEARN
 
 
 def test_the_constraints_of_torch_are_those_that_it_has():

@@ -1,6 +1,8 @@
-"""What the README quotes is what the commands print."""
+"""What the README and the tour of the scenarios quote is what the commands print."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from dpsim import cli, load_scenario, simulate
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-QUOTED = re.findall(r"<!-- output of: dpsim (.+?) -->\n```\n(.*?)```", README, re.DOTALL)
+DOCUMENTS = (ROOT / "README.md", ROOT / "scenarios" / "tour.md")
+QUOTE = re.compile(r"<!-- output of: dpsim (.+?) -->\n```\n(.*?)```", re.DOTALL)
+QUOTED = [pytest.param(*quote, id=quote[0]) for document in DOCUMENTS for quote in QUOTE.findall(document.read_text())]
 
 
 def lines(text):
@@ -25,8 +29,15 @@ def test_a_quoted_output_is_the_commands(command, output, monkeypatch, capsys):
     assert lines(output) == lines(capsys.readouterr().out)
 
 
-def test_something_is_quoted():
-    assert QUOTED
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_something_is_quoted(document):
+    assert QUOTE.search(document.read_text())
+
+
+def test_the_tour_visits_every_scenario_of_a_strategy():
+    linked = {ROOT / "scenarios" / name for name in re.findall(r"\]\(([\w-]+\.yaml)\)", DOCUMENTS[1].read_text())}
+    elsewhere = {"dgx-1", "dgx-a100", "dgx-h100", "oversubscribed", "ranking-flips", "torus"}  # of the network, not of strategies
+    assert {path for path in (ROOT / "scenarios").glob("*.yaml") if path.stem not in elsewhere} == linked
 
 
 @pytest.mark.parametrize("gpus", [8, 256, 352])
@@ -41,3 +52,15 @@ def test_the_python_example_runs(monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec(code, {})
     assert "exposed_comm" in capsys.readouterr().out
+
+
+def said(quote: re.Match[str]) -> str:
+    """The quote with what its command prints today."""
+    command = [Path(sys.executable).with_name("dpsim"), *quote[1].split()]
+    printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    return f"<!-- output of: dpsim {quote[1]} -->\n```\n" + "\n".join(line.rstrip() for line in printed.strip("\n").splitlines()) + "\n```"
+
+
+if __name__ == "__main__":
+    for each in DOCUMENTS:
+        each.write_text(QUOTE.sub(said, each.read_text()))

@@ -6,7 +6,7 @@ copied first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -123,8 +123,3 @@ def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, 
 def _copied(source: Any, target: Any) -> None:
     if target is not source:
         target.copy_(source)
-
-
-LIBRARY_OPERATIONS: Mapping[str, str] = {
-    name: name.replace("-", "_") for name in OPERATIONS
-}  # dpsim's names, and those of torch.distributed

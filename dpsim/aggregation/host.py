@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dpsim.aggregation.aggregation import Aggregation, Turns
+from dpsim.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.aggregation.operation import ELEMENT, Operation, gradients, whole_model
 from dpsim.aggregation.setting import Setting
 from dpsim.errors import DpsimError
@@ -75,6 +75,11 @@ class HostConfig(Aggregation):
         hosts = Hosts(setting.config)
         conditions = setting.conditions(hosts.network, hosts.workers)
         return {"host-path": (HostPathModel(hosts, self.sum_rate, conditions),)}
+
+    def stages(self, collective: str, wire: tuple[int, ...], plain: int, *, sums_in_flight: bool, workers: int) -> Stages:
+        """What a single process hands out and gathers is that of all workers."""
+        shares = workers if collective in ("scatter", "gather") else 1
+        return tuple((collective, shares * nbytes) for nbytes in wire)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """A worker decodes the sum."""

@@ -9,8 +9,8 @@ from typing import Any
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, which shows itself only when the work takes longer than a moment."""
+def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr, only for work that takes longer than a moment; with ``rate`` it also says how many a second."""
     from time import monotonic
 
     start = monotonic()
@@ -24,7 +24,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), *_rate_column() * rate, TimeRemainingColumn())
             bar = Progress(*columns, console=Console(stderr=True), transient=True)
             bar.start()
             bar.add_task(what, total=total)
@@ -35,6 +35,18 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     finally:
         if bar is not None:
             bar.stop()
+
+
+def _rate_column() -> list[Any]:
+    """A column that says how many are done a second, once that is known."""
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:.3g}/s")
+
+    return [Rate()]
 
 
 @contextmanager

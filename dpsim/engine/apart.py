@@ -1,7 +1,7 @@
 """Workers that act alone: each is a SimPy process of its own, and what they send are flows that share one network.
 
 A worker that has done its steps goes on, so that the load on the others stays, until all have done theirs (or it has done
-`_MOST_ROUNDS` times as many). Its row of a step: wait for input, compute, hand over what it computed, wait until it may go on, and
+`MOST_ROUNDS` times as many). Its row of a step: wait for input, compute, hand over what it computed, wait until it may go on, and
 fetch what it goes on with.
 """
 
@@ -15,19 +15,21 @@ import numpy as np
 import simpy
 
 from dpsim.engine.job import Job
+from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.engine.wire import Message
+from dpsim.network import SharedNetwork
 from dpsim.topology.network import FloatArray
 
 Process = Generator[simpy.Event, None, None]
-_MOST_ROUNDS = 8
+MOST_ROUNDS = 8
 
 
 class Meeting(ABC):
     """What workers that act alone share: they hand over what they computed, and fetch what they go on with."""
 
-    env: simpy.Environment
+    network: SharedNetwork
 
     @abstractmethod
     def begin(self, worker: Worker) -> None:
@@ -41,6 +43,10 @@ class Meeting(ABC):
     def end(self, worker: Worker) -> Process:
         """``worker`` has computed all of a step: hand it over, wait, fetch."""
 
+    @abstractmethod
+    def leave(self) -> None:
+        """A worker takes no further step: nobody may wait for it."""
+
 
 class Worker:
     """One worker: its rank, the iteration that it is in, and where its seconds of that iteration went."""
@@ -48,10 +54,11 @@ class Worker:
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
         self.world = world
-        self.env = world.meeting.env
+        self.env = world.meeting.network.env
         self.iteration = 0
         self.version = 0
         self.row = dict.fromkeys(("compute", "exposed_comm", "straggler_wait", "input", "encode"), 0.0)
+        self.busy = 0.0
         self.stale = 0
         self._loading = None if world.job.input is None else world.job.input.of(rank).start()
 
@@ -59,8 +66,9 @@ class Worker:
         """Its life."""
         for self.iteration in count():
             if self.world.is_over(self):
+                self.world.meeting.leave()
                 return
-            self.row = dict.fromkeys(self.row, 0.0)
+            self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
                 yield from self.spend("input", float(self._loading.take(np.array([self.env.now]))[0]) - self.env.now, "next batch")
             self.world.begins(self)
@@ -102,6 +110,11 @@ class Worker:
         yield event
         self.row[part] += self.env.now - begin
 
+    def communicated(self, name: str, begin: float) -> None:
+        """Its transfer ``name``, which began at ``begin``, has ended."""
+        self.busy += self.env.now - begin
+        self.note("communication", name, begin, self.env.now)
+
     def note(self, stream: str, name: str, start: float, end: float) -> None:
         """Keep an interval for the timeline."""
         timeline = self.world.timeline
@@ -113,29 +126,38 @@ class World:
     """All workers of a job and what is recorded of them."""
 
     def __init__(
-        self, job: Job, meeting: Meeting, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None
+        self,
+        job: Job,
+        meeting: Meeting,
+        factors: FloatArray,
+        progress: Callable[[int], None],
+        timeline: Timeline | None = None,
+        log: Log | None = None,
     ) -> None:
         self.job = job
         self.meeting = meeting
         self.timeline = timeline
+        self.log = log
         self.messages = job.messages(0)
         self.positions = job.positions[:, job.kind_of].T.tolist()
         self.records = Steps.empty(*factors.shape)
-        self.finished = meeting.env.event()
+        self.finished = False
         self._factors = factors
         self._kind_of = job.kind_of.tolist()
         self._steps, self._workers = factors.shape
         self._progress = progress
         self._done = 0
-        self._at = np.zeros(self._steps * _MOST_ROUNDS + 1, dtype=np.int64)  # workers that are in each iteration
+        self._at = np.zeros(self._steps * MOST_ROUNDS + 1, dtype=np.int64)  # workers that are in each iteration
         self._at[0] = self._workers
         self._slowest = 0
 
     def run(self) -> Steps:
         """Let all workers live until each has done its steps."""
+        network = self.meeting.network
         for rank in range(self._workers):
-            self.meeting.env.process(Worker(rank, self).work())
-        self.meeting.env.run(self.finished)
+            network.env.process(Worker(rank, self).work())
+        while not self.finished:
+            network.step()
         return self.records
 
     def factor(self, worker: Worker) -> float:
@@ -148,11 +170,13 @@ class World:
 
     def is_over(self, worker: Worker) -> bool:
         """Whether it need not begin another iteration."""
-        return bool(worker.iteration >= self._steps * _MOST_ROUNDS)
+        return bool(worker.iteration >= self._steps * MOST_ROUNDS)
 
     def begins(self, worker: Worker) -> None:
         """It begins to compute: keep how far it is ahead of the slowest."""
         self.meeting.begin(worker)
+        if self.log is not None:
+            self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
         if worker.iteration < self._steps:
             self.records.clock_gap[worker.iteration, worker.rank] = worker.iteration - self._slowest
 
@@ -162,6 +186,12 @@ class World:
         self._at[worker.iteration + 1] += 1
         while not self._at[self._slowest]:
             self._slowest += 1
+
+    def gave(self, worker: Worker, update: int, *, applied: bool = True) -> None:
+        """Log that its gradient is part of ``update``, and whether that is applied now."""
+        if self.log is not None:
+            self.log.add(worker.env.now, "gave", worker.rank, worker.iteration, update)
+            self.log.times.extend([worker.env.now] * applied)
 
     @property
     def slowest(self) -> int:
@@ -175,18 +205,23 @@ class World:
         place = worker.iteration, worker.rank
         for part, seconds in worker.row.items():
             getattr(self.records, part)[place] = seconds
+        self.records.overlapped_comm[place] = max(worker.busy - worker.row["exposed_comm"], 0.0)
         self.records.versions[place] = worker.stale
         self._done += 1
         self._progress(self._done // self._workers)
-        if self._done == self._steps * self._workers:
-            self.finished.succeed()
+        self.finished = self._done == self._steps * self._workers
 
 
 def run_apart(
-    job: Job, meeting: Meeting, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None = None
+    job: Job,
+    meeting: Meeting,
+    factors: FloatArray,
+    progress: Callable[[int], None],
+    timeline: Timeline | None = None,
+    log: Log | None = None,
 ) -> Steps:
     """Simulate one iteration of each worker per row of ``factors`` (steps, workers), which multiply its compute time.
 
     ``progress`` is called with the mean number of iterations done. Raises DpsimError where a cut link stops the workers for good.
     """
-    return World(job, meeting, factors, progress, timeline).run()
+    return World(job, meeting, factors, progress, timeline, log).run()

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpsim.aggregation import Operation, Setting, Turns
+from dpsim.calibration import Transport
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
@@ -20,7 +21,7 @@ from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, M
 from dpsim.overlap import Outlook, in_order
 from dpsim.scenario import DisturbanceConfig, Scenario
 from dpsim.sync import Meeting
-from dpsim.topology import Cluster, build_cluster
+from dpsim.topology import Cluster, build_cluster, transported
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
@@ -56,7 +57,7 @@ class Job:
     def acts_alone(self) -> bool:
         """Whether each worker goes its own way, so that it is simulated as a process of its own."""
         strategy = self.scenario.strategy
-        return strategy.sync.kind in _ALONE.get(strategy.aggregation.kind, ())
+        return not self.silent and strategy.sync.kind in _ALONE.get(strategy.aggregation.kind, ())
 
     @property
     def one_version(self) -> bool:
@@ -180,9 +181,9 @@ def prepare(scenario: Scenario) -> Job:
             f"run: steps + warmup must be at most {_MOST_RECORDS // workers} for {workers} workers "
             f"({_MOST_RECORDS:,} records in all), but got {steps}"
         )
-    cluster = build_cluster(scenario.cluster)
+    setting = _setting(scenario)
+    cluster = setting.cluster
     model = scenario.workload.build()
-    setting = _setting(scenario, cluster)
     collectives = dict(scenario.strategy.aggregation.collectives(setting))
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[_LOSS] = (setting.timed("tree"),)
@@ -190,17 +191,27 @@ def prepare(scenario: Scenario) -> Job:
     return Job(scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster))
 
 
-def _setting(scenario: Scenario, cluster: Cluster) -> Setting:
-    """What the aggregation may know of the rest."""
+def _setting(scenario: Scenario) -> Setting:
+    """What the aggregation may know of the rest, with what the calibration says of messages."""
+    transport = scenario.transport
+    config = scenario.cluster if transport is None else transported(scenario.cluster, transport)
+    cluster = build_cluster(config)
+    gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     return Setting(
-        scenario.cluster,
+        config,
         cluster,
-        MessageCosts(gamma=max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)),
+        MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
         scenario.run.network_model,
         partial(conditions_on, scenario.disturbance),
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
+        transport,
     )
+
+
+def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
+    """What a rank pays beside the network, whose links have the overhead of messages; ``gamma`` where the transport has none."""
+    return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
 
 
 def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:

@@ -29,33 +29,35 @@ class PairMeeting(Meeting):
         self.job = job
         self.network = SharedNetwork(job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers))
         self.env = self.network.env
-        self.beside = strategy.overlap.beside
         self._threads = [simpy.Resource(self.env) for _ in range(job.workers)]
         self._touched = [0] * job.workers
-        self._averaged: list[simpy.Event | None] = [None] * job.workers
+        self._updates = 0
+        self._averaged: dict[int, simpy.Event] = {}
         self._random = [stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)]
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
-        self._neighbours = [_neighbours(job.workers, turn) for turn in turns]
+        self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for message in job.messages(0) for _, nbytes in message.stages)
 
     def begin(self, worker: Worker) -> None:
-        """Begin to average beside the passes."""
+        """Others average with it from now on, too."""
         worker.version = self._touched[worker.rank]
-        if self.beside:
-            self._averaged[worker.rank] = self.env.process(self._average(worker))
 
     def ready(self, worker: Worker, message: Message) -> None:
-        """The model is exchanged as a whole, by `begin` or `end`."""
+        """Begin to average: the model is the one message."""
+        self._averaged[worker.rank] = self.env.process(self._average(worker))
+
+    def leave(self) -> None:
+        """Its communication thread stays."""
 
     def end(self, worker: Worker) -> Process:
         """Wait until the model is averaged; then take the optimiser's step on it."""
-        averaged = self._averaged[worker.rank] if self.beside else self.env.process(self._average(worker))
-        assert averaged is not None
-        yield from worker.wait("exposed_comm", averaged)
+        yield from worker.wait("exposed_comm", self._averaged[worker.rank])
         yield from worker.decode()
         yield from worker.update()
         worker.stale = self._touched[worker.rank] - worker.version
         worker.world.passed(worker)
+        worker.world.gave(worker, self._updates)
+        self._updates += 1
 
     def _average(self, worker: Worker) -> Process:
         """Exchange models with a partner when both threads are free; taken in the order of ranks, none block."""
@@ -79,11 +81,13 @@ class PairMeeting(Meeting):
 
             self.network.send(routes, ranks_array(2), float(self._nbytes), ended)
             yield exchanged
-            worker.note("communication", f"average with {partner}", begin, self.env.now)
+            worker.communicated(f"average with {partner}", begin)
+        if worker.world.log is not None:
+            worker.world.log.add(self.env.now, "averaged", worker.rank, worker.iteration, partner)
         self._touched[partner] += 1
 
 
-def _neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
+def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
     """Whom each worker hears from in one turn."""
     found: list[list[int]] = [[] for _ in range(workers)]
     for phase in schedule.phases:

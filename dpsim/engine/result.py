@@ -10,7 +10,9 @@ import numpy as np
 from dpsim.disturbance import Goodput
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.once import Once
+from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
+from dpsim.engine.to_target import TimeToTarget
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
@@ -53,6 +55,8 @@ class Result:
     notes: tuple[str, ...] = ()
     once: Once = field(default=Once(0.0, 0.0))
     alone: bool = False
+    to_target: TimeToTarget | None = None
+    spending: Spending | None = None
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -87,9 +91,13 @@ class Result:
 
     @property
     def scaling_efficiency(self) -> float:
-        """Throughput over that of as many single workers without communication, jitter included."""
-        alone = self.workers * self.batch_per_worker / float(self.steps.compute.mean())
-        return self.throughput_samples_per_s / alone
+        """Throughput over that of as many single workers without communication, jitter included.
+
+        Where workers act alone, each of those goes at its own pace too.
+        """
+        compute = self.steps.compute
+        paces = 1 / compute.mean(axis=0) if self.alone else np.full(self.workers, 1 / compute.mean())
+        return self.throughput_samples_per_s / (self.batch_per_worker * float(paces.sum()))
 
     @property
     def bytes_per_sample(self) -> float:
@@ -115,6 +123,26 @@ class Result:
     def step_time_by_worker_s(self) -> dict[str, float]:
         """The mean step time of a worker: mean, median, 95th percentile and most, over workers."""
         return _spread(self.steps.step.mean(axis=0))
+
+    @property
+    def cost(self) -> Cost | None:
+        """What the steps cost; None without a price."""
+        if self.spending is None:
+            return None
+        return self.spending.cost(float(self.steps.step.mean()), self.throughput_samples_per_s, self._to_target_s)
+
+    @property
+    def energy(self) -> Energy | None:
+        """What the steps draw; None where a GPU's power is not known."""
+        if self.spending is None:
+            return None
+        step = float(self.steps.step.mean())
+        busy = float((self.steps.compute + self.steps.encode).mean()) / step
+        return self.spending.energy(step, busy, self.throughput_samples_per_s, self._to_target_s)
+
+    @property
+    def _to_target_s(self) -> float | None:
+        return None if self.to_target is None else self.to_target.time_s
 
     @property
     def input_bound(self) -> bool:
@@ -162,6 +190,9 @@ class Result:
             "epoch": self._epoch_json(),
             "learners": [asdict(row) for row in self.learners],
             "goodput": None if self.goodput is None else asdict(self.goodput),
+            "to_target": None if self.to_target is None else self.to_target.to_json(),
+            "cost": None if self.cost is None else asdict(self.cost),
+            "energy": None if self.energy is None else asdict(self.energy),
             "notes": list(self.notes),
             "calibration": self.calibration,
             "seed": self.seed,

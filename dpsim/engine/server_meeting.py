@@ -35,6 +35,7 @@ class ServerMeeting(Meeting):
         self._bound = self.sync.staleness if isinstance(self.sync, SspConfig) else None
         self._quorum = self.sync.quorum(job.workers) if self.sync.drops else None
         self._counted = 0
+        self._living = job.workers
         self._free = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, Message]]] = [deque() for _ in range(job.workers)]
@@ -58,7 +59,7 @@ class ServerMeeting(Meeting):
         begin = self.env.now
 
         def arrived(_: object) -> None:
-            worker.note("communication", f"{message.name}: push", begin, self.env.now)
+            worker.communicated(f"{message.name}: push", begin)
             queue = self._queues[worker.rank]
             queue.popleft()
             if queue:
@@ -78,17 +79,24 @@ class ServerMeeting(Meeting):
 
     def _take(self, worker: Worker) -> None:
         """Its gradient is complete: an update, a part of one, or too late."""
+        turn = self._turn(worker)
         worker.world.passed(worker)
-        worker.stale = self.version - worker.version
+        worker.stale, before = self.version - worker.version, self.version
         if self._quorum is None:
             self.version += 1
-        elif worker.stale:
+        elif worker.stale or self._living < self._quorum:
             worker.stale = DROPPED
         else:
             self._counted += 1
             if self._counted == self._quorum:
                 self._counted, self.version = 0, self.version + 1
-        self._tell()
+        worker.world.gave(worker, DROPPED if worker.stale == DROPPED else before, applied=self.version > before)
+        if self._turn(worker) > turn:
+            self._tell()
+
+    def _turn(self, worker: Worker) -> int:
+        """What others wait for: the next update of backup workers, the slowest clock of stale ones."""
+        return worker.world.slowest if self._quorum is None else self.version
 
     def _tell(self) -> None:
         """Whoever waits for a clock or a version may look again."""
@@ -105,14 +113,21 @@ class ServerMeeting(Meeting):
             self._take(worker)
         while self._must_wait(worker):
             yield from worker.wait("straggler_wait", self._changed)
+        if self._quorum is not None and self.version == worker.version:
+            worker.stale = DROPPED
         worker.version = self.version
         yield from self._fetch(worker)
         yield from worker.decode()
 
+    def leave(self) -> None:
+        """With fewer left than make an update there is none any more."""
+        self._living -= 1
+        self._tell()
+
     def _must_wait(self, worker: Worker) -> bool:
         """Whether it may not begin its next iteration yet."""
         if self._quorum is not None:
-            return worker.stale != DROPPED and self.version == worker.version
+            return worker.stale != DROPPED and self.version == worker.version and self._living >= self._quorum
         return self._bound is not None and worker.iteration + 1 - worker.world.slowest > self._bound
 
     def _fetch(self, worker: Worker) -> Process:
@@ -124,4 +139,4 @@ class ServerMeeting(Meeting):
 
         self.network.send(self.servers.from_servers, np.array([worker.rank]), float(self._pull), arrived)
         yield from worker.wait("exposed_comm", fetched)
-        worker.note("communication", "pull", begin, self.env.now)
+        worker.communicated("pull", begin)

@@ -10,22 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.aggregation import GossipConfig
+from dpsim.calibration import CalibrationProfile
 from dpsim.disturbance import factors
 from dpsim.engine.apart import run_apart
 from dpsim.engine.job import Job, learners_by_batch, prepare
+from dpsim.engine.log import Log
 from dpsim.engine.memory import memory_use
 from dpsim.engine.once import start_and_end
 from dpsim.engine.pair_meeting import PairMeeting
 from dpsim.engine.result import Bytes, Result
 from dpsim.engine.server_meeting import ServerMeeting
+from dpsim.engine.spending import spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Interval, Timeline
+from dpsim.engine.to_target import time_to_target
 from dpsim.engine.together import run_together
 from dpsim.errors import DpsimError
-from dpsim.scenario import MeasuredStep, Scenario
+from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 from dpsim.workload import Epoch
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}  # what a result says of its profile
 
 
 def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Result:
@@ -45,6 +51,11 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         scale = compute_scale(scenario, scenario.calibration)
         job = job.scaled(scale)
         calibration = {**scenario.calibration.model_dump(), "compute_scale": scale}
+    elif isinstance(scenario.calibration, ComputeScale):
+        job = job.scaled(scenario.calibration.compute_scale)
+        calibration = scenario.calibration.model_dump()
+    elif isinstance(scenario.calibration, CalibrationProfile):
+        calibration = {"compute": calibration, **scenario.calibration.model_dump(include=_OF_PROFILE)}
     steps = _simulated(job, progress)
     once = start_and_end(job)
     return Result(
@@ -55,6 +66,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         traffic=_bytes(job, float(steps.step.mean())),
         alone=job.acts_alone,
         once=once,
+        to_target=time_to_target(scenario, float(steps.step.mean())),
         calibration=calibration,
         seed=scenario.run.seed,
         provenance=provenance(),
@@ -64,6 +76,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         learners=learners_by_batch(scenario, memory) if shares else (),
         notes=memory.model.notes,
         goodput=None if crashes is None else crashes.goodput(job.workers, once.startup_s),
+        spending=spending(scenario),
     )
 
 
@@ -89,8 +102,14 @@ def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
     return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))
 
 
-def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None, timeline: Timeline | None = None) -> Steps:
+def _simulated(
+    job: Job, progress: Callable[[int], None] = lambda done: None, timeline: Timeline | None = None, log: Log | None = None
+) -> Steps:
     """The steps that count, without the warm-up."""
+    return _all_steps(job, progress, timeline, log).after(job.scenario.run.warmup)
+
+
+def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | None, log: Log | None = None) -> Steps:
     run, disturbance = job.scenario.run, job.scenario.disturbance
     slowed = factors(
         job.workers,
@@ -103,8 +122,8 @@ def _simulated(job: Job, progress: Callable[[int], None] = lambda done: None, ti
     )
     if job.acts_alone:
         meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
-        return run_apart(job, meeting, slowed, progress, timeline).after(run.warmup)
-    return run_together(job, slowed, progress, timeline).after(run.warmup)
+        return run_apart(job, meeting, slowed, progress, timeline, log)
+    return run_together(job, slowed, progress, timeline, log)
 
 
 def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> list[Interval]:
@@ -117,12 +136,50 @@ def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> l
     if step is not None and not 0 <= step < run.steps:
         raise DpsimError(f"step must be from 0 to {run.steps - 1}, but got {step}")
     number = run.warmup + (step or 0)
-    job = prepare(scenario)
-    if isinstance(scenario.calibration, MeasuredStep):
-        job = job.scaled(compute_scale(scenario, scenario.calibration))
+    job = _calibrated(scenario)
     shown = Timeline(range(number, number + 1), min(workers, job.workers))
     _simulated(job, timeline=shown)
     return shown.sorted()
+
+
+def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[Job, Steps, list[Interval]]:
+    """The job of ``scenario``, all its steps, warm-up included, and what the first ``workers`` did in ``count`` steps from ``step`` on.
+
+    The first step after warm-up is number 0. Raises DpsimError for steps that are not simulated.
+    """
+    run = scenario.run
+    if step < 0 or count < 1 or step + count > run.steps:
+        raise DpsimError(f"steps must be from 0 to {run.steps - 1}, but got {count} from {step} on")
+    job, first = _calibrated(scenario), run.warmup + step
+    shown = Timeline(range(first, first + count), min(workers, job.workers))
+    steps = _all_steps(job, lambda done: None, shown)
+    return job, steps, shown.sorted()
+
+
+def logged(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> tuple[Job, Steps, Log]:
+    """The job of ``scenario``, the steps that count, and the log of all, warm-up included. Raises DpsimError as `simulate` does."""
+    if not scenario.run.allow_out_of_memory:
+        memory_use(scenario).check()
+    job, log = _calibrated(scenario), Log()
+    return job, _simulated(job, progress, log=log), log
+
+
+def _calibrated(scenario: Scenario) -> Job:
+    job = prepare(scenario)
+    if isinstance(scenario.calibration, MeasuredStep):
+        return job.scaled(compute_scale(scenario, scenario.calibration))
+    if isinstance(scenario.calibration, ComputeScale):
+        return job.scaled(scenario.calibration.compute_scale)
+    return job
+
+
+def bytes_in_step(job: Job, step: int) -> float:
+    """Bytes that all workers send in step ``step``, an iteration of each."""
+    stages = [stage for message in job.messages(step) for stage in message.stages]
+    return sum(
+        job.collective(name, step).traffic(nbytes).total * _repeats(job, step % len(job.collectives[name]))
+        for name, nbytes in stages
+    )
 
 
 def _bytes(job: Job, step_time: float) -> Bytes:
@@ -154,7 +211,16 @@ def _collectives(job: Job) -> Iterator[tuple[str, int, int, float]]:
         often = meetings.count(meeting) / len(meetings)
         for name, nbytes in (stage for message in messages for stage in message.stages if often):
             turns = len(job.collectives[name])
-            yield from ((name, nbytes, turn, often / turns) for turn in range(turns))
+            yield from ((name, nbytes, turn, often / turns * _repeats(job, turn)) for turn in range(turns))
+
+
+def _repeats(job: Job, turn: int) -> float:
+    """Messages of an asynchronous exchange of pairs, one each way for every worker that has a partner, over those of the turn."""
+    aggregation = job.scenario.strategy.aggregation
+    if not (job.acts_alone and isinstance(aggregation, GossipConfig)):
+        return 1.0
+    heard = np.concatenate([phase.destination.at(0) for phase in aggregation.turns(job.workers, job.setting.seed)[turn].phases])
+    return 2 * len(np.unique(heard)) / len(heard)
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:

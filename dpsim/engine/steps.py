@@ -17,8 +17,8 @@ DROPPED = -1
 class Steps:
     """Arrays of shape (steps, workers); all but the last two are seconds.
 
-    ``compute + input + encode + exposed_comm + straggler_wait`` is the step. ``clock_gap``: how many iterations a worker is ahead of
-    the slowest as it begins one. ``versions``: updates that were applied between reading parameters and applying the
+    ``compute + input + encode + exposed_comm + straggler_wait`` is the step. ``clock_gap``: how many iterations a worker is ahead
+    of the slowest as it begins one. ``versions``: updates that were applied between reading parameters and applying the
     gradient computed on them, `DROPPED` where it never was.
     """
 
@@ -63,15 +63,28 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
 
 
-def versions_behind(starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]], *, drops: bool) -> IntArray:
+def versions_behind(
+    starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]], *, drops: bool, lag: int
+) -> IntArray:
     """Updates between the reading (at ``starts``) and the applying of each gradient (there at ``done``), both (steps, workers).
 
+    See `versions` for what is read and which update a gradient is part of.
+    """
+    read, gave = versions(starts, done, rounds, drops=drops, lag=lag)
+    return np.asarray(np.where(gave == DROPPED, DROPPED, np.maximum(gave - read, 0)))
+
+
+def versions(
+    starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]], *, drops: bool, lag: int
+) -> tuple[IntArray, IntArray]:
+    """The version that each gradient is computed on and the update that it is part of, or `DROPPED`; both (steps, workers).
+
     ``rounds`` are the begin and end of the collective of each step, an update each. A gradient goes into the first that begins when
-    it is there; with ``drops`` only into that of its own step.
+    it is there; with ``drops`` only into that of its own step. A worker has read whatever it waits for, all but the last ``lag``
+    rounds, even where it has them before the others do or only as it comes to the layer that needs them.
     """
     begins, ends = (np.maximum.accumulate(np.array(times)) for times in zip(*rounds, strict=True))
-    read = np.searchsorted(ends, starts, side="right")
-    enters = np.searchsorted(begins, done, side="left")
     own = np.arange(len(starts))[:, None]
-    behind = np.maximum(np.maximum(enters, own) - read, 0)
-    return np.asarray(np.where(drops & (enters > own), DROPPED, behind))
+    enters = np.searchsorted(begins, done, side="left")
+    gave = np.where(drops & (enters > own), DROPPED, np.maximum(enters, own))
+    return np.maximum(np.searchsorted(ends, starts, side="right"), own - lag), gave

@@ -7,21 +7,28 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps, clock_gaps, versions_behind
+from dpsim.engine.log import Log
+from dpsim.engine.steps import Steps, clock_gaps, versions, versions_behind
 from dpsim.engine.timeline import Timeline
 from dpsim.engine.wire import Message
 from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Loading
 
 
-def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None], timeline: Timeline | None = None) -> Steps:
+def run_together(
+    job: Job,
+    factors: FloatArray,
+    progress: Callable[[int], None],
+    timeline: Timeline | None = None,
+    log: Log | None = None,
+) -> Steps:
     """Simulate one step per row of ``factors`` (steps, workers), which multiply each worker's compute time.
 
     ``progress`` is called with the number of steps done after each of them.
     """
     records = Steps.empty(*factors.shape)
     run = _Run(job, timeline)
-    starts, done = np.zeros_like(factors), np.zeros_like(factors)
+    starts, done, over = np.zeros_like(factors), np.zeros_like(factors), np.zeros(len(factors))
     loading = None if job.input is None else job.input.start()
     for step, factor in enumerate(factors):
         walk = run.walk
@@ -37,12 +44,25 @@ def run_together(job: Job, factors: FloatArray, progress: Callable[[int], None],
         records.encode[step] = walk.coding
         records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
         walk.end()
+        over[step] = walk.time.max()
         progress(step + 1)
     records.clock_gap[:] = clock_gaps(starts, done)
     if job.one_version and run.rounds:
-        drops = job.scenario.strategy.sync.drops
-        records.versions[:] = versions_behind(starts, done, run.rounds, drops=drops)
+        sync = job.scenario.strategy.sync
+        records.versions[:] = versions_behind(starts, done, run.rounds, drops=sync.drops, lag=sync.lag)
+    if log is not None:
+        _note(log, job, starts, done, over, run.rounds)
     return records
+
+
+def _note(log: Log, job: Job, starts: FloatArray, done: FloatArray, over: FloatArray, rounds: list[tuple[float, float]]) -> None:
+    """Log all steps; ``over`` is when each was. A model of one's own is as many versions old as steps."""
+    sync = job.scenario.strategy.sync
+    read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
+    if job.one_version and rounds:
+        read, gave = versions(starts, done, rounds, drops=sync.drops, lag=sync.lag)
+    in_rounds = rounds and (job.one_version or sync.lag)
+    log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
 class _Run:
@@ -58,7 +78,7 @@ class _Run:
         marks = {message.ready for messages in job.messages_of.values() for message in messages}
         layers = len(job.model.layers)
         shown = set() if timeline is None else {layers, 2 * layers}
-        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown))
+        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown), self.quorum)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step: seconds for which the network was busy, and when each worker's gradient was there."""
@@ -87,7 +107,8 @@ class _Run:
                 there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
             for name, nbytes in message.stages:
                 starts = np.maximum(there, walk.free)
-                walk.free = self.job.collective(name, step).finish(starts, nbytes).finishes
+                outcome = self.job.collective(name, step).finish_after(starts, nbytes, walk.rested_at)
+                walk.free, walk.rested_at = outcome.finishes, outcome.rested_at
                 begin = float(starts.max())
                 busy += float(walk.free.max() - begin)
                 walk.note("communication", f"{message.name}: {name}", starts, walk.free)
@@ -100,15 +121,17 @@ class _Run:
 class _Walk:
     """All workers on their way through a step: where they are, since when, what they wait for and what they have waited for.
 
-    ``free`` is when each worker's communication is through with what it has been given.
+    ``free`` is when each worker's communication is through with what it has been given, ``rested_at`` when links are rested then.
     """
 
-    def __init__(self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int]) -> None:
+    def __init__(self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int], quorum: int) -> None:
         self.positions = positions
         self.kind_of = kind_of
         self.time = self.free = np.zeros(len(kind_of))
+        self.rested_at = float("-inf")
         self.timeline: Timeline | None = None
         self._marks = marks | {0}
+        self._last = quorum - 1
         self._awaited: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
 
@@ -191,9 +214,10 @@ class _Walk:
             self._wait(self._awaited.pop(position))
 
     def _wait(self, ends: FloatArray) -> None:
-        """Until the last worker has come here, waiting is its fault; what comes after that is the network's."""
+        """Until the last worker that is waited for has come here, waiting is its fault; what comes after is the network's."""
         waits = np.maximum(ends - self.time, 0.0)
-        for_others = np.minimum(self.time.max() - self.time, waits)
+        last = np.partition(self.time, self._last)[self._last]
+        for_others = np.minimum(np.maximum(last - self.time, 0.0), waits)
         self.straggler = self.straggler + for_others
         self.exposed = self.exposed + (waits - for_others)
         self.time = self.time + waits

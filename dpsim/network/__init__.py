@@ -14,6 +14,7 @@ from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.network.servers import Servers, ServersModel
 from dpsim.network.shared import SharedNetwork
+from dpsim.network.transport import TransportModel, transport_model
 
 __all__ = [
     "LIBRARIES",
@@ -39,10 +40,12 @@ __all__ = [
     "ServersModel",
     "SharedJob",
     "SharedNetwork",
+    "TransportModel",
     "collective_model",
     "finish_together",
     "library_model",
     "max_min_rates",
     "named_model",
     "schedule_on",
+    "transport_model",
 ]

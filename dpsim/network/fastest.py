@@ -40,10 +40,17 @@ class FastestModel(CollectiveModel):
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts``, by the algorithm that is fastest where all start together."""
+        return self._model_for(nbytes).finish(starts, nbytes)
+
+    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+        """The same, by the same algorithm."""
+        return self._model_for(nbytes).finish_after(starts, nbytes, rested_at)
+
+    def _model_for(self, nbytes: int) -> CollectiveModel:
         name = self.algorithm_for(nbytes)
         if name not in self._models:
             self._models[name] = self._timed_by(name) or self.candidates[name]
-        return self._models[name].finish(starts, nbytes)
+        return self._models[name]
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by the algorithm chosen."""

@@ -29,10 +29,14 @@ class MessageCosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the network carried."""
+    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the network carried.
+
+    ``rested_at`` is when its links will have saved up again all that they can (s), of limiters that do.
+    """
 
     finishes: FloatArray
     loads: FloatArray
+    rested_at: float = float("-inf")
 
 
 class CollectiveModel(ABC):
@@ -52,6 +56,10 @@ class CollectiveModel(ABC):
     @abstractmethod
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes that enters at ``starts``."""
+
+    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+        """The same after another operation on these links, which are rested at ``rested_at`` (s); most models do not mind."""
+        return self.finish(starts, nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""

@@ -8,7 +8,7 @@ from typing import Any
 from dpsim.collectives import ALGORITHMS
 from dpsim.hardware import Gpu, Link, Node, gpus, links, nodes
 from dpsim.registry import Registry
-from dpsim.units import DATA, RATE, SPEED, TIME, human
+from dpsim.units import DATA, POWER, RATE, SPEED, TIME, human
 from dpsim.workload import MODELS, build_model
 
 Row = dict[str, Any]
@@ -21,7 +21,8 @@ def _gpu(gpu: Gpu) -> Row:
         "peak": ", ".join(f"{name} {human(peak.value, SPEED)}" for name, peak in gpu.peak.items()),
         "memory": human(gpu.memory.value, DATA),
         "memory bandwidth": human(gpu.memory_bandwidth.value, RATE),
-        "source": gpu.memory_bandwidth.source,
+        "power": "" if gpu.power is None else human(gpu.power.value, POWER),
+        "source": "; ".join(dict.fromkeys([gpu.memory_bandwidth.source, *([gpu.power.source] if gpu.power else [])])),
     }
 
 

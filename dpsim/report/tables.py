@@ -9,7 +9,8 @@ from rich.table import Table
 
 from dpsim.engine import Result
 from dpsim.engine.collective import CollectiveRow
-from dpsim.units import DATA, RATE, TIME, human
+from dpsim.report.to_target import to_target_notes
+from dpsim.units import DATA, POWER, RATE, TIME, human
 
 PART_NAMES = {
     "compute": "computing (forward, backward, optimiser)",
@@ -51,8 +52,18 @@ def run_notes(result: Result) -> list[str]:
     if traffic.busiest_link:
         lines.append(f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its rate over the step")
     lines += _resource_notes(result)
+    lines += [] if result.to_target is None else to_target_notes(result.to_target)
+    lines += _spending_notes(result)
     calibration = result.calibration
-    if isinstance(calibration, dict):
+    if isinstance(calibration, dict) and "residuals" in calibration:
+        errors = calibration["residuals"]
+        lines.append(
+            f"calibration {calibration['name']}: messages as measured, off by {errors['mean_ape']:.1%} on average over "
+            f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
+        )
+    elif isinstance(calibration, dict) and "step_time" not in calibration:
+        lines.append(f"calibration compute times x {calibration['compute_scale']:.3f} ({calibration['source']})")
+    elif isinstance(calibration, dict):
         measured = f"a measured step of {human(calibration['step_time'], TIME)} on {calibration['nodes']} nodes"
         lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
     else:
@@ -85,6 +96,23 @@ def _resource_notes(result: Result) -> list[str]:
     if result.learners:
         best = ", ".join(f"{row.best} at batch {row.batch}" for row in result.learners)
         lines.append(f"learners    best per GPU: {best}")
+    return lines
+
+
+def _spending_notes(result: Result) -> list[str]:
+    """Money and energy, where the scenario has a price."""
+    cost, energy = result.cost, result.energy
+    if cost is None:
+        return []
+    target = "" if cost.to_target is None else f", {cost.to_target:,.4g} to the target"
+    lines = [
+        f"cost        {cost.per_hour:,.4g} {cost.currency} an hour, {cost.per_million_samples:,.4g} per million samples{target}"
+    ]
+    if energy is not None:
+        target = "" if energy.to_target_J is None else f", {energy.to_target_J / 3.6e6:,.4g} kWh to the target"
+        lines.append(
+            f"energy      {human(energy.power_W, POWER)}, {energy.per_sample_J:,.3g} J per sample{target} ({energy.source})"
+        )
     return lines
 
 

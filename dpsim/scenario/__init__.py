@@ -5,10 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.loader import load as _load
-from dpsim.scenario.schema import DisturbanceConfig, MeasuredStep, RunConfig, Scenario, StrategyConfig
+from dpsim.scenario.schema import ComputeScale, DisturbanceConfig, MeasuredStep, RunConfig, Scenario, StrategyConfig
 
-__all__ = ["DisturbanceConfig", "MeasuredStep", "RunConfig", "Scenario", "StrategyConfig", "load_scenario"]
+__all__ = [
+    "ComputeScale",
+    "CostConfig",
+    "DisturbanceConfig",
+    "MeasuredStep",
+    "RunConfig",
+    "Scenario",
+    "StrategyConfig",
+    "load_scenario",
+]
 
 
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:

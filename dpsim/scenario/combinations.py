@@ -13,26 +13,35 @@ if TYPE_CHECKING:
 class Rule:
     """Strategies that do not go together, and why; an empty tuple stands for any kind.
 
-    ``sums`` False: the rule is about codecs whose payloads do not add up.
+    ``sums`` False: the rule is about codecs whose payloads do not add up; ``loss``: about averaging the loss.
     """
 
     why: str
     aggregation: tuple[str, ...] = ()
     sync: tuple[str, ...] = ()
     overlap: tuple[str, ...] = ()
+    compression: tuple[str, ...] = ()
     sums: bool | None = None
+    loss: bool = False
+
+    @property
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """The kinds of each part of a strategy that it names."""
+        return {part: getattr(self, part) for part in ("aggregation", "sync", "overlap", "compression")}
 
     def forbids(self, strategy: StrategyConfig) -> bool:
         """Whether ``strategy`` is what the rule speaks of."""
-        pairs = ((self.aggregation, strategy.aggregation), (self.sync, strategy.sync), (self.overlap, strategy.overlap))
-        named = all(not kinds or part.kind in kinds for kinds, part in pairs)
-        return named and self.sums in (None, strategy.compression.sums_in_flight)
+        named = all(not kinds or getattr(strategy, part).kind in kinds for part, kinds in self.kinds.items())
+        return named and self.sums in (None, strategy.compression.sums_in_flight) and self.loss <= strategy.average_loss
 
     def said(self, strategy: StrategyConfig) -> str:
         """What of ``strategy`` does not go together, in the words of a scenario."""
-        parts = {"aggregation": self.aggregation, "sync": self.sync, "overlap": self.overlap, "compression": self.sums is not None}
-        return " with ".join(f"{part} {getattr(strategy, part).kind}" for part, speaks in parts.items() if speaks)
+        parts = {**self.kinds, "compression": self.compression or self.sums is not None}
+        named = [f"{part} {getattr(strategy, part).kind}" for part, speaks in parts.items() if speaks]
+        return " with ".join([*named, *["average_loss"] * self.loss])
 
+
+_NO_STEP = "workers that act alone end no step together, of which they could average the loss"
 
 RULES = (
     Rule("gossip has no clock that all workers see, so none can be held to it", ("gossip",), ("ssp",)),
@@ -44,11 +53,16 @@ RULES = (
     Rule("no worker holds a whole model with which to go on alone", ("sharded",), ("backup", "ssp", "asp", "local-sgd", "sma")),
     Rule("a reduce-scatter adds up in flight", ("sharded",), sums=False),
     Rule(
+        "the second factor needs the whole of the first, of which each worker has a part", ("sharded",), compression=("powersgd",)
+    ),
+    Rule(
         "an asynchronous worker pulls all parameters at once, when it begins an iteration",
         ("parameter-server",),
         ("backup", "ssp", "asp"),
         ("priority",),
     ),
+    Rule(_NO_STEP, ("parameter-server",), ("backup", "ssp", "asp"), loss=True),
+    Rule(_NO_STEP, ("gossip",), ("asp",), loss=True),
 )
 
 

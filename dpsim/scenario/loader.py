@@ -52,12 +52,15 @@ def from_text(text: str, source: str) -> Document:
     return Document(source, root)
 
 
-def validate(document: Document, model: type[Model]) -> Model:
-    """The ``model`` with a document's values. Raises ScenarioError with all problems, sorted by place."""
+def validate(document: Document, model: type[Model], folder: os.PathLike[str] | None = None) -> Model:
+    """The ``model`` with a document's values. Raises ScenarioError with all problems, sorted by place.
+
+    Files that a scenario names are looked for in ``folder``, beside it if that is None.
+    """
     found = list(_booleans(document.root, shape_of(model), ()))
     try:
-        # Files that a scenario names are looked for beside it.
-        checked = model.model_validate(document.plain(), context={"folder": pathlib.Path(document.source).parent})
+        beside = pathlib.Path(document.source).parent if folder is None else folder
+        checked = model.model_validate(document.plain(), context={"folder": beside})
     except ValidationError as err:
         paths = {problem.path for problem in found}
         said = problems(err.errors(include_url=False), model, document.root)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from dpsim.aggregation import AggregationConfig, AllReduceConfig
+from dpsim.calibration import CalibrationProfile, ProfileRef, Transport
 from dpsim.compression import CompressionConfig, NoCompressionConfig
 from dpsim.config import Config
 from dpsim.disturbance import (
@@ -17,10 +28,13 @@ from dpsim.disturbance import (
     SlowWorkersConfig,
     TransientConfig,
 )
+from dpsim.learning import ReplayConfig
 from dpsim.overlap import BucketsConfig, OverlapConfig
 from dpsim.scenario.combinations import refusal
+from dpsim.scenario.cost import CostConfig
+from dpsim.scenario.sweep import SweepConfig
 from dpsim.sync import BspConfig, SyncConfig
-from dpsim.topology import ClusterConfig
+from dpsim.topology import ClusterConfig, TestbedConfig
 from dpsim.units import PositiveSeconds
 from dpsim.workload import WorkloadConfig
 
@@ -75,16 +89,73 @@ class MeasuredStep(Config):
     source: str = Field(min_length=1, description="Where the measurement is from.")
 
 
+class ComputeScale(Config):
+    """Compute times as computed, times a factor that is known."""
+
+    compute_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(description="What compute times are multiplied by.")
+    source: str = Field(min_length=1, description="Where the factor is from.")
+
+
+def _cluster_or_testbed(schema: dict[str, Any]) -> None:
+    """In the JSON Schema: one of the two must be there."""
+    schema["required"].remove("cluster")
+    schema["anyOf"] = [{"required": ["cluster"]}, {"required": ["testbed"]}]
+
+
 class Scenario(Config):
-    """One experiment."""
+    """One experiment. With ``testbed`` its cluster is the testbed's, and ``cluster`` is left out (or says the same)."""
+
+    model_config = ConfigDict(json_schema_extra=_cluster_or_testbed)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(description="What the experiment is called.")
-    cluster: ClusterConfig = Field(description="The machines and what joins them.")
+    cluster: ClusterConfig = Field(description="The machines and what joins them; left out where testbed says it.")
+    testbed: TestbedConfig | None = Field(
+        default=None, description="Real processes on this machine, whose links have these rates, instead of a cluster."
+    )
     workload: WorkloadConfig = Field(description="What each worker computes.")
     strategy: StrategyConfig = Field(default=StrategyConfig(), description="How and when gradients meet.")
     disturbance: DisturbanceConfig = Field(default=DisturbanceConfig(), description="What keeps steps from being alike.")
     run: RunConfig = Field(default=RunConfig(), description="How it is simulated.")
-    calibration: Literal["catalogue"] | MeasuredStep = Field(
-        default="catalogue",
-        description="Where compute times come from: the catalogue's figures, or those scaled to a measured step.",
+    replay: ReplayConfig = Field(
+        default=ReplayConfig(), description="The small model that dpsim converge trains for real in the simulated time."
     )
+    calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
+        default="catalogue",
+        description="Where times come from: the catalogue's figures; compute times scaled to a measured step, or by a "
+        "factor; or a profile of the transport (dpsim validate calibrate), a JSON file beside the scenario.",
+    )
+    cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
+    sweep: SweepConfig | None = Field(default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cluster_of_testbed(cls, data: Any) -> Any:
+        """Where there is a testbed and no cluster, the testbed's; of one that is wrong, any, so that only it is spoken of."""
+        if not isinstance(data, dict) or data.get("testbed") is None or data.get("cluster") is not None:
+            return data
+        try:
+            testbed = TestbedConfig.model_validate(data["testbed"])
+        except ValidationError:
+            testbed = TestbedConfig()
+        return {**data, "cluster": testbed.cluster()}
+
+    @field_validator("testbed")
+    @classmethod
+    def _agrees(cls, testbed: TestbedConfig | None, info: ValidationInfo) -> TestbedConfig | None:
+        cluster = info.data.get("cluster")
+        if testbed is not None and cluster is not None and cluster != testbed.cluster():
+            raise ValueError("testbed must stand without cluster, which follows from it, but got another cluster beside it")
+        return testbed
+
+    @field_validator("calibration")
+    @classmethod
+    def _of_a_transport(cls, calibration: Any) -> Any:
+        """Profiles of other kinds describe one collective on one machine, not how messages travel."""
+        if isinstance(calibration, CalibrationProfile):
+            calibration.transport()
+        return calibration
+
+    @property
+    def transport(self) -> Transport | None:
+        """How messages travel where that was measured."""
+        return self.calibration.transport() if isinstance(self.calibration, CalibrationProfile) else None

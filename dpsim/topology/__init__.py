@@ -18,7 +18,9 @@ from dpsim.topology.ports import Ports
 from dpsim.topology.rail_optimised import RailOptimisedConfig
 from dpsim.topology.shortest import ShortestPaths
 from dpsim.topology.single_switch import SingleSwitch, SingleSwitchConfig
+from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
 from dpsim.topology.torus import RingConfig, Torus, TorusConfig
+from dpsim.topology.transported import transported
 
 __all__ = [
     "HASHED",
@@ -44,6 +46,7 @@ __all__ = [
     "NodeGraph",
     "NodeGroup",
     "Ports",
+    "RacksConfig",
     "RailOptimisedConfig",
     "RingConfig",
     "Routes",
@@ -51,10 +54,13 @@ __all__ = [
     "SingleSwitch",
     "SingleSwitchConfig",
     "Spread",
+    "TestbedConfig",
     "Torus",
     "TorusConfig",
     "UniformSwitch",
     "build_cluster",
+    "goodput_fraction",
     "host_copy_rates",
     "routes_avoiding",
+    "transported",
 ]

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.errors import DpsimError
@@ -36,6 +36,12 @@ def test_the_choice_changes_where_measured_tables_jump(capability, local, branch
     assert first(nvswitch(capability, local), "all_reduce", 2, branch) == size
 
 
+def test_int8_on_eight_b200_passes_through_ll128_between_8_and_32_mib():
+    machine = nvswitch(100)
+    branches = choose(machine, "all_reduce", 1, np.exp2([23.0, 24.0, 25.0]))
+    assert branches == [("ring", "LL"), ("ring", "LL128"), ("ring", "Simple")]
+
+
 def test_nvls_is_for_floating_point_on_hopper_and_later_with_several_gpus():
     def runs(machine, element):
         return ("nvls", "Simple") in choose(machine, "all_reduce", element, SIZES)
@@ -62,6 +68,7 @@ machines = st.builds(
 )
 
 
+@settings(deadline=None)  # the first call reads the shipped constants
 @given(machines, st.sampled_from(OPS), st.sampled_from([1, 2, 4]))
 def test_times_are_positive_and_grow_with_size_on_one_branch(machine, op, element):
     found = predict(machine, op, element, SIZES)

@@ -32,7 +32,7 @@ SPECIFICATION = [
     ("nccl-tests", "multi-node IB/RoCE", 0.200, 0.215),
     ("nccl-tests", "multi-node other transports", 0.185, 0.270),
 ]
-CALIBRATED = [("nccl-tests", "single-node", 0.055, 0.050), ("nccl-tests", "multi-node", 0.085, 0.055)]
+CALIBRATED = [("nccl-tests", "single-node", 0.050, 0.045), ("nccl-tests", "multi-node", 0.080, 0.050)]
 
 
 @pytest.mark.parametrize(("kind", "group", "every", "large"), SPECIFICATION)
@@ -52,7 +52,7 @@ def test_calibrated(kind, group, every, large):
 @pytest.mark.long
 def test_calibrated_systems_of_one_node():
     found = groups("nccl-single-node", "calibrated")
-    assert found["single-node NVLink"]["mean_over_machines"] <= 0.050
+    assert found["single-node NVLink"]["mean_over_machines"] <= 0.045
 
 
 def test_shipped_constants_were_fitted_on_every_machine_that_can_be_left_out():

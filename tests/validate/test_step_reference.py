@@ -15,6 +15,7 @@ TABLES = {
     "adaptdl": "adaptdl_steptime.csv",
     "vtrain": "vtrain_steptime.csv",
     "scaling": "scaling.csv",
+    "imagenet": "imagenet_records.csv",
 }
 
 
@@ -40,6 +41,7 @@ SMALL = {
     "adaptdl": one_cluster,
     "vtrain": lambda row: row["layers"] in ("12", "24"),
     "scaling": lambda row: row["model"] in ("ResNet-50", "Transformer-XL base"),
+    "imagenet": lambda row: row["record_id"] in ("he2016", "goyal2017", "akiba2017"),
 }
 
 
@@ -54,6 +56,8 @@ def poisoned(kind, rows, scored):
                     changed[name] = str(10 * float(changed[name]))
             if changed.get("throughput"):
                 changed["throughput"] = str(float(changed["throughput"]) / 10)
+            if changed.get("time_min"):
+                changed["time_min"] = str(10 * float(changed["time_min"]))
         out.append(changed)
     return out
 
@@ -65,6 +69,7 @@ GROUPS = {
     "adaptdl": lambda row: row["model"] == "cifar10" and int(row["gpus"]) > 4,
     "vtrain": lambda row: (row["hidden_size"], row["layers"]) == ("2048", "12"),
     "scaling": lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50" and row["gpus"] != "1.0",
+    "imagenet": lambda row: row["record_id"] == "goyal2017",
 }
 
 

@@ -12,6 +12,7 @@ from dpsim.network.nccl.assembly import machine_logs
 from dpsim.network.nccl.machine import NcclMachine
 from validate.reference.joint_fit import GRAPHS, label_graphs, predict_case
 from validate.reference.map_fit import Array, Slot, build_own, case_logs, objective, solve
+from validate.reference.residual_curves import Curve, corrections
 from validate.reference.table import Case
 
 CALIBRATION_STRIDE = 4
@@ -39,17 +40,22 @@ def specification(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Pr
 
 
 def calibrated(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
-    """One machine's cases after a MAP refinement of ``known`` on every fourth size: the machine's constants, then each case's."""
+    """One machine's cases after a MAP refinement of ``known`` on every fourth size, and what that leaves interpolated over size.
+
+    The machine's constants are refined first, then each case's; see `validate.reference.residual_curves` for the rest.
+    """
     thinned = [_thin(case) for case in cases]
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
     shared = build_own(labelled, logs, _MACHINE_SPREAD)
     machine = case_logs(shared, solve(shared))
-    rows: list[Predicted] = []
-    for case, part, (_, counts), own in zip(cases, labelled, thinned, machine, strict=True):
-        seen, final = min((_refine(part, own, graph) for graph in GRAPHS), key=lambda best: best[0])[1:]
-        rows.append(Predicted(case, predict_case(replace(case, machine=seen), final), counts))
-    return rows
+    fitted = [_refined(case, part, own) for case, part, own in zip(cases, labelled, machine, strict=True)]
+    curves = [
+        Curve((case.op, case.machine.ranks, case.machine.nodes), np.asarray(case.nbytes), fit.branch, _residual(case, fit, counts))
+        for case, fit, (_, counts) in zip(cases, fitted, thinned, strict=True)
+    ]
+    together = zip(cases, fitted, corrections(curves), thinned, strict=True)
+    return [Predicted(case, fit.seconds * factor, counts) for case, fit, factor, (_, counts) in together]
 
 
 REGIMES: dict[str, Regime] = {"specification": specification, "calibrated": calibrated}
@@ -60,6 +66,28 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
     sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep].tolist()
     return replace(case, nbytes=sizes, times=times), ~keep
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A case under its refined constants: seconds and the branch that runs for each of its sizes."""
+
+    seconds: Array
+    branch: npt.NDArray[np.int64]
+
+
+def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> Array:
+    """Ln(measured / model) where a size was fitted on, NaN where it counts."""
+    return np.where(counts, np.nan, np.log(np.asarray(case.times) / fit.seconds))
+
+
+def _refined(case: Case, part: Case, own: Array) -> _Fit:
+    """The mean of ln seconds over topology-search results by their posterior odds; the branches of the likeliest."""
+    fits = [_refine(part, own, graph) for graph in GRAPHS]
+    odds = np.exp((min(cost for cost, _, _ in fits) - np.array([cost for cost, _, _ in fits])) / 2)
+    every = [np.log(predict_case(replace(case, machine=machine), logs)) for _, machine, logs in fits]
+    likeliest = replace(case, machine=fits[int(np.argmax(odds))][1])
+    return _Fit(np.exp(np.average(every, axis=0, weights=odds)), likeliest.work().branch)
 
 
 def _refine(part: Case, own: Array, graph: int) -> tuple[float, NcclMachine, Array]:

@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpsim.errors import DpsimError
-from validate.reference import adaptdl_reference, scaling_reference, single_gpu_reference, vtrain_reference
+from validate.reference import (
+    adaptdl_reference,
+    imagenet_reference,
+    overlap_reference,
+    scaling_reference,
+    single_gpu_reference,
+    vtrain_reference,
+)
 from validate.reference.columns import Columns, joined, read_columns
 from validate.reference.step_scores import Progress, StepKind, StepReference
 
@@ -21,6 +28,8 @@ COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
     "adaptdl": (adaptdl_reference.compare, adaptdl_reference.REQUIRED),
     "vtrain": (vtrain_reference.compare, vtrain_reference.REQUIRED),
     "scaling": (scaling_reference.compare, scaling_reference.REQUIRED),
+    "overlap": (overlap_reference.compare, scaling_reference.REQUIRED),
+    "imagenet": (imagenet_reference.compare, imagenet_reference.REQUIRED),
 }
 
 

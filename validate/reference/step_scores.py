@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from validate.reference.columns import Columns
 
-StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling"]
+StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet"]
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 Status = Literal["counted", "apart", "fitted on"]
 Progress = Callable[[str, int, int], None]
@@ -64,6 +64,8 @@ class StepReference:
     ``left_out`` says in words what was kept from the fits where the table and the fitted rows overlap; ``notes`` and
     ``not_predicted`` are (line, text).
     """
+
+    apart_for: ClassVar[str] = "for their quality"
 
     kind: StepKind
     every: list[StepRow] = field(default_factory=list)

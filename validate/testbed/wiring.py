@@ -14,12 +14,13 @@ from validate.testbed.tools import batch, run
 
 INTERFACE = "eth0"  # each host's link, seen from the host
 
-# bbr drops packets here and shares unfairly; old metrics and large receive windows make runs differ from each other.
+# bbr drops packets here and shares unfairly; old metrics and large receive windows make runs differ from each other, and so do
+# send buffers that the kernel grows now and then: a send is done when all is buffered, and a rank would begin its next round
+# before its message is there.
 _SETTINGS = {
     "ipv4/tcp_congestion_control": "reno",
     "ipv4/tcp_no_metrics_save": "1",
     "ipv4/tcp_rmem": "4096 131072 262144",
-    # A send is done when the kernel has taken it: with large buffers a rank would begin its next round before its message is there.
     "ipv4/tcp_wmem": "4096 65536 65536",
 }
 

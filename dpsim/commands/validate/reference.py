@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def reference(
     kind: Annotated[
         str,
-        typer.Argument(help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain or scaling."),
+        typer.Argument(
+            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain, scaling, overlap "
+            "(those of scaling) or imagenet."
+        ),
     ],
     file: Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)],
     regime: Annotated[
@@ -92,6 +95,8 @@ def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
 def _show(result: Reference | StepReference) -> None:
     from validate.reference import StepReference
 
+    if result.kind == "imagenet":
+        show(_records_table(result), "")
     show(_step_table(result) if isinstance(result, StepReference) else _table(result), "")
     words = ", ".join(f"{count} rows by constants {words}" for words, count in result.constants.items())
     show(f"predicted: {words}")
@@ -99,7 +104,8 @@ def _show(result: Reference | StepReference) -> None:
         show(f"fitted on, and not counted: {len(result.fitted)} rows")
     if result.apart:
         apart = result.to_json()["overall_apart"]
-        show(f"apart, for their quality: {apart['n']} rows, off by {apart['mean_ape']:.1%} on average")
+        why = result.apart_for if isinstance(result, StepReference) else "for their quality"
+        show(f"apart, {why}: {apart['n']} rows, off by {apart['mean_ape']:.1%} on average")
     if isinstance(result, StepReference):
         _show_left_out(result)
     elif result.notes:
@@ -115,6 +121,22 @@ def _show_left_out(result: StepReference) -> None:
         reasons[reason] = reasons.get(reason, 0) + 1
     show(*(f"not predicted: {count} rows: {reason}" for reason, count in sorted(reasons.items())))
     show(*(f"note: {note}" for note in result.notes))
+
+
+def _records_table(result: Reference | StepReference) -> Table:
+    """Every record, published beside predicted."""
+    from rich.table import Table
+
+    table = Table(title="time to train", title_justify="left", show_edge=False)
+    for heading in ("record", "hardware", "published", "predicted", "error"):
+        table.add_column(heading, justify="left" if heading in ("record", "hardware") else "right")
+    table.add_column("assumed", overflow="fold", max_width=70)
+    for row in (one.to_json() for one in result.counted):
+        error = f"{row['predicted_min'] / row['measured_min'] - 1:+.0%}"
+        hardware = f"{row['accelerators']} x {row['hardware']}"[:32]
+        times = (f"{row[name]:.4g} min" for name in ("measured_min", "predicted_min"))
+        table.add_row(row["record_id"], hardware, *times, error, "; ".join(row["assumed"]))
+    return table
 
 
 def _step_table(result: StepReference) -> Table:

@@ -30,6 +30,9 @@ NVLS_LATENCY, NVLSTREE_NET = 25.0, 20.9
 # rows Volta, Ampere, Hopper, Blackwell; columns 1, 2, more nodes
 LL_MAX = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
 RING_LL128_PER_CHANNEL = (20.0, 20.0, 36.7, 40.0)
+# What a node moves by ring LL128 in any case. Blackwell: the search's 8 channels of 40 would leave LL128 too early, twice as many
+# enter it too early; int8 all-reduces of 8 B200 are in it at 16 MiB but not yet at 8, which 522 to 556 GB/s give.
+RING_LL128_LEAST = (0.0, 0.0, 0.0, 540.0)
 TREE_LL128_PER_CHANNEL = ((20.0,) * 3, (20.0,) * 3, (36.7, 36.7, 29.0), (55.6, 31.67, 20.0))
 TREE_PER_CHANNEL = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0))
 NVLS_EFFICIENCY = (0.0, 0.0, 0.85, 0.74)
@@ -121,7 +124,7 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
         row = g.row if nodes == 1 else 0
         bus = min(LL_MAX[row][g.column], bus * 0.5)
     elif proto == 1:
-        bus = min(bus * 0.92, g.channels * RING_LL128_PER_CHANNEL[g.row])
+        bus = min(bus * 0.92, max(g.channels * RING_LL128_PER_CHANNEL[g.row], RING_LL128_LEAST[g.row]))
     return latency, bus * n / max(steps, 1)
 
 

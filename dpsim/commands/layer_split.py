@@ -1,0 +1,114 @@
+"""``dpsim layer-split``: a model split by layers over devices, beside data parallelism of the same global batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpsim.commands.progress import progress
+from dpsim.errors import DpsimError
+from dpsim.terminal import show, show_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpsim.engine.memory import MemoryUse
+    from dpsim.scenario import Scenario
+
+
+def layer_split(
+    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    devices: Annotated[str, typer.Option(metavar="P,P,...", help="Over how many of the cluster's GPUs.")] = "2,4,8",
+    micro_batches: Annotated[
+        str, typer.Option(metavar="K,K,...", help="Into how many parts the global batch is cut; 1: one GPU works at a time.")
+    ] = "1,4,16",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show what lies past data parallelism: the model cut into stages of layers, naive and pipelined, beside it.
+
+    The global batch is the scenario's, whatever the number of devices; disturbances are left out.
+
+    Example: dpsim layer-split scenarios/layer-split.yaml --devices 2,4,8 --micro-batches 1,4,16
+    """
+    from dpsim.engine.layer_split import global_batch
+    from dpsim.scenario import load_scenario
+
+    scenario = load_scenario(file, set_ or ())
+    counts, parts = _numbers("--devices", devices), _numbers("--micro-batches", micro_batches)
+    with progress("simulating", len(counts)) as done:
+        rows = []
+        for number, count in enumerate(counts, 1):
+            rows += _rows(scenario, count, parts)
+            done(number)
+    if as_json:
+        show_json({"schema_version": 1, "name": scenario.name, "global_batch": global_batch(scenario), "rows": rows})
+    else:
+        show(_table(f"{scenario.name}: a global batch of {global_batch(scenario)}", rows))
+
+
+def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, Any]]:
+    """Data parallelism on ``devices``, then the model split over them."""
+    from dpsim.engine import simulate
+    from dpsim.engine.layer_split import LayerSplit, global_batch, layer_split, on_devices
+
+    batch = global_batch(scenario)
+    together = simulate(on_devices(scenario, devices))
+    assert together.memory is not None
+    step = together.step_time_s["mean"]
+    idle = 1 - together.parts_s["compute"] / step
+    split: list[LayerSplit] = [layer_split(scenario, devices, count) for count in parts]
+    return [
+        _row(devices, None, step, batch, idle, together.traffic.sent_in_total, together.memory),
+        *(_row(devices, one.micro_batches, one.pipeline.step, batch, one.idle, one.bytes_sent, one.memory) for one in split),
+    ]
+
+
+def _row(devices: int, parts: int | None, step: float, batch: int, idle: float, sent: float, memory: MemoryUse) -> dict[str, Any]:
+    return {
+        "devices": devices,
+        "way": "data-parallel" if parts is None else "layer-split",
+        "micro_batches": parts,
+        "step_time_s": step,
+        "throughput_samples_per_s": batch / step,
+        "idle": idle,
+        "bytes_sent_total": round(sent),
+        "memory_bytes": memory.held.total,
+        "fits": memory.fits,
+    }
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """Whole numbers of at least 1. Raises DpsimError for others."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise DpsimError(f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}")
+    return [int(part) for part in parts]
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    from dpsim.units import DATA, TIME, human
+
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for heading in ("GPUs", "way", "micro-batches", "step", "samples/s", "idle", "sent", "fullest GPU"):
+        table.add_column(heading, justify="left" if heading == "way" else "right")
+    for row in rows:
+        memory = human(row["memory_bytes"], DATA, 3) + ("" if row["fits"] else ", too much")
+        table.add_row(
+            str(row["devices"]),
+            row["way"],
+            str(row["micro_batches"] or ""),
+            human(row["step_time_s"], TIME, 4),
+            f"{row['throughput_samples_per_s']:,.1f}",
+            f"{row['idle']:.1%}",
+            human(row["bytes_sent_total"], DATA, 3),
+            memory,
+            end_section=row is rows[-1] or row["devices"] != rows[rows.index(row) + 1]["devices"],
+        )
+    return table

@@ -1,0 +1,101 @@
+"""``dpsim validate compare``: errors of predictions over files of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.commands.progress import progress
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate, show, show_json, write_whole
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from validate.compare import Comparison
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Files of runs, .json or .json.gz.", show_default=False)],
+    html: Annotated[Path | None, typer.Option(help="Write a page with a picture to this path.", show_default=False)] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(help='Exit with 3 where the mean error of a kind is above this: "10%".', show_default=False)
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Predict steps again, from the scenarios that the runs name.")] = False,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Predict everything again with this profile.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Compare what was predicted with what was measured: errors by kind, choices, and what is off in the worst cases.
+
+    Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%
+    """
+    most = None if tolerance is None else _fraction(tolerance)
+    from validate.compare import Comparison, page, predict_again
+    from validate.run_record import records_of
+
+    records = records_of(runs)
+    if again or calibration is not None:
+        with progress("predicting", len(records)) as done:
+            records = predict_again(records, calibration, done)
+    comparison = Comparison(records)
+    if html is not None:
+        write_whole(html, page(comparison))
+        narrate(f"wrote {html}")
+    if as_json:
+        show_json(comparison.to_json())
+    else:
+        _show(comparison)
+    _judge(comparison, most)
+
+
+def _fraction(text: str) -> float:
+    """``10%`` or ``0.1``."""
+    try:
+        fraction = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction < float("inf"):
+        raise DpsimError(f"--tolerance must be a share such as 10% or 0.1, but got {text!r}")
+    return fraction
+
+
+def _judge(comparison: Comparison, tolerance: float | None) -> None:
+    if tolerance is None:
+        return
+    if comparison.overall is None:
+        raise DpsimError("--tolerance must have cases to judge, but no run counts")
+    if not comparison.within(tolerance):
+        narrate(f"dpsim: the mean error of a kind is above the tolerance of {tolerance:.1%}")
+        raise typer.Exit(3)
+
+
+def _show(comparison: Comparison) -> None:
+    from validate.compare import NEAR
+
+    show(_table(comparison))
+    fitted = sum(record.fitted for record in comparison.records)
+    if fitted:
+        show(f"fitted on, and not counted: {fitted} cases")
+    wrong = [choice for choice in comparison.choices if choice.regret > NEAR]
+    tried = len(comparison.choices)
+    if tried:
+        show("", f"choices: in {tried - len(wrong)} of {tried} settings the predicted fastest is the fastest, or within 5 % of it")
+    show(*(f"  {each.setting}: {each.predicted} instead of {each.measured}, {each.regret:.1%} slower" for each in wrong))
+    show("", "worst cases:", *(f"  {cause}" for cause in comparison.worst))
+
+
+def _table(comparison: Comparison) -> Table:
+    from rich.table import Table
+
+    table = Table(title="absolute percentage errors", title_justify="left", show_edge=False)
+    table.add_column("cases of")
+    for heading in ("n", "median", "mean", "95th percentile", "worst"):
+        table.add_column(heading, justify="right")
+    for name, score in comparison.groups.items():
+        errors = [f"{error:.1%}" for error in (score.median_ape, score.mean_ape, score.p95_ape, score.worst_ape)]
+        table.add_row(name, str(score.n), *errors)
+    return table

@@ -1,0 +1,159 @@
+"""``dpsim validate run``: a scenario on real ranks, beside its prediction."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpsim.commands.validate.torch_first import torch_first
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate, show, show_json, write_whole
+from dpsim.units import TIME, parse
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from validate.running import StepRun
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    testbed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE,...|FILE",
+            help='Instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or a YAML file.',
+            show_default=False,
+        ),
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable.")] = None,
+    compute: Annotated[str, typer.Option(help="emulated: passes are timed waits; real: a small network on the CPU.")] = "emulated",
+    repeat: Annotated[int, typer.Option(min=1, max=100, help="How often it is run; of each step the median one counts.")] = 1,
+    timeout: Annotated[
+        str | None,
+        typer.Option(help="When ranks are ended that have not finished; 60 s and 4 times what is predicted if left out."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the run, which compare reads, to this path.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Run a scenario on real ranks and predict it, side by side: on a testbed (root on Linux), or as a rank under torchrun.
+
+    Example: dpsim validate run scenarios/testbed/allreduce.yaml
+    Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority --repeat 3 -o run.json
+    Example: torchrun --nproc-per-node 4 -m validate run scenarios/testbed/allreduce.yaml --json
+    """
+    seconds = None if timeout is None else _seconds(timeout)
+    if compute not in ("emulated", "real"):
+        raise DpsimError(f"--compute must be emulated or real, but got {compute!r}")
+    torch_first()
+    from validate.emulate import Case
+    from validate.running import PartialRunError, here, on_testbed, real_run
+
+    case = Case(str(file), (*_testbed(testbed), *(set_ or ())))
+    case.scenario()
+    found: StepRun | None
+    if "RANK" in os.environ and compute == "emulated":
+        found = here(case, repetitions=repeat)
+    else:
+        try:
+            if compute == "real":
+                found = real_run(case, timeout_s=seconds)
+            else:
+                (found,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
+        except PartialRunError as error:
+            for partial in error.runs:
+                _deliver(partial, output, as_json)
+            raise
+    if found is not None:
+        _deliver(found, output, as_json)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse(text, TIME)
+    except DpsimError as error:
+        raise DpsimError(f"--timeout: {error}") from None
+    if seconds <= 0:
+        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
+    return seconds
+
+
+def _testbed(text: str | None) -> tuple[str, ...]:
+    """What is to be set for ``--testbed``: the testbed instead of the cluster."""
+    if text is None:
+        return ()
+    if "=" in text:
+        described = "{" + text.replace("=", ": ") + "}"
+    else:
+        from dpsim.scenario.loader import load_yaml
+        from validate.testbed import load_testbed
+
+        load_testbed(text)
+        described = _flow(load_yaml(text).plain())
+    return ("cluster=null", f"testbed={described}")
+
+
+def _flow(value: Any) -> str:
+    """A plain value as YAML in one line."""
+    import json
+
+    return json.dumps(value)
+
+
+def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
+    if output is not None:
+        from dpsim.engine import provenance
+        from validate.run_record import RunRecords
+
+        write_whole(output, RunRecords(provenance=provenance(), runs=(found.record(),)).to_json())
+        narrate(f"wrote {output}{' (partial)' if found.failed else ''}")
+    if as_json:
+        show_json(found.to_json())
+    else:
+        show(_table(found), "", *_notes(found))
+
+
+def _table(found: StepRun) -> Table:
+    from rich.table import Table
+
+    title = f"{found.predicted.name}: {found.measured.steps.compute.shape[0]} steps on {found.predicted.workers} workers"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    for heading in ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)"):
+        table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
+    sides = found.predicted, found.measured
+    rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
+    rows |= {name: [each.parts_s[part] for each in sides] for part, name in _PARTS.items()}
+    rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}
+    rows |= {f"message {name}": [both["predicted_s"], both["measured_s"]] for name, both in found.collectives.items()}
+    for name, (predicted, measured) in rows.items():
+        if predicted or measured:
+            table.add_row(name, *(_ms(value) for value in (predicted, measured, (predicted or 0.0) - (measured or 0.0))))
+    return table
+
+
+_PARTS = {
+    "compute": "computing",
+    "input": "waiting for samples",
+    "encode": "encoding",
+    "exposed_comm": "exposed communication",
+    "straggler_wait": "waiting for others",
+}
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1e3 * seconds:.2f}"
+
+
+def _notes(found: StepRun) -> list[str]:
+    said = [f"the step is predicted {found.error['step_time']:+.1%} off what was measured"]
+    for what in ("clock_gap", "versions"):
+        predicted, measured = (side.staleness[what]["mean"] for side in (found.predicted, found.measured))
+        if predicted or measured:
+            said.append(f"staleness, {what.replace('_', ' ')}: {predicted:.2f} predicted, {measured:.2f} measured")
+    predicted, measured = (side.staleness["dropped"] for side in (found.predicted, found.measured))
+    if predicted or measured:
+        said.append(f"dropped gradients: {predicted:.0%} predicted, {measured:.0%} measured")
+    return said

@@ -1,0 +1,42 @@
+"""How many steps, samples and epochs a task takes to its target, against the global batch; and its learning rate."""
+
+from dpsim.convergence.batch_check import BatchCheck, check_batch
+from dpsim.convergence.fit import fit_law, left_out_errors
+from dpsim.convergence.law import StepLaw
+from dpsim.convergence.learning_rate import (
+    WARM_UP_EPOCHS,
+    LearningRateAdvice,
+    learning_rate_advice,
+    scaled,
+    scaled_by_noise,
+    warmed_up,
+)
+from dpsim.convergence.noise import efficiency, gain, noise_from_two_batches, noise_scale, steps_from_noise
+from dpsim.convergence.tasks import Constants, Fitted, LeftOut, Limit, NoiseForm, Task, task_for, tasks
+
+__all__ = [
+    "WARM_UP_EPOCHS",
+    "BatchCheck",
+    "Constants",
+    "Fitted",
+    "LearningRateAdvice",
+    "LeftOut",
+    "Limit",
+    "NoiseForm",
+    "StepLaw",
+    "Task",
+    "check_batch",
+    "efficiency",
+    "fit_law",
+    "gain",
+    "learning_rate_advice",
+    "left_out_errors",
+    "noise_from_two_batches",
+    "noise_scale",
+    "scaled",
+    "scaled_by_noise",
+    "steps_from_noise",
+    "task_for",
+    "tasks",
+    "warmed_up",
+]

@@ -1,0 +1,99 @@
+"""What training costs: money for GPU hours, and energy.
+
+Every GPU is paid for from the first step to the last, whether it computes or waits. Power is
+
+    pue (GPUs P (busy + (1 - busy) waiting) + nodes P_node),
+
+with P the power of a GPU that computes and ``busy`` the share of a step in which it does (encoding and decoding included).
+The catalogue's P is the thermal design power, what a board may draw for long: the energy it gives is an upper bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsim.scenario import CostConfig, Scenario
+
+_HOUR = 3600.0
+GIVEN = "given in the scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Money, in ``currency``: for an hour of all GPUs, a step of all workers, a million samples, and training to the target."""
+
+    price_per_gpu_hour: float
+    currency: str
+    per_hour: float
+    per_step: float
+    per_million_samples: float
+    to_target: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """``power_W``: of all machines, on average over a step. ``gpu_power_W``: of one GPU that computes, from ``source``."""
+
+    power_W: float
+    gpu_power_W: float
+    busy_share: float
+    per_step_J: float
+    per_sample_J: float
+    to_target_J: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a second of the scenario's cluster costs. ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known."""
+
+    config: CostConfig
+    gpus: int
+    nodes: int
+    gpu_watts: float | None
+    source: str
+
+    def cost(self, step_s: float, samples_per_s: float, to_target_s: float | None) -> Cost | None:
+        """What steps of ``step_s`` seconds cost; None without a price."""
+        price = self.config.price_per_gpu_hour
+        if price is None:
+            return None
+        hourly = price * self.gpus
+        return Cost(
+            price,
+            self.config.currency,
+            hourly,
+            hourly * step_s / _HOUR,
+            hourly / _HOUR / samples_per_s * 1e6,
+            None if to_target_s is None else hourly * to_target_s / _HOUR,
+        )
+
+    def energy(self, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None) -> Energy | None:
+        """What they draw, with GPUs that compute for ``busy_share`` of a step; None where a GPU's power is not known."""
+        if self.gpu_watts is None:
+            return None
+        at_work = busy_share + (1 - busy_share) * self.config.waiting_power
+        power = self.config.pue * (self.gpu_watts * at_work + self.nodes * self.config.power_per_node)
+        return Energy(
+            power,
+            self.gpu_watts / self.gpus,
+            busy_share,
+            power * step_s,
+            power / samples_per_s,
+            None if to_target_s is None else power * to_target_s,
+            self.source,
+        )
+
+
+def spending(scenario: Scenario) -> Spending:
+    """The spending of ``scenario``: the catalogue's power where it gives none."""
+    config, parts = scenario.cost, scenario.cluster.parts
+    gpus, nodes = scenario.cluster.ranks, sum(part.nodes for part in parts)
+    if config.power_per_gpu is not None:
+        return Spending(config, gpus, nodes, gpus * config.power_per_gpu, GIVEN)
+    powers = [part.accelerator.power for part in parts]
+    known = [power for power in powers if power is not None]
+    source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
+    if len(known) < len(powers):
+        return Spending(config, gpus, nodes, None, source)
+    return Spending(config, gpus, nodes, sum(part.ranks * power.value for part, power in zip(parts, known, strict=True)), source)

@@ -1,0 +1,111 @@
+"""Time and cost to a target: steps to it (`dpsim.convergence`) times seconds of a step, with the global batch checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpsim.convergence import BatchCheck, LearningRateAdvice, Task, check_batch, learning_rate_advice, task_for
+from dpsim.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class TimeToTarget:
+    """What training to ``task``'s target takes, at a global batch of ``global_batch`` samples.
+
+    ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted constants and of single runs, not of
+    the step time. ``gpu_hours`` is the cost: multiply it by a price. ``steps_by_noise`` is the gradient-noise form's answer beside
+    ``steps``, None where no noise is known.
+    """
+
+    task: Task
+    global_batch: int
+    steps: float
+    steps_by_noise: float | None
+    time_s: float
+    low_s: float
+    high_s: float
+    gpu_hours: float
+    batch: BatchCheck
+    learning_rate: LearningRateAdvice
+    notes: tuple[str, ...]
+
+    @property
+    def samples(self) -> float:
+        """Samples to the target."""
+        return self.steps * self.global_batch
+
+    @property
+    def epochs(self) -> float | None:
+        """Passes over the task's data set; None where its size is not known."""
+        return None if self.task.samples is None else self.samples / self.task.samples
+
+    def cost(self, price_per_gpu_hour: float) -> float:
+        """What it costs, in the currency of the price."""
+        return self.gpu_hours * price_per_gpu_hour
+
+    def to_json(self) -> dict[str, Any]:
+        """The object ``to_target`` of the JSON of ``dpsim run``."""
+        return {
+            "task": self.task.name,
+            "dataset": self.task.dataset,
+            "target": self.task.target,
+            "method": self.task.method,
+            "global_batch": self.global_batch,
+            "steps": self.steps,
+            "steps_by_noise": self.steps_by_noise,
+            "samples": self.samples,
+            "epochs": self.epochs,
+            "time_s": self.time_s,
+            "low_s": self.low_s,
+            "high_s": self.high_s,
+            "gpu_hours": self.gpu_hours,
+            "batch": asdict(self.batch),
+            "learning_rate": asdict(self.learning_rate),
+            "left_out_error": self.task.constants.left_out.median,
+            "notes": list(self.notes),
+        }
+
+
+def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | None:
+    """What ``scenario`` takes to its model's target with steps of ``step_time_s`` seconds.
+
+    None where no constants are known: the model is not one of a known task, or workers do not all wait for one another (the
+    constants are of synchronous training; stale gradients take more steps, how many more is not known).
+    """
+    model = scenario.workload.model
+    if scenario.strategy.sync.kind != "bsp" or not isinstance(model, str):
+        return None
+    task = task_for(model, scenario.workload.optimizer)
+    return None if task is None else _to_target(task, scenario, step_time_s)
+
+
+def _to_target(task: Task, scenario: Scenario, step_time_s: float) -> TimeToTarget:
+    gpus = scenario.cluster.ranks
+    batch = gpus * scenario.workload.samples_per_gpu
+    steps = task.steps(batch)
+    reach = math.exp(1.96 * task.law.log_error(batch))
+    return TimeToTarget(
+        task=task,
+        global_batch=batch,
+        steps=steps,
+        steps_by_noise=task.steps_by_noise(batch),
+        time_s=steps * step_time_s,
+        low_s=steps * step_time_s / reach,
+        high_s=steps * step_time_s * reach,
+        gpu_hours=steps * step_time_s * gpus / 3600,
+        batch=check_batch(task, batch),
+        learning_rate=learning_rate_advice(task, batch),
+        notes=_notes(task, scenario),
+    )
+
+
+def _notes(task: Task, scenario: Scenario) -> tuple[str, ...]:
+    notes = []
+    optimizer = scenario.workload.optimizer
+    if optimizer not in task.optimizers:
+        notes.append(f"steps to the target are known of {task.method} only, the scenario has {optimizer}")
+    if scenario.strategy.compression.kind not in ("none", "cast"):
+        notes.append("steps to the target are those of dense gradients: compressed ones may take more")
+    return tuple(notes)

@@ -1,0 +1,32 @@
+"""What GPU time costs: its price, and the power that is drawn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from dpsim.config import Config
+from dpsim.units import Watts
+
+
+class CostConfig(Config):
+    """What an hour of a GPU costs, and what it draws. Prices are the user's: the catalogue has none."""
+
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
+        default=None, description="Price of one GPU for one hour, in the currency below; no cost is reported if left out."
+    )
+    currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] = Field(
+        default="USD", description="Its code of three letters (ISO 4217)."
+    )
+    power_per_gpu: Watts | None = Field(
+        default=None, description="Power of a GPU that computes; the catalogue's thermal design power if left out."
+    )
+    waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1.0,
+        description="Power of a GPU that waits, as a share of that while it computes. With 1, the default, energy is an upper bound.",
+    )
+    power_per_node: Watts = Field(default=0.0, description="Power of the rest of a node: processors, memory, cards, fans.")
+    pue: Annotated[float, Field(ge=1, le=10)] = Field(
+        default=1.0, description="Power usage effectiveness: what the building draws over what its machines draw."
+    )

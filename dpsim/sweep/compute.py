@@ -1,0 +1,49 @@
+"""What happens to one point, in whichever process: simulate it, write its row down at once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsim.engine import simulate
+from dpsim.errors import DpsimError
+from dpsim.sweep.columns import row
+from dpsim.sweep.journal import BEGUN, DONE, Row, worker_name, write
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where workers leave rows: ``journals``, a folder that they may not see on other machines.
+
+    ``parent``: the process that they work for, where they are of its own machine; they end when it has gone.
+    """
+
+    journals: Path
+    parent: int | None = None
+
+
+def compute(key: str, content: bytes, where: Workplace) -> Row:
+    """The row of one pickled scenario, which stands in the worker's journal by then; ``kept`` says whether it does.
+
+    An error that the scenario itself raises is final. Any other, such as too little memory, may pass: ``retry`` says so.
+    """
+    if where.parent is not None and os.getppid() != where.parent:
+        os._exit(1)  # nobody is there to take the row, and a new run may be at work on it
+    worker, kept = worker_name(), where.journals.is_dir()
+    if kept:
+        write(where.journals, worker, BEGUN, {"key": key})
+    start = time.perf_counter()
+    answer: Row = {"error": None, "retry": False}
+    try:
+        answer |= row(simulate(pickle.loads(content)))
+    except DpsimError as error:
+        answer["error"] = "; ".join(str(error).splitlines())
+    except Exception as error:  # a row for each point, whatever happens to it
+        answer |= {"error": f"failed: {type(error).__name__}: {error}", "retry": True}
+    answer |= {"key": key, "worker": worker, "seconds": time.perf_counter() - start}
+    if kept:
+        write(where.journals, worker, DONE, answer)
+    return {**answer, "kept": kept}

@@ -1,0 +1,53 @@
+"""A tiny job on a hand-made machine, whose times can be worked out on paper."""
+
+import pytest
+
+from dpsim.scenario import Scenario
+from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
+
+INSTANT = {"rate": "1 PB/s", "latency": 0}
+LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
+
+
+@pytest.fixture(scope="session")
+def two_layers(tmp_path_factory):
+    """A profile: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), update 0.5 s; 8 samples a batch."""
+    times = MeasuredTimes(batch_sizes=(8,), forward_s=((1.0, 2.0),), backward_s=((3.0, 4.0),), optimizer_s=(0.5,))
+    layers = tuple(Layer(f"layer{number}", "linear", (elements,)) for number, elements in enumerate(LAYERS))
+    path = tmp_path_factory.mktemp("tiny") / "two-layers.json"
+    path.write_text(ModelProfile.of(Model("two-layers", layers, "sample", times), {}).to_json())
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(two_layers):
+    """Builds a Scenario: ``workers`` nodes of one GPU on a switch, 1 MB/s a card, ``latency`` s from card to card.
+
+    Strategies are given by kind or as a mapping; ``cluster``, ``workload``, ``run`` and ``disturbance`` replace single fields.
+    """
+    gpu = {"peak": {"fp32": "1 TFLOP/s"}, "memory": "16 GB", "memory_bandwidth": "3 PB/s"}
+    node = {
+        "gpu": gpu,
+        "devices": {"gpu": 1, "cpu": 1},
+        "edges": [{"between": ["gpu0", "cpu0"], "link": INSTANT}],
+        "nic_slots": ["cpu0"],
+        "nic_bus": INSTANT,
+        "nics": {"link": INSTANT},
+    }
+
+    def build(workers=2, latency=0.0, *, cluster=(), workload=(), run=(), disturbance=(), average_loss=False, **strategy):
+        nic = {"rate": "1 MB/s", "latency": f"{latency / 2!r} s"}
+        network = {"fabric": "single-switch", "nic": nic, "nics_per_node": 1}
+        parts = {"overlap": "sequential", **strategy}
+        named = {part: {"kind": given} if isinstance(given, str) else given for part, given in parts.items()}
+        content = {
+            "name": "tiny",
+            "cluster": {"nodes": workers, "node": node, "network": network, **dict(cluster)},
+            "workload": {"model": {"profile": str(two_layers)}, "batch_per_gpu": 8, **dict(workload)},
+            "strategy": {"average_loss": average_loss, **named},
+            "run": {"steps": 3, "warmup": 0, **dict(run)},
+            "disturbance": dict(disturbance),
+        }
+        return Scenario.model_validate(content)
+
+    return build

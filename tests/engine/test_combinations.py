@@ -1,0 +1,131 @@
+"""The table of combinations, walked: each is simulated and keeps the laws of every result, or is refused with its rule."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from dpsim import load_scenario, simulate
+from dpsim.errors import ScenarioError
+from dpsim.report.combinations import combinations_page, kinds_of
+from dpsim.scenario import StrategyConfig
+from dpsim.scenario.combinations import RULES
+
+PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
+PARTS = ("aggregation", "sync", "overlap", "compression")
+ALL = [dict(zip(PARTS, kinds, strict=True)) for kinds in product(*map(kinds_of, PARTS))]
+GATHERED = {"int8", "qsgd", "ternary", "onebit", "top-k", "threshold"}  # codecs whose payloads do not add up
+ALONE = {"backup", "ssp", "asp"}
+
+
+def is_refused(aggregation, sync, overlap, compression):
+    """What the rules say, in other words than theirs."""
+    match aggregation:
+        case "gossip":
+            return sync in {"ssp", "backup", "sma"} or overlap == "priority"
+        case "host":
+            return sync in ALONE or compression in GATHERED
+        case "sharded":
+            return sync != "bsp" or compression in GATHERED or compression == "powersgd"
+        case "parameter-server":
+            return sync in ALONE and overlap == "priority"
+    return False
+
+
+def checked(kinds):
+    """The strategy of these kinds; or, if it is refused, the reason."""
+    try:
+        return StrategyConfig.model_validate({part: {"kind": kind} for part, kind in kinds.items()})
+    except ValidationError as error:
+        (problem,) = error.errors()
+        return problem["msg"].removeprefix("Value error, ")
+
+
+def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
+    whys = {rule.why for rule in RULES}
+    for kinds in ALL:
+        found = checked(kinds)
+        assert isinstance(found, str) == is_refused(**kinds), kinds
+        if isinstance(found, str):
+            said, _, why = found.partition(" means nothing: ")
+            assert why in whys
+            assert all(kinds[part] == kind for part, kind in (each.split() for each in said.split(" with "))), (kinds, said)
+
+
+def test_no_rule_is_idle():
+    losses = (False, True)
+    strategies = [
+        StrategyConfig.model_construct(average_loss=loss, **{part: Kind(kind) for part, kind in kinds.items()})
+        for kinds, loss in product(ALL, losses)
+    ]
+    for rule in RULES:
+        refused = [strategy for strategy in strategies if rule.forbids(strategy)]
+        others = [other for other in RULES if other is not rule]
+        assert any(not any(other.forbids(strategy) for other in others) for strategy in refused), rule
+
+
+class Kind:
+    """A part of a strategy of which only the kind is known, and whether it sums."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.sums_in_flight = kind not in GATHERED
+
+
+def test_a_refusal_says_where_and_why(request):
+    quickstart = request.config.rootpath / "scenarios" / "quickstart.yaml"
+    with pytest.raises(ScenarioError) as error:
+        load_scenario(quickstart, ["strategy.aggregation.kind=sharded", "strategy.sync.kind=ssp"])
+    assert str(error.value).startswith(f"{quickstart}:")
+    assert str(error.value).endswith(
+        "strategy: aggregation sharded with sync ssp means nothing: no worker holds a whole model with which to go on alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "sync"),
+    [("parameter-server", "backup"), ("parameter-server", "ssp"), ("parameter-server", "asp"), ("gossip", "asp")],
+)
+def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
+    with pytest.raises(ValidationError, match=f"sync {sync} with average_loss means nothing: workers that act alone"):
+        tiny(aggregation=aggregation, sync=sync, average_loss=True)
+    assert simulate(tiny(aggregation=aggregation, average_loss=True)).traffic.sent_in_total > 0
+
+
+ACCEPTED = [kinds for kinds in ALL if not is_refused(**kinds)]
+
+
+@pytest.mark.parametrize(("aggregation", "sync"), sorted({(kinds["aggregation"], kinds["sync"]) for kinds in ACCEPTED}))
+def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync):
+    """Shapes, no negative time, no NaN, parts that add up, staleness that can be; and the same again for the same seed."""
+    jitter = {"jitter": {"kind": "gamma", "cv": 0.3}}
+    for kinds in (each for each in ACCEPTED if (each["aggregation"], each["sync"]) == (aggregation, sync)):
+        often = {**kinds, "sync": {"kind": sync, "every": 2}} if sync == "local-sgd" else kinds
+        scenario = tiny(4, 1e-3, run={"steps": 2}, disturbance=jitter, **often)
+        result = simulate(scenario)
+        steps = result.steps
+        seconds = np.array(
+            [steps.compute, steps.exposed_comm, steps.straggler_wait, steps.overlapped_comm, steps.input, steps.encode]
+        )
+        assert seconds.shape == (6, 2, 4), kinds
+        assert np.isfinite(seconds).all(), kinds
+        assert (seconds >= 0).all(), kinds
+        np.testing.assert_allclose(steps.step, seconds[[0, 1, 2, 4, 5]].sum(axis=0), rtol=1e-12)
+        assert sum(result.parts_s.values()) == pytest.approx(result.step_time_s["mean"], rel=1e-12)
+        assert (steps.clock_gap >= 0).all(), kinds
+        assert (steps.versions >= -1).all(), kinds
+        assert steps.counted.all() or sync == "backup", kinds
+        assert result.traffic.sent_in_total >= result.traffic.sent_by_busiest > 0, kinds
+        assert 0 < result.traffic.busiest_link_utilisation <= 1 + 1e-9, kinds
+        if kinds["compression"] == "none":
+            np.testing.assert_array_equal(simulate(scenario).steps.step, steps.step)
+
+
+def test_the_page_is_that_of_the_rules():
+    assert PAGE.read_text() == combinations_page(), "the rules changed: run 'make golden', and look at the difference"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(combinations_page())

@@ -1,0 +1,72 @@
+"""``dpsim scale --by``: the command line of batch-size studies."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+FEW = ["--set", "run.steps=3", "--set", "run.warmup=0"]
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", "scale", str(QUICKSTART), *map(str, args), *FEW])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def documented_keys():
+    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim scale FILE --by")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def test_json_has_the_documented_keys(dpsim):
+    code, out, _ = dpsim("--by", "workers", "--nodes", "2,4", "--fixed-global-batch", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert list(answer) == ["schema_version", *documented_keys()]
+    assert [(row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]] == [(2, 128, 2048), (4, 64, 2048)]
+    assert answer["rows"][0]["to_target"]["target"] == "top-1 accuracy 0.75"
+    assert answer["best_batches"][1] == {"nodes": 4, "workers": 32, "batch_per_gpu": 64}
+
+
+def test_batches_are_a_quarter_to_four_times_the_scenarios_if_left_out(dpsim):
+    _, out, _ = dpsim("--by", "batch", "--json")
+    answer = json.loads(out)
+    assert [row["batch_per_gpu"] for row in answer["rows"]] == [16, 32, 64, 128]
+    assert answer["left_out"][0].startswith("4 nodes, 256 samples per GPU: ")
+    _, out, _ = dpsim("--by", "batch", "--batches", "8,4", "--nodes", "1,2", "--json")
+    assert [(row["nodes"], row["batch_per_gpu"]) for row in json.loads(out)["rows"]] == [(1, 4), (1, 8), (2, 4), (2, 8)]
+
+
+def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
+    code, out, _ = dpsim("--by", "batch", "--batches", "32,64", "--nodes", "1,4")
+    assert code == 0
+    assert "compared by time to top-1 accuracy 0.75" in out
+    assert len(re.findall(r"best", out)) == 2
+    assert "1 nodes, too small: a global batch of 512 is far below" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--by", "batches"], "must be a known way to scale (--by), but got 'batches' (did you mean 'batch'?)"),
+        (["--fixed-global-batch"], "--fixed-global-batch must stand with --by workers, but got --by nodes"),
+        (["--by", "workers", "--batches", "8"], "--batches must stand with --by batch, but got --by workers"),
+        (["--by", "batch", "--batches", "8,x"], "--batches: must be whole numbers of at least 1, such as 1,2,4, but got '8,x'"),
+        (["--by", "workers", "--nodes", "0"], "--nodes: must be whole numbers of at least 1, such as 1,2,4, but got '0'"),
+    ],
+)
+def test_bad_options_get_one_clear_line(dpsim, args, message):
+    code, out, err = dpsim(*args)
+    assert (code, out, err) == (2, "", f"dpsim: {message}\n")

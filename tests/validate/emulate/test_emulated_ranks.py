@@ -1,0 +1,126 @@
+"""Every way to meet, on two real ranks of this machine (four with servers), which are started once for all that need as many."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
+
+if find_spec("torch"):
+    from dpsim.engine import simulate
+    from dpsim.engine.steps import DROPPED
+    from validate.emulate import Case, run_cases
+    from validate.emulate.program import slowed
+    from validate.launch import loopback
+
+JITTER = "disturbance.jitter={kind: lognormal, sigma: 0.3}"
+SLOW = "disturbance.slow=[{workers: [1], factor: 4}]"
+PS = "strategy.aggregation.kind=parameter-server"
+WAYS = {
+    "ring": (JITTER,),
+    "gloo": ("strategy.aggregation.library=gloo",),
+    "buckets": ("strategy.overlap={kind: buckets, first_bucket: 1 kB, bucket_size: 1 kB}",),
+    "priority": ("strategy.overlap={kind: priority, slice_size: 1 kB}",),
+    "gathered": ("strategy.compression.kind=top-k", "strategy.overlap.kind=wfbp"),
+    "low rank": ("strategy.compression.kind=powersgd",),
+    "loss": ("strategy.average_loss=true",),
+    "host": ("strategy.aggregation.kind=host",),
+    "sharded": ("strategy.aggregation={kind: sharded, unit_size: 1 kB}",),
+    "ssp": ("strategy.sync={kind: ssp, staleness: 1}", SLOW),
+    "backup": ("strategy.sync.kind=backup", SLOW),
+    "asp": ("strategy.sync.kind=asp", SLOW),
+    "local-sgd": ("strategy.sync={kind: local-sgd, every: 3, switch_after: 2}",),
+    "sma": ("strategy.sync.kind=sma",),
+    "gossip": ("strategy.aggregation.kind=gossip",),
+    "ad-psgd": ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp", SLOW),
+    "input": ("workload.input={kind: storage, cpu_seconds_per_sample: 4 ms, loader_workers: 1}",),
+}
+SERVED = {
+    "bsp": (PS,),
+    "bsp by layer": (PS, "strategy.overlap.kind=wfbp"),
+    "ssp": (PS, "strategy.sync={kind: ssp, staleness: 1}", SLOW),
+    "asp": (PS, "strategy.sync.kind=asp", SLOW),
+    "backup": (PS, "strategy.sync.kind=backup", SLOW),
+    "local-sgd": (PS, "strategy.sync={kind: local-sgd, every: 3}"),
+}
+
+
+def _measured(brief, ways, ranks):
+    cases = {name: Case(brief, sets) for name, sets in ways.items()}
+    found, failure = run_cases(list(cases.values()), loopback(ranks), timeout=120)
+    assert failure is None
+    return {name: (case, measured.steps) for (name, case), measured in zip(cases.items(), found, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def met(brief):
+    return _measured(brief, WAYS, 2)
+
+
+@pytest.fixture(scope="module")
+def served(brief):
+    return _measured(brief, SERVED, 4)
+
+
+def _check(case, steps):
+    job = case.job()
+    run = job.scenario.run
+    planned = slowed(job) * job.positions[-1][job.kind_of]
+    assert steps.step.shape == (run.warmup + run.steps, 2)
+    assert (steps.compute >= planned - 0.003).all()  # a wait may begin late and then be shorter
+    assert (np.cumsum(steps.step, axis=0)[-1] >= planned.sum(axis=0) - 0.003).all()
+    for part in ("exposed_comm", "straggler_wait", "overlapped_comm", "encode", "input"):
+        assert (getattr(steps, part) >= 0).all()
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_every_way_to_meet_runs_its_steps_and_computes_as_long_as_planned(met, name):
+    _check(*met[name])
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_servers_too(served, name):
+    _check(*served[name])
+
+
+@pytest.mark.parametrize("name", ["ring", "gloo", "host", "gathered"])
+def test_workers_in_step_read_the_newest_version(met, name):
+    _, steps = met[name]
+    assert not steps.versions.any()
+    assert not steps.clock_gap.any()
+
+
+def test_only_steps_that_meet_communicate(met):
+    """Two steps of BSP, then models in every third step: 4 and 7 of 7."""
+    _, steps = met["local-sgd"]
+    waited = (steps.exposed_comm + steps.straggler_wait).max(axis=1)
+    assert np.flatnonzero(waited > 0).tolist() == [0, 1, 4]
+
+
+@pytest.mark.parametrize("where", ["met", "served"])
+def test_bounds_of_staleness_hold(where, request):
+    _, steps = request.getfixturevalue(where)["ssp"]
+    assert steps.clock_gap.max() == 1
+    assert steps.straggler_wait[:, 0].sum() > 0.02  # the fast worker is held
+
+
+@pytest.mark.parametrize("where", ["met", "served"])
+def test_backup_workers_drop_the_slow_ones_gradients(where, request):
+    case, steps = request.getfixturevalue(where)["backup"]
+    assert (steps.versions[:, 1] == DROPPED).mean() > 0.5
+    assert simulate(case.scenario()).staleness["dropped"] > 0.25
+
+
+def test_asynchronous_workers_run_ahead(served, met):
+    for _, steps in (served["asp"], met["ad-psgd"]):
+        assert steps.clock_gap[:, 0].max() >= 2
+        assert steps.straggler_wait.max() < 0.02
+
+
+def test_codecs_and_samples_cost_timed_waits(met):
+    case, steps = met["gathered"]
+    messages = case.job().messages(0)
+    planned = sum(float(message.encode[0] + message.decode[0]) for message in messages)
+    assert steps.encode == pytest.approx(planned)
+    assert met["input"][1].input.sum() > 0

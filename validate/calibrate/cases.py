@@ -1,0 +1,56 @@
+"""What is measured on a testbed: one algorithm of one collective operation at one size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from dpsim.config import Config
+from dpsim.topology import TestbedConfig
+from dpsim.units import DATA, RATE, human
+from validate.run_record import RunRecord
+
+LIBRARY = "gloo"
+
+
+class CollectiveCase(Config):
+    """One case: ``algorithm`` is dpsim's name of a schedule, or ``gloo``, the library's own; ``bytes`` are those of a vector."""
+
+    testbed: TestbedConfig = Field(description="The hosts, one rank each, and their links.")
+    operation: str = Field(default="all-reduce", description="The collective operation.")
+    algorithm: str = Field(description="A schedule's name, or gloo.")
+    bytes: NonNegativeInt = Field(description="Of one rank's vector; float32 elements.")
+    repetitions: PositiveInt = Field(default=9, description="Measured, after the warm-up.")
+    warmup: NonNegativeInt = Field(default=2, description="Repetitions before those.")
+
+    @property
+    def setting(self) -> str:
+        """All but the algorithm."""
+        return f"{testbed_name(self.testbed)}, {self.operation}, {human(self.bytes, DATA)}"
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"{self.setting}, {self.algorithm}"
+
+    def record(self, measured_s: list[float], **fields: Any) -> RunRecord:
+        """What was measured of it."""
+        case = self.model_dump(mode="json", exclude_defaults=True)
+        return RunRecord(kind="collective", name=self.name, setting=self.setting, case=case, measured_s=tuple(measured_s), **fields)
+
+
+def case_of(record: RunRecord) -> CollectiveCase:
+    """The case that a record of a collective was made of."""
+    return CollectiveCase.model_validate(record.case)
+
+
+def testbed_name(testbed: TestbedConfig) -> str:
+    """``4 hosts at 100 Mbit/s``."""
+    rates = [human(rate * 8, RATE).replace("B/s", "bit/s") for rate in testbed.rates]
+    said = rates[0] if len(set(rates)) == 1 else "+".join(rates)
+    racks = ""
+    if testbed.racks:
+        uplink = human(testbed.racks.uplink * 8, RATE).replace("B/s", "bit/s")
+        racks = f" in {len(testbed.racks.racks)} racks with uplinks at {uplink}"
+    return f"{testbed.hosts} hosts at {said}{racks}"

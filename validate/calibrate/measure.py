@@ -1,0 +1,107 @@
+"""Measures collectives on a testbed: ranks that begin each repetition together, by the machine's clock, with idle links.
+
+Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, when all begin. So links are idle and
+their limiters' buckets full at the start, and no rank begins earlier than another by more than the time it takes to wake up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from dpsim.collectives import algorithm
+from dpsim.errors import DpsimError
+from validate.calibrate.cases import LIBRARY, CollectiveCase
+from validate.collective import Collective
+from validate.executor import Executor
+from validate.launch import connected, launch, record
+from validate.library_collectives import LibraryCollective
+from validate.processes import World, joined
+from validate.run_record import RunRecord
+from validate.testbed import Testbed
+
+_APART = 0.006  # seconds: twice what a limiter needs to fill its bucket
+_LONGEST = 3600.0
+
+Done = Callable[[int], None]
+
+
+def measure(cases: Sequence[CollectiveCase], done: Done = lambda count: None) -> Iterator[RunRecord]:
+    """A record of each case, testbed by testbed; ``done`` is called with how many there are so far.
+
+    Raises TestbedError where the machine lacks something, RunFailed where a rank fails, and DpsimError for a wrong sum.
+    """
+    count = 0
+    for testbed in dict.fromkeys(case.testbed for case in cases):
+        some = [case for case in cases if case.testbed == testbed]
+        with Testbed(testbed) as up:
+            before = count
+
+            def on_line(rank: int, stream: str, line: str, before: int = before) -> None:
+                if rank == 0 and stream == "stdout" and line.startswith("measured "):
+                    done(before + int(line.split()[1]))
+
+            command = [sys.executable, "-m", "validate.calibrate.measure", json.dumps([c.model_dump(mode="json") for c in some])]
+            run = launch(command, up.hosts, timeout_s=_LONGEST, connect_timeout_s=60.0, on_line=on_line)
+        rows = [row for row in run.records if row["rank"] == 0]
+        for case, row in zip(some, rows, strict=True):
+            if row["wrong"]:
+                raise DpsimError(f"{case.name}: {row['wrong']:,} values were wrong")
+            yield case.record(row["times_s"])
+        count += len(some)
+
+
+def as_rank(cases: Sequence[CollectiveCase]) -> None:
+    """One rank's part; rank 0 records the times of each case."""
+    with joined("gloo", "cpu") as world:
+        connected()
+        for number, case in enumerate(cases, 1):
+            times, wrong = _measured(_made(case, world), case)
+            if world.rank == 0:
+                record({"case": case.name, "times_s": times, "wrong": wrong})
+                sys.stdout.write(f"measured {number}\n")
+        world.barrier()
+
+
+def _made(case: CollectiveCase, world: World) -> Collective:
+    elements = case.bytes // 4
+    if case.algorithm == LIBRARY:
+        return LibraryCollective(case.operation, elements, world, torch.float32)
+    return Executor(algorithm(case.algorithm, case.operation).schedule(world.size), elements, world, torch.float32)
+
+
+def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
+    """Seconds from the agreed moment until the last rank had ended, and how many values were wrong on all ranks."""
+    world = collective.world
+    source, target = collective.buffers(in_place=collective.in_place)
+    ends, wrong = [], 0
+    for _ in range(-case.warmup, case.repetitions):
+        collective.prepare(source, target)
+        begin = _agreed(world)
+        time.sleep(max(begin - time.monotonic(), 0))
+        collective.run(source, target)
+        ends.append(time.monotonic() - begin)
+        wrong += collective.wrong(target)
+    if isinstance(collective, Executor):
+        collective.close()
+    everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
+    return np.max([each for each, _ in everyone], axis=0).tolist(), sum(count for _, count in everyone)
+
+
+def _agreed(world: World) -> float:
+    """The moment at which all ranks begin, in seconds of the machine's clock."""
+    world.barrier()
+    moment = torch.tensor([time.monotonic() + _APART], dtype=torch.float64)
+    dist.broadcast(moment, 0)
+    return float(moment)
+
+
+if __name__ == "__main__":
+    as_rank([CollectiveCase.model_validate(case) for case in json.loads(sys.argv[1])])

@@ -1,0 +1,48 @@
+"""What dpsim predicts for a measured collective, over a transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from dpsim.calibration import CalibrationProfile, Transport
+from dpsim.engine.job import reduction_cost
+from dpsim.errors import DpsimError
+from dpsim.network import transport_model
+from dpsim.topology import Cluster, TestbedConfig, build_cluster, transported
+from validate.calibrate.cases import LIBRARY, CollectiveCase, case_of
+from validate.run_record import RunRecord
+
+
+def predicted_s(case: CollectiveCase, transport: Transport) -> float:
+    """Seconds until the last rank is done, all of them beginning together on links that are idle.
+
+    Raises DpsimError where the transport says too little for that.
+    """
+    cluster = _cluster(case.testbed, transport)
+    library, algorithm = ("gloo", "auto") if case.algorithm == LIBRARY else ("ideal", case.algorithm)
+    gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
+    model = transport_model(algorithm, cluster, transport, operation=case.operation, library=library, gamma=gamma)
+    if model is None:
+        raise DpsimError(f"{case.name}: must be predicted from a transport with processors and limiters, but the profile has none")
+    return float(model.finish(np.zeros(cluster.ranks), case.bytes).finishes.max())
+
+
+def predicted(
+    records: Iterable[RunRecord], profile: CalibrationProfile, done: Callable[[int], None] = lambda count: None
+) -> list[RunRecord]:
+    """The records with what ``profile`` predicts for collectives; others stay as they are."""
+    transport = profile.transport()
+    found = []
+    for count, record in enumerate(records, 1):
+        seconds = predicted_s(case_of(record), transport) if record.kind == "collective" else record.predicted_s
+        found.append(record.model_copy(update={"predicted_s": seconds}))
+        done(count)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _cluster(testbed: TestbedConfig, transport: Transport) -> Cluster:
+    return build_cluster(transported(testbed.cluster(), transport))

@@ -1,0 +1,114 @@
+"""A calibration profile from records of collectives: what was fitted on, how well the rest is predicted, and whence it comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Literal
+
+import numpy as np
+
+from dpsim.calibration import TRANSPORT, CalibrationProfile, Parameter, Residuals
+from dpsim.errors import DpsimError
+from dpsim.topology import TestbedConfig
+from validate.calibrate.cases import case_of
+from validate.calibrate.fit import LARGE, fit
+from validate.calibrate.predict import predicted_s
+from validate.run_record import RunRecord
+from validate.testbed.shaping import burst_bytes
+
+_QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
+_LEAST = 16  # cases: with fewer, parameters would be guessed
+
+FORMULA = (
+    "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport)"
+)
+
+Counted = Literal["fitted rows", "held-out rows"]
+
+
+def calibrate(
+    records: Sequence[RunRecord],
+    name: str,
+    *,
+    every: int = 3,
+    sources: Mapping[str, int] | None = None,
+    provenance: Mapping[str, str] | None = None,
+    done: Callable[[int], None] = lambda count: None,
+) -> tuple[CalibrationProfile, list[RunRecord]]:
+    """The profile fitted on each ``every``-th collective of ``records``, and the records with what it predicts.
+
+    The others are held out: their errors are the profile's residuals. Raises DpsimError where there are too few collectives.
+    """
+    collectives = [record for record in records if record.kind == "collective"]
+    chosen = collectives[::every]
+    if len(chosen) < _LEAST:
+        raise DpsimError(
+            f"runs must have at least {_LEAST * every} collectives to fit on one of {every}, but have {len(collectives)}"
+        )
+    cases = [case_of(record) for record in chosen]
+    found = fit(cases, [record.median_s for record in chosen], known(case.testbed for case in cases), done=done)
+    fitted = {id(record) for record in chosen}
+    told = [
+        record.model_copy(update={"predicted_s": predicted_s(case_of(record), found.transport), "fitted": id(record) in fitted})
+        for record in collectives
+    ]
+    profile = CalibrationProfile(
+        name=name,
+        kind=TRANSPORT,
+        formula=FORMULA,
+        parameters={**found.parameters, **_known_parameters(found.transport.model_dump(), found.parameters)},
+        residuals=_residuals([record for record in told if not record.fitted] or told, _counted(every > 1)),
+        residuals_by=_parts(told),
+        runs=dict(sources or {}),
+        provenance={
+            **(provenance or {}),
+            "dpsim": version("dpsim"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+    )
+    return profile, told
+
+
+def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
+    """What need not be fitted: limiters' buckets, from their recipe, processors, and a queue of some packets at a sender's link."""
+    testbed = next(iter(testbeds))
+    rate = max(testbed.rates)
+    return {"burst": burst_bytes(rate, testbed.mtu) / rate, "cores": len(os.sched_getaffinity(0)), "queue": _QUEUE}
+
+
+def _known_parameters(values: Mapping[str, float], fitted: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    units = {"burst": "s", "cores": "1", "queue": "B"}
+    return {name: Parameter(value=values[name], unit=unit) for name, unit in units.items() if name not in fitted}
+
+
+def _parts(records: Sequence[RunRecord]) -> dict[str, Residuals]:
+    """Residuals of those fitted on, and of those held out by size and by algorithm."""
+    out = [record for record in records if not record.fitted]
+    parts: dict[str, list[RunRecord]] = {
+        "fitted on": [record for record in records if record.fitted],
+        "held out, 256 KiB and more": [record for record in out if case_of(record).bytes >= LARGE],
+        "held out, smaller": [record for record in out if case_of(record).bytes < LARGE],
+    }
+    for record in out:
+        parts.setdefault(f"held out, {case_of(record).algorithm}", []).append(record)
+    return {name: _residuals(rows, _counted(name != "fitted on")) for name, rows in parts.items() if rows}
+
+
+def _counted(held_out: bool) -> Counted:
+    return "held-out rows" if held_out else "fitted rows"
+
+
+def _residuals(records: Sequence[RunRecord], counted_on: Counted) -> Residuals:
+    off = np.array([abs(record.error or 0.0) for record in records])
+    return Residuals(
+        counted_on=counted_on,
+        n=len(off),
+        median_ape=float(np.median(off)),
+        mean_ape=float(off.mean()),
+        p95_ape=float(np.percentile(off, 95)),
+        worst_ape=float(off.max()),
+        worst_bytes=case_of(records[int(off.argmax())]).bytes,
+    )

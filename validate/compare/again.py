@@ -1,0 +1,44 @@
+"""Predictions made anew, by the simulator as it is now: what was measured stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from dpsim.calibration import load_profile
+from dpsim.engine import simulate
+from dpsim.errors import DpsimError
+from dpsim.scenario import load_scenario
+from validate.calibrate.predict import predicted as predicted_collectives
+from validate.run_record import RunRecord
+
+_SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
+
+
+def predict_again(
+    records: Iterable[RunRecord],
+    profile: str | os.PathLike[str] | None = None,
+    done: Callable[[int], None] = lambda count: None,
+) -> list[RunRecord]:
+    """The records with new predictions: steps from their scenario files, collectives (with ``profile`` alone) from its transport.
+
+    Raises DpsimError where a scenario's file is not where the record says.
+    """
+    found = []
+    for count, record in enumerate(records, 1):
+        if record.kind == "step":
+            found.append(_step(record, profile))
+        else:
+            found += [record] if profile is None else predicted_collectives([record], load_profile(profile))
+        done(count)
+    return found
+
+
+def _step(record: RunRecord, profile: str | os.PathLike[str] | None) -> RunRecord:
+    if "scenario" not in record.case:
+        raise DpsimError(f"{record.name}: must name its scenario's file to be predicted again, but does not")
+    own = record.case.get("set", [])
+    sets = own if profile is None else [*own, f"calibration={os.path.abspath(profile)}"]
+    result = simulate(load_scenario(record.case["scenario"], sets)).to_json()
+    case = {**record.case, "predicted": {key: result[key] for key in _SHARED}}
+    return record.model_copy(update={"predicted_s": result["step_time_s"]["mean"], "case": case})

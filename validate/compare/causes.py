@@ -1,0 +1,59 @@
+"""Why a prediction of a step is off: which of its parts, by how much, and what is known of such steps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from validate.run_record import RunRecord
+
+_WORDS = {
+    "compute": "computing",
+    "input": "waiting for samples",
+    "encode": "encoding",
+    "exposed_comm": "communication that nothing hides",
+    "straggler_wait": "waiting for others",
+    "other": "other things",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One case: its signed error, the part that is off most and by how many s (predicted minus measured), and all parts."""
+
+    name: str
+    error: float
+    part: str | None
+    off_s: float | None
+    parts_s: dict[str, dict[str, float]]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, with the sentence."""
+        return {**asdict(self), "said": str(self)}
+
+    def __str__(self) -> str:
+        """One sentence."""
+        off = f"{self.name}: predicted {self.error:+.1%}"
+        if self.part is None or self.off_s is None:
+            return off
+        both = self.parts_s[self.part]
+        much = "too much" if self.off_s > 0 else "too little"
+        said = f"{_WORDS.get(self.part, self.part)} is {1e3 * abs(self.off_s):.1f} ms {much}"
+        return f"{off}; {said} ({1e3 * both['predicted']:.1f} ms, measured {1e3 * both['measured']:.1f} ms)"
+
+
+def cause(record: RunRecord) -> Cause:
+    """The part of a step that is most off; of a collective, its error alone."""
+    sides = [record.case.get(side, {}).get("parts_s") for side in ("predicted", "measured")]
+    if record.kind != "step" or not all(sides):
+        return Cause(record.name, record.error or 0.0, None, None, {})
+    predicted, measured = sides
+    parts = {part: {"predicted": predicted[part], "measured": measured[part]} for part in predicted}
+    off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
+    part = max(off, key=lambda name: abs(off[name]))
+    return Cause(record.name, record.error or 0.0, part, off[part], parts)
+
+
+def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:
+    """The worst cases, worst first."""
+    return [cause(record) for record in sorted(records, key=lambda record: -abs(record.error or 0.0))[:most]]

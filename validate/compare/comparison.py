@@ -1,0 +1,79 @@
+"""Records of runs, with what was predicted: errors, choices, and the worst cases with their causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from validate.calibrate.ranking import Choice, choices, within
+from validate.compare.causes import Cause, worst
+from validate.compare.scores import Score, counted, groups, partial, score
+from validate.run_record import RunRecord
+
+NEAR = 0.05  # a choice is right where it takes at most so much longer than the fastest
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What records of runs say of predictions."""
+
+    records: Sequence[RunRecord]
+
+    @cached_property
+    def counted(self) -> list[RunRecord]:
+        """The records whose errors count."""
+        return counted(self.records)
+
+    @cached_property
+    def overall(self) -> Score | None:
+        """The errors of all of them."""
+        return score(self.counted)
+
+    @cached_property
+    def groups(self) -> dict[str, Score]:
+        """The errors of each group."""
+        scores = {name: score(members) for name, members in groups(self.counted).items()}
+        return {name: one for name, one in scores.items() if one is not None}
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """In each setting, what was predicted to be fastest and what was."""
+        return choices(record for record in self.records if not partial(record))
+
+    @cached_property
+    def worst(self) -> list[Cause]:
+        """The worst cases of each kind."""
+        kinds = dict.fromkeys(record.kind for record in self.counted)
+        return [each for kind in kinds for each in worst([record for record in self.counted if record.kind == kind])]
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the mean error of every kind is at most ``tolerance``."""
+        return all(self.groups[name].mean_ape <= tolerance for name in ("steps", "collectives") if name in self.groups)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``dpsim validate compare --json``."""
+        return {
+            "schema_version": 1,
+            "overall": self.overall and self.overall.to_json(),
+            "groups": {name: one.to_json() for name, one in self.groups.items()},
+            "choices": [{**asdict(choice), "right": choice.regret <= NEAR} for choice in self.choices],
+            "choices_right": within(self.choices, NEAR) if self.choices else None,
+            "worst": [cause.to_json() for cause in self.worst],
+            "rows": [_row(record) for record in self.counted],
+            "fitted_on": sum(record.fitted for record in self.records),
+            "partial": [record.name for record in self.records if partial(record)],
+            "not_predicted": [record.name for record in self.records if record.predicted_s is None],
+        }
+
+
+def _row(record: RunRecord) -> dict[str, Any]:
+    return {
+        "kind": record.kind,
+        "name": record.name,
+        "setting": record.setting,
+        "predicted_s": record.predicted_s,
+        "measured_s": record.median_s,
+        "error": record.error,
+    }

@@ -1,0 +1,73 @@
+"""Errors of predictions: of all records that count, of each kind, and of each group of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from validate.run_record import RunRecord
+
+SMALL = 2**18  # bytes: below, latencies count as much as rates
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Absolute percentage errors, as fractions, of ``n`` predictions; ``worst`` is the name of the worst case."""
+
+    n: int
+    median_ape: float
+    mean_ape: float
+    p95_ape: float
+    worst_ape: float
+    worst: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+def counted(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Those with a prediction that calibration was not fitted on, and that are whole."""
+    return [record for record in records if record.predicted_s is not None and not record.fitted and not partial(record)]
+
+
+def partial(record: RunRecord) -> bool:
+    """Whether its run failed before its end."""
+    return any(note.startswith("partial") for note in record.notes)
+
+
+def score(records: Sequence[RunRecord]) -> Score | None:
+    """The errors of ``records``, all with predictions; None of none."""
+    if not records:
+        return None
+    errors = np.array([abs(record.error or 0.0) for record in records])
+    worst = records[int(errors.argmax())].name
+    figures = (np.median(errors), errors.mean(), np.percentile(errors, 95), errors.max())
+    median, mean, p95, most = (float(figure) for figure in figures)
+    return Score(len(records), median, mean, p95, most, worst)
+
+
+def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
+    """By kind (collectives by size, too), then steps by how gradients meet, when, and by what overlap."""
+    found: dict[str, list[RunRecord]] = {}
+    for record in records:
+        for name in _groups(record):
+            found.setdefault(name, []).append(record)
+    return {name: found[name] for name in sorted(found, key=_order)}
+
+
+def _groups(record: RunRecord) -> Iterator[str]:
+    if record.kind == "step":
+        yield "steps"
+        yield from (f"steps, {key} {record.case[key]}" for key in ("aggregation", "sync", "overlap") if key in record.case)
+        return
+    yield "collectives"
+    if "bytes" in record.case:
+        yield f"collectives, {'below' if record.case['bytes'] < SMALL else 'from'} 256 KiB"
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (0 if name in ("steps", "collectives") else 1, name)

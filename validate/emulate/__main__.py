@@ -1,0 +1,8 @@
+"""``python -m validate.emulate CASES``: one rank of the emulation of scenarios, one after the other; CASES is their JSON."""
+
+import sys
+
+from validate.emulate.ranks import as_rank
+
+if __name__ == "__main__":
+    as_rank(sys.argv[1])

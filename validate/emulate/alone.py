@@ -1,0 +1,126 @@
+"""Workers that act alone, as real ranks: at parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.apart`.
+
+A worker that has done its steps goes on until all have done theirs, so that the load on the others stays.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+
+import numpy as np
+
+from dpsim.engine.apart import MOST_ROUNDS
+from dpsim.engine.job import Job
+from dpsim.engine.wire import Message
+from dpsim.topology.network import FloatArray
+from validate.emulate.clock import Pace, now
+from validate.emulate.row import Row
+from validate.processes import World
+
+
+class Meeting(ABC):
+    """What a worker does with the others: hand over what it computed, and fetch what it goes on with."""
+
+    @abstractmethod
+    def begin(self, row: Row) -> None:
+        """An iteration begins."""
+
+    @abstractmethod
+    def ready(self, message: Message) -> None:
+        """``message`` is computed and encoded; the worker goes on computing."""
+
+    @abstractmethod
+    def end(self, row: Row) -> None:
+        """All of a step is computed: hand it over, wait, fetch; the waits go to ``row``."""
+
+    @abstractmethod
+    def after(self, row: Row) -> None:
+        """The optimiser's step is taken."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """No iteration follows; returns when the others have what they need of this worker."""
+
+
+class Over:
+    """Whether all workers have done their steps: the last of them says so, in the store of all ranks."""
+
+    def __init__(self, world: World, workers: int, name: str) -> None:
+        self._store = world.store
+        self._workers = workers
+        self._name = name
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._wait, args=(world.store.clone(), world.timeout), daemon=True)
+        self._watch.start()
+
+    def done(self) -> None:
+        """One worker has done its steps."""
+        if self._store.add(f"{self._name}/done", 1) == self._workers:
+            self._store.set(f"{self._name}/over", "over")
+
+    def __bool__(self) -> bool:
+        return self._over.is_set()
+
+    def _wait(self, store: object, timeout: float) -> None:
+        store.wait([f"{self._name}/over"], timedelta(seconds=timeout))  # type: ignore[attr-defined]
+        self._over.set()
+
+
+class AloneWorker:
+    """One worker of ``job`` and its life."""
+
+    def __init__(self, job: Job, rank: int, meeting: Meeting, start: float) -> None:
+        self._messages = job.messages(0)
+        self._positions = job.positions[:, job.kind_of[rank]].tolist()
+        self._kind = int(job.kind_of[rank])
+        self._loading = None if job.input is None else job.input.of(rank).start()
+        self._meeting = meeting
+        self._pace = Pace(start)
+        self._start = start
+
+    def iterate(self, iteration: int, factor: float) -> Row:
+        """One iteration."""
+        row, pace, positions = Row(iteration), self._pace, self._positions
+        if self._loading is not None:
+            asked = pace.at - self._start
+            row.input = float(self._loading.take(np.array([asked]))[0]) - asked
+            pace.spend(row.input)
+        row.begin = now()
+        self._meeting.begin(row)
+        at = 0
+        for message in self._messages:
+            pace.spend(factor * (positions[message.ready] - positions[at]))
+            at = message.ready
+            self._code(row, float(message.encode[self._kind]))
+            self._meeting.ready(message)
+        pace.spend(factor * (positions[-2] - positions[at]))
+        row.done = now()
+        self._meeting.end(row)
+        pace.resume()
+        self._code(row, sum(float(message.decode[self._kind]) for message in self._messages))
+        pace.spend(factor * (positions[-1] - positions[-2]))
+        self._meeting.after(row)
+        row.end = now()
+        return row
+
+    def _code(self, row: Row, seconds: float) -> None:
+        self._pace.spend(seconds)
+        row.encode += seconds
+
+
+def work_alone(
+    job: Job, rank: int, meeting: Meeting, over: Over, factors: FloatArray, start: float, say: Callable[[Row], None]
+) -> None:
+    """Iterate as worker ``rank``, a row of ``factors`` (steps, workers) each, until all have done as many iterations as rows."""
+    worker, own = AloneWorker(job, rank, meeting, start), factors[:, rank].tolist()
+    for iteration in count():
+        if iteration == len(own):
+            over.done()
+        if over or iteration >= MOST_ROUNDS * len(own):
+            break
+        say(worker.iterate(iteration, own[iteration % len(own)]))
+    meeting.leave()

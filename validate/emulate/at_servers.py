@@ -1,0 +1,79 @@
+"""An asynchronous worker at parameter servers: pushes follow one another in a thread; a pull ends the iteration."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.engine.job import Job
+from dpsim.engine.steps import DROPPED
+from dpsim.engine.wire import Message
+from validate.emulate.alone import Meeting
+from validate.emulate.clock import now
+from validate.emulate.push_pull import LEAVE, Client
+from validate.emulate.row import Row
+from validate.emulate.servers import OWN_NUMBERS
+
+
+class AtServers(Meeting):
+    """SSP, ASP and backup workers. Of several servers, the one that lets the worker wait longest says how long it waited.
+
+    Versions are those of the first server; a gradient is passed on when the last server has it.
+    """
+
+    def __init__(self, job: Job, client: Client) -> None:
+        self._client = client
+        self._messages = len(job.messages(0))
+        self._pull = sum(nbytes for message in job.messages(0) for name, nbytes in message.stages if name == "pull")
+        self._pushed: list[float] = []
+        self._replies: Callable[[], Any] = lambda: None
+        self._jobs: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._push, daemon=True)
+        self._thread.start()
+
+    def begin(self, row: Row) -> None:
+        """Tell the servers, and make room for what they will answer."""
+        self._pushed.clear()
+        self._replies = self._client.expect_reply(OWN_NUMBERS + self._messages)
+        self._client.expect(self._pull)
+        self._client.go(row.step)
+
+    def ready(self, message: Message) -> None:
+        """Push it, after what still has to be pushed."""
+        self._jobs.put(sum(nbytes for name, nbytes in message.stages if name == "push"))
+
+    def end(self, row: Row) -> None:
+        """Wait until all is pushed and applied, until the worker may go on, and until it has pulled."""
+        replies = self._replies()
+        self._client.pull()
+        ended = now()
+        if self._failed is not None:
+            raise self._failed
+        stale, _, taken, released, waited = replies[:, :OWN_NUMBERS].T
+        row.versions = int(stale[0]) if (stale != DROPPED).all() else DROPPED
+        row.passed = float(taken.max())
+        row.straggler_wait = float(waited.max())
+        row.exposed_comm = max(ended - row.done - row.straggler_wait, 0.0)
+        arrived = replies[:, OWN_NUMBERS:].max(axis=0)
+        row.busy = float(sum(max(end - begin, 0.0) for begin, end in zip(self._pushed, arrived, strict=True)))
+        row.busy += ended - float(released.max())
+
+    def after(self, row: Row) -> None:
+        """The servers have taken the optimiser's step."""
+
+    def leave(self) -> None:
+        """End the thread, and tell the servers."""
+        self._jobs.put(None)
+        self._thread.join()
+        self._client.go(LEAVE)
+
+    def _push(self) -> None:
+        try:
+            while (nbytes := self._jobs.get()) is not None:
+                self._pushed.append(now())
+                self._client.push(nbytes)
+        except BaseException as error:
+            self._failed = error

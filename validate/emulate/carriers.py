@@ -1,0 +1,153 @@
+"""What carries a collective of a step on real ranks: schedules, the library's own all-reduce, CPUs of hosts, parameter servers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dpsim.collectives import Schedule, algorithm
+from dpsim.engine.job import Job
+from dpsim.engine.wire import Message
+from dpsim.network import CollectiveModel, HostPathModel
+from dpsim.network.choice import schedule_on
+from dpsim.network.gloo import GlooModel
+from validate.emulate.clock import now, sleep_until
+from validate.emulate.push_pull import Client
+from validate.executor import Executor
+from validate.processes import Place, World
+
+_FLOAT = 4
+
+
+class Carrier(ABC):
+    """Carries one collective of one size, over and over, for one rank."""
+
+    @abstractmethod
+    def carry(self) -> None:
+        """Take part, from this rank's start to its end."""
+
+    def close(self) -> None:  # noqa: B027 - most have started nothing
+        """End what it started."""
+
+
+class Scheduled(Carrier):
+    """A schedule's transfers, carried out by the executor, on a vector of zeros of the right size."""
+
+    def __init__(self, schedule: Schedule, nbytes: int, world: World) -> None:
+        if schedule.operation == "gossip":  # what a rank then holds depends on the graph; the executor promises only what all hold
+            schedule = replace(schedule, operation="barrier")
+        self._executor = Executor(schedule, max(-(-nbytes // _FLOAT), 1), world)
+        self._vector, _ = self._executor.buffers(in_place=True)
+        self._vector.zero_()
+
+    def carry(self) -> None:
+        """All rounds."""
+        self._executor.run(self._vector, self._vector)
+
+    def close(self) -> None:
+        """End the executor's threads."""
+        self._executor.close()
+
+
+class LibraryAllReduce(Carrier):
+    """``dist.all_reduce``."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._vector = torch.zeros(max(-(-nbytes // _FLOAT), 1))
+
+    def carry(self) -> None:
+        """One call."""
+        dist.all_reduce(self._vector)
+
+
+class ThroughHost(Carrier):
+    """A host's CPU takes the vector of its one GPU (a timed wait for the adding up), then CPUs all-reduce by a ring."""
+
+    def __init__(self, model: HostPathModel, nbytes: int, world: World) -> None:
+        self._seconds = nbytes / model.sum_rate
+        ring = algorithm("ring").schedule(world.size)
+        self._between = Scheduled(ring, nbytes, world) if world.size > 1 else None
+
+    def carry(self) -> None:
+        """Add up, and meet the other hosts."""
+        sleep_until(now() + self._seconds)
+        if self._between is not None:
+            self._between.carry()
+
+    def close(self) -> None:
+        """End the ring's threads."""
+        if self._between is not None:
+            self._between.close()
+
+
+class PushPull(Carrier):
+    """A message to the servers, and back what has become of it when all workers' shares are applied."""
+
+    def __init__(self, client: Client, push: int, pull: int) -> None:
+        self._client, self._push, self._pull = client, push, pull
+
+    def carry(self) -> None:
+        """Announce room for the answer, send a share to each server, wait."""
+        self._client.expect(self._pull)
+        self._client.push(self._push)
+        self._client.pull()
+
+
+class Carriers:
+    """The carriers of all messages of a job for one worker of ``world``, made before time counts."""
+
+    def __init__(self, job: Job, world: World, client: Client | None) -> None:
+        self._job = job
+        self._client = client
+        self._world = replace(world, place=Place(world.rank, job.workers))
+        self._made: dict[tuple[str, int, int], Carrier] = {}
+        for messages in job.messages_of.values():
+            for message in messages:
+                for turn in range(max(len(job.collectives[name]) for name, _ in message.stages)):
+                    self.of(message, turn)
+
+    def of(self, message: Message, step: int) -> list[Carrier]:
+        """What carries ``message`` in step ``step``, one after the other."""
+        stages = dict(message.stages)
+        if "push" in stages:
+            return [self._kept(("push", stages["push"], stages["pull"]), self._push_pull)]
+        turns = [(name, nbytes, step % len(self._job.collectives[name])) for name, nbytes in message.stages]
+        return [self._kept(turn, self._collective) for turn in turns]
+
+    def warm_up(self) -> None:
+        """Carry every collective once; all workers in the same order."""
+        for carrier in self._made.values():
+            if not isinstance(carrier, PushPull):
+                carrier.carry()
+
+    def close(self) -> None:
+        """End them all."""
+        for carrier in self._made.values():
+            carrier.close()
+
+    def _kept(self, key: tuple[str, int, int], make: Callable[..., Carrier]) -> Carrier:
+        if key not in self._made:
+            self._made[key] = make(*key)
+        return self._made[key]
+
+    def _push_pull(self, _: str, push: int, pull: int) -> Carrier:
+        assert self._client
+        return PushPull(self._client, push, pull)
+
+    def _collective(self, name: str, nbytes: int, turn: int) -> Carrier:
+        model = self._job.collective(name, turn)
+        if isinstance(model, HostPathModel):
+            return ThroughHost(model, nbytes, self._world)
+        if isinstance(model, GlooModel):
+            return LibraryAllReduce(nbytes)
+        return Scheduled(self._schedule(model, nbytes), nbytes, self._world)
+
+    def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
+        """A model's own, or of one that chooses by size, that of its choice."""
+        schedule: Any = getattr(model, "schedule", None)
+        return schedule or schedule_on(self._job.cluster, algorithm(model.algorithm_for(nbytes)))

@@ -1,0 +1,33 @@
+"""The clock of emulated compute: monotonic seconds, which all processes of one machine share, and waits that sleep."""
+
+from __future__ import annotations
+
+import time
+
+now = time.monotonic
+
+
+def sleep_until(deadline: float) -> None:
+    """Sleep until ``deadline`` on the monotonic clock, if it has not passed; never spin, since ranks have real-time priority."""
+    while (left := deadline - now()) > 0:
+        time.sleep(left)
+
+
+class Pace:
+    """Timed waits that follow each other without adding up their lateness: the end of one is the start of the next.
+
+    ``at`` is the time that the waits have come to. After something else was waited for, `resume` starts again from now.
+    """
+
+    def __init__(self, start: float) -> None:
+        self.at = start
+
+    def spend(self, seconds: float) -> None:
+        """Let ``seconds`` pass from the end of the last wait on."""
+        self.at += seconds
+        if seconds > 0:
+            sleep_until(self.at)
+
+    def resume(self) -> None:
+        """What comes next starts now."""
+        self.at = now()

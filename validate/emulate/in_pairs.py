@@ -1,0 +1,120 @@
+"""An asynchronous worker of gossip: it averages its model with one neighbour at a time, which goes on computing meanwhile.
+
+Each worker does one exchange at a time, its own or another's: a lock. The active side of an exchange takes both locks in the order
+of ranks, so that none block each other: its own at once or when the other has granted its own. Words of 8 bytes go between them.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, cast
+
+import torch
+
+from dpsim.aggregation import GossipConfig
+from dpsim.disturbance import stream
+from dpsim.engine.job import Job
+from dpsim.engine.pair_meeting import neighbours
+from dpsim.engine.wire import Message
+from validate.emulate.alone import Meeting
+from validate.emulate.clock import now
+from validate.emulate.push_pull import LEAVE, payload, receive, send
+from validate.emulate.row import Row
+from validate.processes import World
+
+ASK, GRANT, START, MODEL, BACK = 1006, 1007, 1008, 1009, 1010
+
+
+class InPairs(Meeting):
+    """One worker's exchanges: a thread for its own, and one for those of each other worker."""
+
+    def __init__(self, job: Job, world: World) -> None:
+        aggregation = cast("GossipConfig", job.scenario.strategy.aggregation)
+        self._world = world
+        self._rank = world.rank
+        turns = aggregation.turns(job.workers, job.setting.seed)
+        self._neighbours = [neighbours(job.workers, turn)[world.rank] for turn in turns]
+        self._random = stream(job.setting.seed, "gossip", world.rank)
+        self._nbytes = sum(nbytes for message in job.messages(0) for _, nbytes in message.stages)
+        self._model = payload(self._nbytes)
+        self._lock = threading.Lock()
+        self._touched = self._touched_before = self._step = 0
+        self._own = ThreadPoolExecutor(1)
+        self._averaged: Future[tuple[float, float]] | None = None
+        others = [rank for rank in range(job.workers) if rank != world.rank]
+        self._others = others
+        self._answering = ThreadPoolExecutor(max(len(others), 1))
+        self._answers = [self._answering.submit(self._answer, other) for other in others]
+
+    def begin(self, row: Row) -> None:
+        """Others average with it from now on, too."""
+        self._touched_before, self._step = self._touched, row.step
+
+    def ready(self, message: Message) -> None:
+        """Begin to average: the model is the one message."""
+        self._averaged = self._own.submit(self._average, self._step)
+
+    def end(self, row: Row) -> None:
+        """Wait until the model is averaged."""
+        assert self._averaged
+        began, ended = self._averaged.result()
+        row.exposed_comm = now() - row.done
+        row.busy = ended - began
+
+    def after(self, row: Row) -> None:
+        """It has taken the optimiser's step: its clock ticks."""
+        row.versions = self._touched - self._touched_before
+        row.passed = now()
+
+    def leave(self) -> None:
+        """Tell all others, and answer them until they have told it the same."""
+        for other in self._others:
+            send(self._world, torch.tensor([LEAVE]), other, ASK).wait()
+        for answer in self._answers:
+            answer.result()
+
+    def _average(self, step: int) -> tuple[float, float]:
+        """Exchange models with a partner when both are free; the answer is when that began and ended."""
+        choices = self._neighbours[step % len(self._neighbours)]
+        if not choices:
+            return now(), now()
+        partner = int(self._random.choice(choices))
+        first = self._rank < partner
+        if first:
+            self._lock.acquire()
+        try:
+            granted = self._expect(partner, GRANT)
+            coming = receive(self._world, payload(self._nbytes), partner, BACK)
+            send(self._world, torch.tensor([step]), partner, ASK).wait()
+            granted.wait()
+            if not first:
+                self._lock.acquire()
+            began = now()
+            send(self._world, torch.tensor([step]), partner, START).wait()
+            send(self._world, self._model, partner, MODEL).wait()
+            coming.wait()
+            return began, now()
+        finally:
+            self._lock.release()
+
+    def _answer(self, other: int) -> None:
+        """The other side, for one active worker: an exchange whenever that one asks."""
+        word = torch.zeros(1, dtype=torch.int64)
+        asked = receive(self._world, word, other, ASK)
+        while True:
+            asked.wait()
+            if int(word) == LEAVE:
+                return
+            with self._lock:
+                coming = receive(self._world, payload(self._nbytes), other, MODEL)
+                start = self._expect(other, START)
+                asked = receive(self._world, word, other, ASK)
+                send(self._world, torch.tensor([0]), other, GRANT).wait()
+                start.wait()
+                send(self._world, self._model, other, BACK).wait()
+                coming.wait()
+                self._touched += 1
+
+    def _expect(self, other: int, tag: int) -> Any:
+        return receive(self._world, torch.zeros(1, dtype=torch.int64), other, tag)

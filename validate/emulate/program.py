@@ -1,0 +1,97 @@
+"""What every rank of an emulation does: join, make ready, start at one time, work or serve, and tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.disturbance import factors
+from dpsim.engine.job import Job
+from dpsim.errors import DpsimError
+from dpsim.topology.network import FloatArray
+from validate.emulate.alone import Over, work_alone
+from validate.emulate.at_servers import AtServers
+from validate.emulate.carriers import Carriers
+from validate.emulate.clock import now, sleep_until
+from validate.emulate.in_pairs import InPairs
+from validate.emulate.layout import check, layout
+from validate.emulate.push_pull import Client
+from validate.emulate.row import Carried, Row
+from validate.emulate.servers import serve_alone, serve_together
+from validate.emulate.together import work_together
+from validate.processes import World, same_clock
+
+_AHEAD = 0.2  # seconds from agreeing on a start until it
+
+Say = Callable[[Mapping[str, Any]], None]
+
+
+def emulate(job: Job, world: World, case: int, say: Say) -> None:
+    """Carry ``job`` out, as all ranks of ``world`` do alike; what this rank notes is said with the number ``case``.
+
+    Raises DpsimError for what cannot be carried out, or where ranks are on several machines, whose clocks do not compare.
+    """
+    check(job)
+    placed = layout(job.scenario)
+    if placed.ranks != world.size:
+        servers = f" and {placed.servers} servers" if placed.servers else ""
+        raise DpsimError(f"the run must have {placed.ranks} ranks ({placed.workers} workers{servers}), but got {world.size}")
+    if not same_clock(world):
+        raise DpsimError("ranks must be on one machine, whose processes share a clock, but got several")
+    if world.rank < placed.workers:
+        _work(job, world, range(placed.workers, placed.ranks), case, say)
+    else:
+        _serve(job, world, placed.servers, case, say)
+    world.barrier()
+
+
+def slowed(job: Job) -> FloatArray:
+    """The factors on compute times that the simulator uses, (steps with warm-up, workers)."""
+    run, disturbance = job.scenario.run, job.scenario.disturbance
+    return factors(
+        job.workers,
+        run.warmup + run.steps,
+        run.seed,
+        np.bincount(job.cluster.node_of).tolist(),
+        jitter=disturbance.jitter,
+        slow=disturbance.slow,
+        transient=disturbance.transient,
+    )
+
+
+def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
+    client = Client(world, servers) if servers else None
+    carriers = None if job.acts_alone else Carriers(job, world, client)
+    if carriers is not None:
+        carriers.warm_up()
+
+    def tell(row: Row | Carried) -> None:
+        say(row.to_json(case))
+
+    if carriers is None:
+        over = Over(world, job.workers, f"case{case}")
+        meeting = InPairs(job, world) if client is None else AtServers(job, client)
+        work_alone(job, world.rank, meeting, over, slowed(job), _together_at(world, case, say), tell)
+    else:
+        work_together(job, world, carriers, slowed(job), _together_at(world, case, say), tell)
+        carriers.close()
+
+
+def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
+    _together_at(world, case, say)
+    if job.acts_alone:
+        serve_alone(job, world, servers)
+    else:
+        run = job.scenario.run
+        serve_together(job, world, servers, run.warmup + run.steps)
+
+
+def _together_at(world: World, case: int, say: Say) -> float:
+    """The time on the monotonic clock at which all ranks start, which has come when this returns."""
+    world.barrier()
+    start = max(world.gather(now())) + _AHEAD
+    say({"case": case, "start": start})
+    sleep_until(start)
+    return float(start)

@@ -1,0 +1,98 @@
+"""A worker's side of parameter servers: shares to and from each of them, over point-to-point messages.
+
+Tags keep what travels apart: pushes, pulls, and short words. Every receive is posted before what makes the other side send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from validate.processes import World
+
+PUSH, PULL, GO, REPLY = 1001, 1002, 1003, 1004
+LEAVE = -1
+
+
+def share(nbytes: int, servers: int) -> int:
+    """Bytes of a payload that one of ``servers`` holds: equal shares, at least one byte."""
+    return max(-(-nbytes // servers), 1)
+
+
+def payload(nbytes: int) -> Any:
+    """Bytes to send, or room for them."""
+    return torch.zeros(nbytes, dtype=torch.uint8)
+
+
+def send(world: World, tensor: Any, peer: int, tag: int) -> Any:
+    """Begin to send to ``peer``; the answer's ``wait`` ends when it is on its way."""
+    return world.group.send([tensor], peer, tag)
+
+
+def send_all(world: World, tensor: Any, peers: Sequence[int], tag: int) -> None:
+    """Send a payload to each of ``peers``, all at once; returns when all are on their way.
+
+    TCP shares links unevenly among flows that cross: four hosts that send each other 256 KiB at 100 Mbit/s take 80 ms, where 63.4
+    are ideal; in pieces of 32 KiB, to each in turn, 66 ms, but with servers' threads beside it nothing is gained.
+    """
+    wait_all([send(world, tensor, peer, tag) for peer in peers])
+
+
+def receive(world: World, tensor: Any, peer: int, tag: int) -> Any:
+    """Announce room for what ``peer`` sends; the answer's ``wait`` ends when it is there."""
+    return world.group.recv([tensor], peer, tag)
+
+
+def wait_all(works: Sequence[Any]) -> None:
+    """Until all are done."""
+    for work in works:
+        work.wait()
+
+
+def rotated(peers: Sequence[int], by: int) -> list[int]:
+    """The same peers, beginning with number ``by`` modulo how many they are."""
+    by %= max(len(peers), 1)
+    return [*peers[by:], *peers[:by]]
+
+
+class Client:
+    """What one worker sends to the servers and hears from them, in equal shares: `expect`, then `push`, then `pull`.
+
+    Each worker begins with another server.
+    """
+
+    def __init__(self, world: World, servers: Sequence[int]) -> None:
+        self._world = world
+        self._servers = rotated(servers, world.rank + 1)
+        self._coming: list[Any] = []
+
+    def expect(self, nbytes: int) -> None:
+        """Announce room for what the servers will send back."""
+        own = share(nbytes, len(self._servers))
+        self._coming = [receive(self._world, payload(own), server, PULL) for server in self._servers]
+
+    def push(self, nbytes: int) -> None:
+        """Send a message; returns when it is on its way."""
+        send_all(self._world, payload(share(nbytes, len(self._servers))), self._servers, PUSH)
+
+    def pull(self) -> None:
+        """Wait for what the servers send back."""
+        wait_all(self._coming)
+
+    def go(self, iteration: int) -> None:
+        """Tell the servers that an iteration begins, or that there is none any more (`LEAVE`)."""
+        word = torch.tensor([iteration])
+        wait_all([send(self._world, word, server, GO) for server in self._servers])
+
+    def expect_reply(self, numbers: int) -> Callable[[], Any]:
+        """Announce room for ``numbers`` numbers from each server; the answer waits for them, (servers, numbers)."""
+        room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
+        coming = [receive(self._world, room[place], server, REPLY) for place, server in enumerate(self._servers)]
+
+        def replies() -> Any:
+            wait_all(coming)
+            return room.numpy()
+
+        return replies

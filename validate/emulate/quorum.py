@@ -1,0 +1,62 @@
+"""When a collective may begin: when this worker is there, or when enough others are and it takes part with what it has.
+
+Each worker tells all others, in a message of 8 bytes, that it is there for a collective. Source: Li et al., "Taming unbalanced
+training workloads in deep learning with partial collective operations", PPoPP 2020.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from validate.emulate.push_pull import receive, send, wait_all
+from validate.processes import World
+
+THERE = 1005
+
+
+class Quorum:
+    """Counts the ``workers`` that are there for each of ``total`` collectives, of which ``quorum`` are enough."""
+
+    def __init__(self, world: World, workers: int, quorum: int, total: int) -> None:
+        self._world = world
+        self._quorum = quorum
+        self._total = total
+        self._there = [0] * total
+        self._own = 0
+        self._said: list[Any] = []  # what is on its way must be kept
+        self._changed = threading.Condition()
+        self._peers = [peer for peer in range(workers) if peer != world.rank] if quorum < workers else []
+        self._listeners = [threading.Thread(target=self._listen, args=(peer,), daemon=True) for peer in self._peers]
+        for listener in self._listeners:
+            listener.start()
+
+    def ready(self, number: int) -> None:
+        """Say that this worker is there for collective ``number``; all before it were said."""
+        with self._changed:
+            self._own = number + 1
+            self._there[number] += 1
+            self._changed.notify_all()
+        for peer in self._peers:
+            self._said.append(send(self._world, torch.tensor([number]), peer, THERE))
+
+    def wait(self, number: int) -> None:
+        """Until this worker is there, or enough others are."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._own > number or self._there[number] >= self._quorum)
+
+    def close(self) -> None:
+        """Wait until all others have said all they will say."""
+        for listener in self._listeners:
+            listener.join()
+        wait_all(self._said)
+
+    def _listen(self, peer: int) -> None:
+        word = torch.zeros(1, dtype=torch.int64)
+        for _ in range(self._total):
+            receive(self._world, word, peer, THERE).wait()
+            with self._changed:
+                self._there[int(word)] += 1
+                self._changed.notify_all()

@@ -1,0 +1,92 @@
+"""Starts ranks that carry out scenarios, one after the other, and collects what they noted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.engine.job import Job, prepare
+from dpsim.engine.steps import Steps
+from dpsim.scenario import Scenario, load_scenario
+from validate.emulate.account import account, collective_seconds
+from validate.emulate.program import emulate
+from validate.launch import Host, RunFailed, connected, launch, record
+from validate.processes import joined
+
+Records = Sequence[Mapping[str, Any]]
+CONNECT_TIMEOUT = 60.0  # seconds until all ranks must have found each other
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scenario file and what is set in it."""
+
+    file: str
+    set: tuple[str, ...] = ()
+
+    def scenario(self) -> Scenario:
+        """What it describes. Raises ScenarioError."""
+        return load_scenario(self.file, self.set)
+
+    def job(self) -> Job:
+        """The job that it describes. Raises DpsimError."""
+        return prepare(self.scenario())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What was measured of one case: all its steps, warm-up included; mean seconds of each message; why it is not all, if so."""
+
+    steps: Steps
+    collectives: dict[str, float]
+    failed: str | None = None
+
+
+def run_cases(
+    cases: Sequence[Case], hosts: Sequence[Host], *, timeout: float, told: Callable[[], None] = lambda: None
+) -> tuple[list[Measured], RunFailed | None]:
+    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each; ``told`` is called for every step of rank 0.
+
+    Where the run fails the answer holds what was measured until then, and the failure.
+    """
+    command = [sys.executable, "-m", "validate.emulate", json.dumps([[case.file, list(case.set)] for case in cases])]
+    failure = None
+    try:
+        records = launch(command, hosts, timeout_s=timeout, connect_timeout_s=min(CONNECT_TIMEOUT, timeout)).records
+    except RunFailed as error:
+        failure, records = error, error.run.records
+    return [measured(case.job(), records, number) for number, case in enumerate(cases)], failure
+
+
+def as_rank(text: str) -> None:
+    """What `run_cases` starts: one rank of all cases."""
+    jobs = [Case(file, tuple(set_)).job() for file, set_ in json.loads(text)]
+    carry_out(jobs, record)
+
+
+def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
+    """Carry out ``jobs`` as one of the ranks that the environment speaks of."""
+    with joined("gloo", "cpu") as world:
+        connected()
+        for number, job in enumerate(jobs):
+            emulate(job, world, number, say)
+
+
+def measured(job: Job, records: Records, number: int) -> Measured:
+    """What ``records`` of all ranks say of case ``number``."""
+    mine: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
+    carried: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
+    start = 0.0
+    for row in records:
+        if row["case"] != number:
+            continue
+        if "start" in row:
+            start = row["start"]
+        elif row["rank"] < job.workers:
+            (carried if "stamps" in row else mine)[row["rank"]].append(row)
+    run = job.scenario.run
+    steps = account(job, mine, carried, run.warmup + run.steps, start)
+    return Measured(steps, collective_seconds(carried, run.warmup, run.warmup + run.steps))

@@ -1,0 +1,47 @@
+"""What one worker notes of one step, in seconds and in stamps of the monotonic clock."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Row:
+    """One step of one worker.
+
+    ``begin``: when it began to compute; ``done``: when its gradient was there; ``end``: when it had done all of it. ``waits``:
+    begin and end of each wait for communication, in order. ``encode``, ``input``, ``exposed_comm``, ``straggler_wait`` and
+    ``busy`` are seconds, the last three only of workers that act alone, as are ``passed`` (when its work was with the others)
+    and ``versions``.
+    """
+
+    step: int
+    begin: float = 0.0
+    done: float = 0.0
+    end: float = 0.0
+    encode: float = 0.0
+    input: float = 0.0
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    exposed_comm: float = 0.0
+    straggler_wait: float = 0.0
+    busy: float = 0.0
+    passed: float = 0.0
+    versions: int = 0
+
+    def to_json(self, case: int) -> dict[str, Any]:
+        """As it is recorded."""
+        return {"case": case, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A message that one worker took part in carrying: ``stamps`` are the begin and end of each of its collectives."""
+
+    step: int
+    message: str
+    stamps: list[tuple[float, float]]
+
+    def to_json(self, case: int) -> dict[str, Any]:
+        """As it is recorded."""
+        return {"case": case, **asdict(self)}

@@ -1,0 +1,116 @@
+"""Workers that act together, as real ranks: passes are timed waits, and a communication thread carries messages in their order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dpsim.engine.job import Job
+from dpsim.engine.wire import Message
+from dpsim.topology.network import FloatArray
+from validate.emulate.carriers import Carriers
+from validate.emulate.clock import now
+from validate.emulate.quorum import Quorum
+from validate.emulate.row import Carried, Row
+from validate.emulate.walk import Ticket, Walk
+from validate.processes import World
+
+Say = Callable[[Row | Carried], None]
+
+
+class Courier:
+    """A worker's communication thread: it carries every message of every step, one after the other, when its turn has come."""
+
+    def __init__(self, job: Job, carriers: Carriers, steps: int, gate: Quorum, say: Say) -> None:
+        self._messages = [(step, message) for step in range(steps) for message in job.messages(step)]
+        self._tickets = [Ticket() for _ in self._messages]
+        self._carriers = carriers
+        self._gate = gate
+        self._say = say
+        self._given = 0
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        """Begin to carry what is given."""
+        self._thread.start()
+
+    def give(self) -> Ticket:
+        """The next message of all is ready here; the answer is what says that it has come."""
+        self._gate.ready(self._given)
+        self._given += 1
+        return self._tickets[self._given - 1]
+
+    def finish(self) -> None:
+        """Wait until all are carried; raises what went wrong on the way."""
+        self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+
+    def _work(self) -> None:
+        try:
+            for number, (step, message) in enumerate(self._messages):
+                self._gate.wait(number)
+                stamps = []
+                for carrier in self._carriers.of(message, step):
+                    began = now()
+                    carrier.carry()
+                    stamps.append((began, now()))
+                self._tickets[number].set()
+                self._say(Carried(step, message.name, stamps))
+        except BaseException as error:
+            self._failed = error
+            for ticket in self._tickets:  # nobody waits for what will never come
+                ticket.set()
+
+
+class TogetherWorker:
+    """One worker of ``job``: its steps as `dpsim.engine.together` takes them."""
+
+    def __init__(self, job: Job, walk: Walk, courier: Courier) -> None:
+        self._job = job
+        self._walk = walk
+        self._courier = courier
+        self._kind = int(job.kind_of[0])
+        self._lag = job.scenario.strategy.sync.lag * walk.last
+
+    def step(self, step: int, factor: float) -> Row:
+        """Take one step."""
+        walk, messages = self._walk, self._job.messages(step)
+        gradients = tuple(message for message in messages if message.ready < walk.last)
+        models = messages[len(gradients) :]
+        walk.begin(step, factor)
+        self._communicate(gradients)
+        walk.to(walk.last - 1)
+        walk.row.done = max(walk.reached(gradients[-1].ready), walk.row.begin) if gradients else now()
+        walk.settle()
+        self._decode(gradients)
+        walk.to(walk.last)
+        self._communicate(models)
+        if models:
+            walk.settle()
+        self._decode(models)
+        walk.end()
+        return walk.row
+
+    def _communicate(self, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            self._walk.to(message.ready)
+            self._walk.spend_coding(float(message.encode[self._kind]))
+            self._walk.wait_for(self._courier.give(), message.needed + self._lag)
+
+    def _decode(self, messages: tuple[Message, ...]) -> None:
+        self._walk.spend_coding(sum(float(message.decode[self._kind]) for message in messages))
+
+
+def work_together(job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say) -> None:
+    """Take all steps, a row of ``factors`` (steps, workers) each, as worker ``world.rank``; time 0 is ``start``."""
+    total = sum(len(job.messages(step)) for step in range(len(factors)))
+    gate = Quorum(world, job.workers, job.scenario.strategy.sync.quorum(job.workers), total)
+    courier = Courier(job, carriers, len(factors), gate, say)
+    worker = TogetherWorker(job, Walk(job, world.rank, start), courier)
+    courier.start()
+    for step, factor in enumerate(factors[:, world.rank].tolist()):
+        say(worker.step(step, factor))
+    courier.finish()
+    gate.close()

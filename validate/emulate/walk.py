@@ -1,0 +1,81 @@
+"""One worker on its way through its steps: timed waits for passes, and what it waits for on the way; as `dpsim.engine.together`."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from dpsim.engine.job import Job
+from validate.emulate.clock import Pace, now
+from validate.emulate.row import Row
+
+Ticket = threading.Event  # a message that will have come
+
+
+class Walk:
+    """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock; ``row`` is its step's."""
+
+    def __init__(self, job: Job, rank: int, start: float) -> None:
+        self.positions = job.positions[:, job.kind_of[rank]].tolist()
+        self.last = len(self.positions) - 1
+        self.row = Row(0)
+        self._pace = Pace(start)
+        self._start = start
+        self._loading = None if job.input is None else job.input.of(rank).start()
+        self._marks = {message.ready for messages in job.messages_of.values() for message in messages}
+        self._awaited: dict[int, list[Ticket]] = {}
+        self._reached: dict[int, float] = {}
+        self._at = 0
+        self._factor = 1.0
+
+    def begin(self, step: int, factor: float) -> None:
+        """Start a step: wait for its samples, and for what is needed before its first pass."""
+        self.row = Row(step)
+        self._factor, self._at = factor, 0
+        self._reached = {}
+        if self._loading is not None:
+            asked = self._pace.at - self._start
+            taken = float(self._loading.take(np.array([asked]))[0])
+            self._pace.spend(taken - asked)
+            self.row.input = taken - asked
+        self.settle()
+        self.row.begin = self._reached[0] = now()
+
+    def end(self) -> None:
+        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next step."""
+        self._awaited = {where - self.last: tickets for where, tickets in self._awaited.items()}
+        self.row.end = now()
+
+    def reached(self, position: int) -> float:
+        """When it had computed up to ``position``: one where messages become ready, or 0."""
+        return self._reached[position]
+
+    def to(self, position: int) -> None:
+        """Compute up to ``position``, waiting for what is needed where it stands and on the way."""
+        if position == self._at:
+            return
+        for stop in sorted({*(where for where in (*self._awaited, *self._marks) if self._at < where < position), position}):
+            self.settle()
+            self._pace.spend(self._factor * (self.positions[stop] - self.positions[self._at]))
+            self._at = stop
+            self._reached[stop] = now()
+
+    def spend_coding(self, seconds: float) -> None:
+        """Encode or decode."""
+        self._pace.spend(seconds)
+        self.row.encode += seconds
+
+    def wait_for(self, ticket: Ticket, position: int) -> None:
+        """Let nothing past ``position`` start before ``ticket`` has come; where that is this step's end, the next one's start."""
+        self._awaited.setdefault(position, []).append(ticket)
+
+    def settle(self) -> None:
+        """Wait for what is needed where it stands."""
+        if self._at not in self._awaited:
+            return
+        began = now()
+        for ticket in self._awaited.pop(self._at):
+            ticket.wait()
+        self.row.waits.append((began, now()))
+        self._pace.resume()

@@ -1,0 +1,28 @@
+"""Scenarios run on real ranks and predicted, side by side.
+
+    for run in on_testbed([Case("scenarios/testbed/allreduce.yaml")], repetitions=3):       # Case is of validate.emulate
+        run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
+
+`here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and gives the records that
+`validate.compare` reads.
+"""
+
+from validate.running.plan import Plan, load_plan, run_plan, write
+from validate.running.real import real_run
+from validate.running.runs import PartialRunError, here, on_testbed
+from validate.running.step_run import StepRun, step_run
+from validate.running.typical import typical
+
+__all__ = [
+    "PartialRunError",
+    "Plan",
+    "StepRun",
+    "here",
+    "load_plan",
+    "on_testbed",
+    "real_run",
+    "run_plan",
+    "step_run",
+    "typical",
+    "write",
+]

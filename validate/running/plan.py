@@ -1,0 +1,82 @@
+"""A plan of many cases: scenario files with variants, to be run, recorded, and compared later."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import Field, PositiveInt
+
+from dpsim.config import Config
+from dpsim.engine.simulate import provenance
+from dpsim.scenario.loader import load
+from validate.emulate import Case
+from validate.run_record import RunRecord, RunRecords
+from validate.running.runs import PartialRunError, on_testbed
+from validate.running.step_run import StepRun
+
+
+class Variant(Config):
+    """One case of a plan."""
+
+    name: str = Field(min_length=1, description="What reports call it.")
+    set: tuple[str, ...] = Field(default=(), description="What is changed in the scenario, as --set does.")
+    choice: bool = Field(default=True, description="Whether it is ranked against the other variants of its group.")
+
+
+class Group(Config):
+    """Variants of one scenario that differ in what is to be chosen."""
+
+    scenario: str = Field(description="The file, beside the plan or from where the command runs.")
+    setting: str = Field(min_length=1, description="What all variants share: they are ranked against each other.")
+    set: tuple[str, ...] = Field(default=(), description="What is changed for all of them.")
+    variants: tuple[Variant, ...] = Field(min_length=1)
+
+
+class Plan(Config):
+    """What is run, and how often."""
+
+    repetitions: PositiveInt = Field(default=3, description="Runs of each case.")
+    groups: tuple[Group, ...] = Field(min_length=1)
+
+    def cases(self) -> Iterator[tuple[Group, Variant, Case]]:
+        """All of them."""
+        for group in self.groups:
+            for variant in group.variants:
+                yield group, variant, Case(group.scenario, (*group.set, *variant.set))
+
+
+def load_plan(path: Path) -> Plan:
+    """The plan in a YAML file. Raises ScenarioError."""
+    return load(path, Plan)
+
+
+def run_plan(plan: Plan, chosen: Sequence[str] = ()) -> Iterator[RunRecord]:
+    """Run the cases whose setting or name contains one of ``chosen``, all if none; testbeds one after the other.
+
+    What a failed run has measured comes too, with a note, and the next testbed's cases follow.
+    """
+    for group in plan.groups:
+        named = {Case(group.scenario, (*group.set, *variant.set)): variant for variant in group.variants}
+        wanted = {
+            case: variant
+            for case, variant in named.items()
+            if not chosen or any(text in f"{group.setting}: {variant.name}" for text in chosen)
+        }
+        for run in _runs(list(wanted), plan.repetitions):
+            variant = wanted[run.case]
+            yield run.record(f"{group.setting}: {variant.name}", group.setting if variant.choice else "")
+
+
+def _runs(cases: Sequence[Case], repetitions: int) -> Iterator[StepRun]:
+    try:
+        yield from on_testbed(cases, repetitions=repetitions)
+    except PartialRunError as partial:
+        yield from partial.runs
+
+
+def write(path: Path, records: Sequence[RunRecord], machine: dict[str, object]) -> None:
+    """Write records to a file, gzipped where its name ends in .gz."""
+    text = RunRecords(machine=machine, provenance=provenance(), runs=tuple(records)).to_json().encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)

@@ -1,0 +1,135 @@
+"""A scenario predicted and run for real, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsim.engine import Result, simulate
+from dpsim.engine.simulate import timeline
+from dpsim.scenario import Scenario
+from validate.emulate import Case, Measured
+from validate.run_record import RunRecord
+from validate.running.typical import typical
+
+_SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRun:
+    """One scenario: the prediction, what was measured in some repetitions, and mean seconds of each collective by both.
+
+    ``failed`` says why what was measured is not all, "" where it is.
+    """
+
+    case: Case
+    predicted: Result
+    measured: Result
+    collectives: Mapping[str, Mapping[str, float | None]]
+    repetitions_s: tuple[float, ...]
+    failed: str = ""
+
+    @property
+    def error(self) -> dict[str, float]:
+        """Predicted minus measured: of the step time as a fraction of the measured one, and of each part in s."""
+        predicted, measured = self.predicted, self.measured
+        parts = {f"{part}_s": predicted.parts_s[part] - seconds for part, seconds in measured.parts_s.items()}
+        whole = measured.step_time_s["mean"]
+        return {
+            "step_time": predicted.step_time_s["mean"] / whole - 1,
+            "step_time_s": predicted.step_time_s["mean"] - whole,
+            **parts,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``dpsim validate run --json``; ``once_s`` is not measured."""
+        measured = {**self.measured.to_json(), "once_s": {"startup": None, "consensus": None}}
+        return {
+            "schema_version": 1,
+            "scenario": self.case.file,
+            "set": list(self.case.set),
+            "predicted": self.predicted.to_json(),
+            "measured": measured,
+            "error": self.error,
+            "collectives": [{"name": name, **both} for name, both in self.collectives.items()],
+            "repetitions_s": list(self.repetitions_s),
+            "partial": bool(self.failed),
+            "failed": self.failed or None,
+        }
+
+    def record(self, name: str = "", setting: str = "", *, fitted: bool = False) -> RunRecord:
+        """The record of it that comparisons read."""
+        sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
+        shared = {side: {key: content[key] for key in _SHARED} for side, content in sides.items()}
+        strategy = self.predicted_scenario.strategy
+        case = {
+            "scenario": self.case.file,
+            "set": list(self.case.set),
+            "aggregation": strategy.aggregation.kind,
+            "sync": strategy.sync.kind,
+            "overlap": strategy.overlap.kind,
+            "compression": strategy.compression.kind,
+            "workers": self.predicted.workers,
+            "repetitions_s": list(self.repetitions_s),
+            **shared,
+        }
+        return RunRecord(
+            kind="step",
+            name=name or self.predicted.name,
+            setting=setting,
+            case=case,
+            measured_s=(self.measured.step_time_s["mean"],),
+            predicted_s=self.predicted.step_time_s["mean"],
+            fitted=fitted,
+            notes=(f"partial: {self.failed}",) if self.failed else (),
+        )
+
+    @property
+    def predicted_scenario(self) -> Scenario:
+        """The scenario."""
+        return self.case.scenario()
+
+
+def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> StepRun | None:
+    """What ``case`` gave; None where not one step that counts was measured."""
+    scenario = case.scenario()
+    predicted = simulate(scenario)
+    counted = [each.steps.after(scenario.run.warmup) for each in repetitions]
+    counted = [steps for steps in counted if len(steps.compute)]
+    if not counted:
+        return None
+    steps = typical(counted, alone=predicted.alone)
+    ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
+    traffic = replace(predicted.traffic, busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio)
+    measured = replace(predicted, steps=steps, traffic=traffic, calibration="measured")
+    collectives = _collectives(scenario, repetitions) if not predicted.alone else {}
+    return StepRun(case, predicted, measured, collectives, tuple(float(each.step.mean()) for each in counted), failed)
+
+
+def _collectives(scenario: Scenario, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
+    """Mean seconds from a worker's begin to its end of each message, predicted and measured (median of the repetitions)."""
+    taken: dict[str, list[float]] = {}
+    for step in range(scenario.run.steps):
+        spans: dict[tuple[int, str], tuple[float, float]] = {}
+        for each in timeline(scenario, step, scenario.cluster.ranks):
+            if each.stream == "communication":
+                key = each.worker, each.name.rpartition(": ")[0]
+                begin, end = spans.get(key, (each.start, each.end))
+                spans[key] = min(begin, each.start), max(end, each.end)
+        for (_, name), (begin, end) in spans.items():
+            taken.setdefault(name, []).append(end - begin)
+    names = dict.fromkeys([*taken, *(name for each in repetitions for name in each.collectives)])
+    return {
+        name: {
+            "predicted_s": float(np.mean(taken[name])) if name in taken else None,
+            "measured_s": _median([each.collectives[name] for each in repetitions if name in each.collectives]),
+        }
+        for name in names
+    }
+
+
+def _median(seconds: Sequence[float]) -> float | None:
+    return float(np.median(seconds)) if seconds else None
