@@ -13,10 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dpsim.commands import converge, explain_app, import_app, layer_split, memory, results, scale, sweep, topology, validate_app
+from dpsim.commands import (
+    converge,
+    dashboard,
+    explain_app,
+    import_app,
+    layer_split,
+    memory,
+    report,
+    results,
+    run,
+    scale,
+    sweep,
+    topology,
+    validate_app,
+)
 from dpsim.commands.progress import progress
 from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json
+from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
     from dpsim.topology import Network
@@ -34,32 +48,6 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-@app.command()
-def run(file: File, set_: Sets = None, as_json: Json = False) -> None:
-    """Predict one scenario: how long a step takes and where its time goes.
-
-    Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
-    """
-    from dpsim.engine import simulate
-    from dpsim.scenario import load_scenario
-
-    scenario = load_scenario(file, set_ or ())
-    if scenario.sweep is not None:
-        narrate(
-            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep {file} -o FOLDER computes its points"
-        )
-    with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
-        result = simulate(scenario, done)
-    for note in result.notes:
-        narrate(f"note: {note}")
-    if as_json:
-        show_json(result.to_json())
-        return
-    from dpsim.report import run_notes, run_table
-
-    show(run_table(result), "", *run_notes(result))
 
 
 @app.command()
@@ -196,6 +184,8 @@ def catalogue(
         show(catalogue_table(rows))
 
 
+app.command()(run)
+app.command()(report)
 app.command()(topology)
 app.command()(memory)
 app.command("layer-split")(layer_split)
@@ -203,6 +193,7 @@ app.command()(scale)
 app.command()(converge)
 app.command()(sweep)
 app.command()(results)
+app.command("app")(dashboard)
 app.add_typer(import_app, name="import")
 app.add_typer(explain_app, name="explain")
 app.add_typer(validate_app, name="validate")

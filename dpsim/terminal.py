@@ -38,7 +38,7 @@ def narrate(text: str) -> None:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write ``text`` (in UTF-8) to ``path`` so that others see the old file or the whole new one. Raises DpsimError where that cannot be."""
+    """Write ``text`` to ``path``, in UTF-8, so that others see the old file or the whole new one. Raises DpsimError."""
     if not path.parent.is_dir():
         raise DpsimError(f"{path}: the folder {path.parent} must exist, but does not")
     if path.is_dir():

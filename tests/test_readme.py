@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from dpsim import cli, load_scenario, simulate
+from dpsim.scenario.schema import StrategyConfig
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -34,10 +36,12 @@ def test_something_is_quoted(document):
     assert QUOTE.search(document.read_text())
 
 
-def test_the_tour_visits_every_scenario_of_a_strategy():
-    linked = {ROOT / "scenarios" / name for name in re.findall(r"\]\(([\w-]+\.yaml)\)", DOCUMENTS[1].read_text())}
-    elsewhere = {"dgx-1", "dgx-a100", "dgx-h100", "oversubscribed", "ranking-flips", "torus"}  # of the network, not of strategies
-    assert {path for path in (ROOT / "scenarios").glob("*.yaml") if path.stem not in elsewhere} == linked
+@pytest.mark.parametrize("part", ["aggregation", "sync", "overlap"])
+def test_the_tour_links_a_scenario_of_every_kind(part):
+    linked = sorted(set(re.findall(r"\]\(([\w-]+\.yaml)\)", DOCUMENTS[1].read_text())))
+    shown = {getattr(load_scenario(ROOT / "scenarios" / name).strategy, part).kind for name in linked}
+    configs = get_args(StrategyConfig.model_fields[part].annotation)
+    assert shown == {name for config in configs for name in get_args(config.model_fields["kind"].annotation)}
 
 
 @pytest.mark.parametrize("gpus", [8, 256, 352])
@@ -58,7 +62,8 @@ def said(quote: re.Match[str]) -> str:
     """The quote with what its command prints today."""
     command = [Path(sys.executable).with_name("dpsim"), *quote[1].split()]
     printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
-    return f"<!-- output of: dpsim {quote[1]} -->\n```\n" + "\n".join(line.rstrip() for line in printed.strip("\n").splitlines()) + "\n```"
+    output = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+    return f"<!-- output of: dpsim {quote[1]} -->\n```\n{output}\n```"
 
 
 if __name__ == "__main__":

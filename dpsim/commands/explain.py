@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from dpsim.commands.progress import progress
 from dpsim.errors import DpsimError
 from dpsim.terminal import show, show_json
 
@@ -14,10 +17,24 @@ if TYPE_CHECKING:
 
     from dpsim.network.nccl import Explanation
 
+_OF_A_FILE = "scenario"
+
+
+class _FileOrCommand(TyperGroup):
+    """``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take what is no command's name for a file, or an option before one."""
+        if args and args[0] not in (*self.commands, "--help"):
+            args = [_OF_A_FILE, *args]
+        return super().parse_args(ctx, args)
+
+
 explain_app = typer.Typer(
+    cls=_FileOrCommand,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Say why a prediction is what it is.",
+    help="Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective.",
 )
 _TERMS = {
     "latency": "latency: what the call takes with next to nothing to send",
@@ -28,7 +45,33 @@ _TERMS = {
 
 @explain_app.callback()
 def _explain() -> None:
-    """Say why a prediction is what it is."""
+    """Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective."""
+
+
+@explain_app.command(_OF_A_FILE)
+def scenario(
+    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Say what limits a scenario: its critical path, what turning each knob gains, and what to try. The name may be left out.
+
+    Example: dpsim explain scenarios/quickstart.yaml
+    """
+    from dpsim.explain import KNOBS, explain
+    from dpsim.scenario import load_scenario
+
+    loaded = load_scenario(file, set_ or ())
+    with progress("turning knobs", len(KNOBS)) as done:
+        found = explain(loaded, done)
+    if as_json:
+        show_json(found.to_json())
+        return
+    from dpsim.report.explanation import explanation_notes, knobs_table, path_table
+
+    show(path_table(found.path, found.base.name), "", knobs_table(found), "", *explanation_notes(found))
 
 
 @explain_app.command()

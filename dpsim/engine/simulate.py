@@ -28,6 +28,7 @@ from dpsim.engine.to_target import time_to_target
 from dpsim.engine.together import run_together
 from dpsim.errors import DpsimError
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.topology.network import FloatArray
 from dpsim.workload import Epoch
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
@@ -110,8 +111,17 @@ def _simulated(
 
 
 def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | None, log: Log | None = None) -> Steps:
+    slowed = slow_downs(job)
+    if job.acts_alone:
+        meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
+        return run_apart(job, meeting, slowed, progress, timeline, log)
+    return run_together(job, slowed, progress, timeline, log)
+
+
+def slow_downs(job: Job) -> FloatArray:
+    """The factors on compute times of all steps, warm-up included, (steps, workers)."""
     run, disturbance = job.scenario.run, job.scenario.disturbance
-    slowed = factors(
+    return factors(
         job.workers,
         run.warmup + run.steps,
         run.seed,
@@ -120,10 +130,6 @@ def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | N
         slow=disturbance.slow,
         transient=disturbance.transient,
     )
-    if job.acts_alone:
-        meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
-        return run_apart(job, meeting, slowed, progress, timeline, log)
-    return run_together(job, slowed, progress, timeline, log)
 
 
 def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> list[Interval]:
@@ -136,21 +142,21 @@ def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> l
     if step is not None and not 0 <= step < run.steps:
         raise DpsimError(f"step must be from 0 to {run.steps - 1}, but got {step}")
     number = run.warmup + (step or 0)
-    job = _calibrated(scenario)
+    job = calibrated(scenario)
     shown = Timeline(range(number, number + 1), min(workers, job.workers))
     _simulated(job, timeline=shown)
     return shown.sorted()
 
 
 def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[Job, Steps, list[Interval]]:
-    """The job of ``scenario``, all its steps, warm-up included, and what the first ``workers`` did in ``count`` steps from ``step`` on.
+    """The job of ``scenario``, all its steps (warm-up too), and what the first ``workers`` did in ``count`` steps from ``step`` on.
 
     The first step after warm-up is number 0. Raises DpsimError for steps that are not simulated.
     """
     run = scenario.run
     if step < 0 or count < 1 or step + count > run.steps:
         raise DpsimError(f"steps must be from 0 to {run.steps - 1}, but got {count} from {step} on")
-    job, first = _calibrated(scenario), run.warmup + step
+    job, first = calibrated(scenario), run.warmup + step
     shown = Timeline(range(first, first + count), min(workers, job.workers))
     steps = _all_steps(job, lambda done: None, shown)
     return job, steps, shown.sorted()
@@ -160,11 +166,12 @@ def logged(scenario: Scenario, progress: Callable[[int], None] = lambda done: No
     """The job of ``scenario``, the steps that count, and the log of all, warm-up included. Raises DpsimError as `simulate` does."""
     if not scenario.run.allow_out_of_memory:
         memory_use(scenario).check()
-    job, log = _calibrated(scenario), Log()
+    job, log = calibrated(scenario), Log()
     return job, _simulated(job, progress, log=log), log
 
 
-def _calibrated(scenario: Scenario) -> Job:
+def calibrated(scenario: Scenario) -> Job:
+    """The job of ``scenario``, its compute times scaled where the calibration says so."""
     job = prepare(scenario)
     if isinstance(scenario.calibration, MeasuredStep):
         return job.scaled(compute_scale(scenario, scenario.calibration))

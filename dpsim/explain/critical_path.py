@@ -1,7 +1,7 @@
-"""What a step waits for: the chain of intervals, each of which had to end before the next could begin, from its end back to its start.
+"""What a step waits for: the chain of intervals, each of which had to end before the next could begin, back from its end.
 
-From a worker's end of the step the path goes back through whatever ended last: computing, a transfer, or a wait. A collective of all
-workers began with the last of them, so there the path goes over to that one.
+From a worker's end of the step the path goes back through whatever ended last: computing, a transfer, or a wait. A collective of
+all workers began with the last of them, so there the path goes over to that one.
 """
 
 from __future__ import annotations

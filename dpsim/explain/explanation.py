@@ -21,7 +21,7 @@ from dpsim.scenario import MeasuredStep, Scenario
 NOTHING = 0.005  # a change of less is none
 _STEADY = 1e-9
 _FEW = 2  # steps, where all are alike
-_SOME = 20
+_SOME = 10
 _BY_FLOWS = ("parameter-server", "host")  # whose transfers are timed flow by flow
 _TRIAL = 4  # steps in which several ways to turn a knob are compared; the best is simulated in full
 _BY_PERIODS = ("local-sgd", "sma")  # whose steps differ by turns
@@ -29,7 +29,7 @@ _BY_PERIODS = ("local-sgd", "sma")  # whose steps differ by turns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One knob, turned: the best of its changes with its result, or None where there is nothing to turn; ``why`` it gains nothing."""
+    """One knob, turned: the best of its changes and its result, None where there is nothing to turn; ``why`` it gains nothing."""
 
     name: str
     knob: Knob
@@ -45,10 +45,22 @@ class Turn:
 
     @property
     def change_per_sample(self) -> float:
-        """The same of the time that all workers take for a sample: that of the step, unless the batch or the workers' pace differ."""
+        """The same of the time that all workers take for a sample: that of the step, unless the batch or their pace differ."""
         if self.result is None:
             return 0.0
         return self.base.throughput_samples_per_s / self.result.throughput_samples_per_s - 1
+
+    @property
+    def nothing(self) -> float:
+        """A change of less is none: half a percent; where workers act alone, no less than the 95 % interval of the means."""
+        if self.result is None or not self.base.alone:
+            return NOTHING
+        return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
+
+    @property
+    def gains(self) -> bool:
+        """Whether it makes training faster."""
+        return self.change_per_sample <= -self.nothing
 
     @property
     def elasticity(self) -> float | None:
@@ -69,6 +81,7 @@ class Turn:
             "before_s": _step(self.base),
             "step_change": self.step_change,
             "change_per_sample": self.change_per_sample,
+            "nothing_below": self.nothing,
             "elasticity": self.elasticity,
             "why": self.why,
         }
@@ -85,8 +98,8 @@ class Explanation:
     @property
     def advice(self) -> list[str]:
         """What to try, best first, then what gains nothing and why."""
-        helps = [turn for turn in self.turns if turn.change_per_sample <= -NOTHING]
-        rest = [turn for turn in self.turns if turn.change is not None and turn.change_per_sample > -NOTHING]
+        helps = [turn for turn in self.turns if turn.gains]
+        rest = [turn for turn in self.turns if turn.change is not None and not turn.gains]
         return [*map(_gain, helps), *map(_no_gain, rest)]
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +151,8 @@ def _enough(base: Result, scenario: Scenario) -> int:
     times = base.steps.step
     if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
         return _FEW
-    return _SOME if base.alone or scenario.strategy.aggregation.kind in _BY_FLOWS else scenario.run.steps
+    by_flows = not base.alone and scenario.strategy.aggregation.kind in _BY_FLOWS
+    return _SOME if by_flows else scenario.run.steps
 
 
 def _shorter(scenario: Scenario, steps: int, warmup: int | None = None) -> Scenario:
@@ -185,10 +199,10 @@ def _typical(result: Result) -> int:
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
     """The turns, those that gain nothing with the reason."""
     listed = list(turns)
-    helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.change_per_sample <= -NOTHING}
+    helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
     return [
         turn
-        if turn.result is None or turn.change is None or turn.change_per_sample <= -NOTHING
+        if turn.result is None or turn.change is None or turn.gains
         else replace(turn, why=reason(turn.knob, turn.change, turn.base, turn.result, helpers.get(turn.knob.part)))
         for turn in listed
     ]
@@ -203,12 +217,18 @@ def _gain(turn: Turn) -> str:
 
 def _no_gain(turn: Turn) -> str:
     assert turn.change is not None
-    size = f"{_percent(turn.change_per_sample)} per sample" if turn.change_per_sample >= NOTHING else "no gain"
+    size = f"{_percent(turn.change_per_sample)} per sample" if turn.change_per_sample >= turn.nothing else "no gain"
     return f"{turn.change.words}: {size}, {turn.why}"
 
 
 def _percent(change: float) -> str:
     return f"{change * 100:+.2g} %" if abs(change) < 0.1 else f"{change * 100:+.0f} %"
+
+
+def _scatter(result: Result) -> float:
+    """Half of the 95 % interval of the mean step, as a share of it."""
+    step = result.step_time_s
+    return (step["high"] - step["low"]) / 2 / step["mean"]
 
 
 def _step(result: Result) -> float:

@@ -12,7 +12,7 @@ from dpsim.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One way to turn a knob: in words, and as values by path. ``factor``: what the knob is multiplied by, None where no number is."""
+    """One way to turn a knob: in words, and as values by path. ``factor``: what multiplies the knob, None where it is no number."""
 
     words: str
     values: Values = field(default_factory=dict[str, Any])

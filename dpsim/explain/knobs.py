@@ -134,7 +134,7 @@ def _bucket_size(scenario: Scenario) -> Options:
 def _overlap(scenario: Scenario) -> Options:
     now = scenario.strategy.overlap.kind
     kinds = [kind.model_fields["kind"].annotation for kind in get_args(get_args(OverlapConfig)[0])]
-    names = [get_args(kind)[0] for kind in kinds]
+    names = [get_args(kind)[0] for kind in kinds if get_args(kind)[0] != "wfbp"]  # mg-wfbp does so where that pays
     return tuple(Change(f"overlap {now} -> {name}", {"strategy.overlap": {"kind": name}}) for name in names if name != now)
 
 

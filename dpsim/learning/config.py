@@ -35,10 +35,10 @@ class ReplayConfig(Config):
         default=None, description="Of initial weights, the order of samples and codecs' choices; run.seed if left out."
     )
     own_start: bool = Field(default=False, description="Workers that have models of their own start from different ones.")
-    gossip_step: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.3,
+    gossip_step: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
         description="Where gossip is compressed: how far a worker moves towards what it knows of its neighbours, as a share of the "
-        "way to the mean.",
+        "way to their mean; half the share of bytes that travel if left out.",
     )
     points: PositiveInt = Field(default=100, le=100_000, description="How often loss and accuracy are measured.")
     precision: Literal["float32", "float64"] = Field(default="float64", description="Format of weights and gradients.")

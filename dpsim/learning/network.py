@@ -93,12 +93,12 @@ class Network:
 def cross_entropy(scores: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
     """The mean over each batch (n,), and its derivative by the scores (n, batch, classes)."""
     shifted = scores - scores.max(axis=-1, keepdims=True)
-    shares = np.exp(shifted)
-    shares /= shares.sum(axis=-1, keepdims=True)
-    right = np.take_along_axis(shares, labels[..., None], axis=-1)
-    slope = shares
-    loss = -np.log(np.maximum(right[..., 0], np.finfo(scores.dtype).tiny)).mean(axis=-1)
-    np.put_along_axis(slope, labels[..., None], right - 1, axis=-1)
+    slope = np.exp(shifted)
+    total = slope.sum(axis=-1, keepdims=True)
+    slope /= total
+    right = labels[..., None]
+    loss = (np.log(total) - np.take_along_axis(shifted, right, axis=-1))[..., 0].mean(axis=-1)
+    np.put_along_axis(slope, right, np.take_along_axis(slope, right, axis=-1) - 1, axis=-1)
     return loss, slope / labels.shape[-1]
 
 

@@ -4,8 +4,8 @@ A rank posts a step's receives, then its sends. A receive is announced to the se
 announcement has come and the send is posted, in the order of posting between two ranks. A send is done when all but what the
 kernel buffers is on its way, a receive when all has come. Each post, send and arrival takes ``overhead`` s of one of the machine's
 ``cores`` (a post of a program's own ``dispatch`` s more), what comes ``per_byte`` s a byte, adding up ``gamma`` s a byte, and
-entering the collective ``entry`` s; processors take what is asked of them in that order, one thing at a time for each rank. Links
-are those of `dpsim.network.limited`.
+entering the collective ``entry`` s, ``wake`` s after it was to begin; processors take what is asked of them in that order, one
+thing at a time for each rank. Links are those of `dpsim.network.limited`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ class _Run:
         self._ends = np.array(starts, dtype=np.float64)
         for number, (rank, program) in enumerate(model.programs(nbytes)):
             worker = _Worker(self, rank, number // ranks, program)
-            self.clock.after(float(starts[rank]), worker.enter)
+            self.clock.after(float(starts[rank]) + transport.wake, worker.enter)
 
     def ends(self) -> tuple[FloatArray, float]:
         """When each rank has done everything, and when the links are rested, s."""
@@ -151,15 +151,18 @@ class _Processors:
         self._free = [0.0] * (cores or ranks)
         self._rank_free = [0.0] * ranks
 
-    def work(self, rank: int, seconds: float, then: Callable[[], None]) -> None:
-        """Do ``then`` after ``seconds`` of work for ``rank``."""
-        if seconds <= 0:
-            then()
+    def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
+        """Do (seconds, then) after (seconds, then) for ``rank`` on one processor, without anything between."""
+        if not any(seconds > 0 for seconds, _ in parts):
+            for _, then in parts:
+                then()
             return
         core = min(range(len(self._free)), key=self._free.__getitem__)
-        end = max(self.clock.now, self._free[core], self._rank_free[rank]) + seconds
+        end = max(self.clock.now, self._free[core], self._rank_free[rank])
+        for seconds, then in parts:
+            end += seconds
+            self.clock.at(end, then)
         self._free[core] = self._rank_free[rank] = end
-        self.clock.after(end - self.clock.now, then)
 
 
 class _Pair:
@@ -193,11 +196,8 @@ class _Pair:
     def _match(self) -> None:
         while self._sends and self._receives:
             (nbytes, sent), received = self._sends.popleft(), self._receives.popleft()
-            self.run.processors.work(
-                self.source,
-                self.run.transport.overhead,
-                lambda n=nbytes, s=sent, r=received: self._hand_over(n, s, r),  # type: ignore[misc]
-            )
+            hand_over = partial(self._hand_over, nbytes, sent, received)
+            self.run.processors.work(self.source, (self.run.transport.overhead, hand_over))
 
     def _hand_over(self, nbytes: int, sent: Callable[[], None], received: Callable[[], None]) -> None:
         transport = self.run.transport
@@ -213,13 +213,13 @@ class _Pair:
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
         """The destination's processor takes up what has come."""
-        self.run.processors.work(self.destination, nbytes * self.run.transport.per_byte, taken)
+        self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
 
     def _through(self, received: Callable[[], None]) -> None:
         run = self.run
         self._busy = False
         self._go_on()
-        run.clock.after(run.latency, lambda: run.processors.work(self.destination, run.transport.overhead, received))
+        run.clock.after(run.latency, lambda: run.processors.work(self.destination, (run.transport.overhead, received)))
 
 
 class _Worker:
@@ -236,7 +236,7 @@ class _Worker:
 
     def enter(self) -> None:
         """Begin."""
-        self.run.processors.work(self.rank, self.run.transport.entry, self._next_phase)
+        self.run.processors.work(self.rank, (self.run.transport.entry, self._next_phase))
 
     def _next_phase(self) -> None:
         if not self._phases:
@@ -251,20 +251,24 @@ class _Worker:
         """Post the next step where fewer than ``depth`` are under way, else take the oldest when it is done."""
         steps = self._phase.steps
         if self._posted < len(steps) and self._posted - self._taken < self._phase.depth:
-            step = steps[self._posted]
-            messages = len(step.receives) + len(step.sends)
-            self.run.processors.work(self.rank, messages * self.run.posting, self._post)
+            step, posting = steps[self._posted], self.run.posting
+            receives, sends = len(step.receives) * posting, len(step.sends) * posting
+            self.run.processors.work(self.rank, (receives, self._announce), (sends, self._post))
         elif self._taken == len(steps):
             self._next_phase()
         elif not self._open[self._taken]:
             reduced = steps[self._taken].reduced
-            self.run.processors.work(self.rank, reduced * self.run.model.gamma, self._take)
+            self.run.processors.work(self.rank, (reduced * self.run.model.gamma, self._take))
+
+    def _announce(self) -> None:
+        """The receives of the next step are posted; its sends come after them."""
+        number, step = self._posted, self._phase.steps[self._posted]
+        for peer, _ in step.receives:
+            self.run.pair(peer, self.rank, self.channel).announce(lambda: self._done(number))
 
     def _post(self) -> None:
         number, step = self._posted, self._phase.steps[self._posted]
         self._posted += 1
-        for peer, _ in step.receives:
-            self.run.pair(peer, self.rank, self.channel).announce(lambda: self._done(number))
         for peer, nbytes in step.sends:
             self.run.pair(self.rank, peer, self.channel).post(nbytes, lambda: self._done(number))
         self._go_on()

@@ -21,7 +21,7 @@ from dpsim.engine.job import Job
 from dpsim.learning.digits import FloatArray
 from dpsim.replay.crew import Crew
 from dpsim.replay.curve import Watch
-from dpsim.replay.uplinks import Average, Link
+from dpsim.replay.uplinks import Average, Link, towards
 from dpsim.sync import LocalSgdConfig, SmaConfig
 
 
@@ -94,7 +94,8 @@ class LocalSgd(OwnModels):
 class ModelAveraging(OwnModels):
     """c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before), as in Crossbow.
 
-    A learner is corrected when z of the step before is there, at the latest as its next step begins.
+    A learner is corrected when z of the step before is there, at the latest as its next step begins. A codec that keeps little of
+    the corrections makes z late, and a large mu may then let it swing.
     """
 
     def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
@@ -137,6 +138,7 @@ class Gossip(OwnModels):
         turns = cast("GossipConfig", job.scenario.strategy.aggregation).turns(job.workers, job.setting.seed)
         self._mixing = [mixing_matrix(turn).astype(self.models.dtype) for turn in turns]
         self._sync, self._period = job.scenario.strategy.sync, job.period
+        self._towards = towards(crew.config.gossip_step, codec, crew.network.parameters)
         self._codec, self._known = codec, [self.models] * len(turns)
         self._links = [Link(codec, crew.network.parameters, crew.seed, each, feedback=False) for each in range(crew.workers)]
 
@@ -155,4 +157,4 @@ class Gossip(OwnModels):
             return np.asarray(mixing @ self.models)
         sent = zip(self._links, self.models - self._known[turn], strict=True)
         known = self._known[turn] = self._known[turn] + np.stack([link.carry(each) for link, each in sent])
-        return np.asarray(self.models + self.crew.config.gossip_step * (mixing @ known - known))
+        return np.asarray(self.models + self._towards * (mixing @ known - known))

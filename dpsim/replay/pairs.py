@@ -13,7 +13,7 @@ from dpsim.engine.log import Act
 from dpsim.learning.digits import FloatArray
 from dpsim.replay.crew import Crew
 from dpsim.replay.curve import Watch
-from dpsim.replay.uplinks import Link
+from dpsim.replay.uplinks import Link, towards
 
 
 class Pairs:
@@ -26,6 +26,7 @@ class Pairs:
         self.models = np.stack([crew.start(worker) for worker in range(crew.workers)])
         self.stale: list[int] = []
         self._crew, self._codec = crew, codec
+        self._towards = towards(crew.config.gossip_step, codec, crew.network.parameters)
         self._velocities = np.zeros_like(self.models)
         self._read: dict[int, tuple[int, FloatArray]] = {}
         self._found: dict[int, FloatArray] = {}
@@ -58,7 +59,7 @@ class Pairs:
             self.models[both] = (self.models[worker] + self.models[partner]) / 2
             return
         mine, theirs = self._told(worker, partner), self._told(partner, worker)
-        self.models[both] += self._crew.config.gossip_step / 2 * np.stack([theirs - mine, mine - theirs])
+        self.models[both] += self._towards / 2 * np.stack([theirs - mine, mine - theirs])
 
     def _told(self, worker: int, partner: int) -> FloatArray:
         """The copy of the worker's model that the partner holds, when it has been told what changed."""

@@ -1,4 +1,4 @@
-"""How gradients become one change of the parameters: averaged by all together or pushed one by one, by way of the codec."""
+"""How vectors travel by way of the codec, and how gradients become one change of the parameters: averaged together or pushed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from dpsim.compression import Codec, Exchange, NoCompressionConfig
+from dpsim.compression.codec import Floats
 from dpsim.disturbance import stream
 from dpsim.learning.digits import FloatArray, IntArray
 
@@ -20,9 +21,7 @@ class Link:
 
     def carry(self, vector: FloatArray) -> FloatArray:
         """What arrives of ``vector`` (P,)."""
-        if self._exchange is None:
-            return vector
-        return self._exchange.mean(vector[None].astype(np.float32)).astype(vector.dtype)
+        return vector if self._exchange is None else self._exchange.mean(vector[None].astype(np.float32)).astype(vector.dtype)
 
 
 class Average:
@@ -42,8 +41,30 @@ def _exchange(codec: Codec, workers: int, elements: int, seed: int, *, feedback:
     """None without a codec. Without ``feedback`` what encoding loses is not kept: it shows in the next difference."""
     if isinstance(codec, NoCompressionConfig):
         return None
-    off = {"error_feedback": False} if codec.feeds_back and not feedback else {}
-    return Exchange(codec.model_copy(update=off), workers, elements, seed)
+    return Exchange(codec, workers, elements, seed) if feedback else _Differences(codec, workers, elements, seed)
+
+
+class _Differences(Exchange):
+    """Encodes as for error feedback, so that what arrives is never more than what was sent, but keeps no residual."""
+
+    def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
+        fed_back = {"error_feedback": True} if "error_feedback" in type(codec).model_fields else {}
+        super().__init__(codec.model_copy(update=fed_back), workers, elements, seed)
+
+    def mean(self, vectors: Floats) -> Floats:
+        """What every worker holds after a step."""
+        self.residuals[...] = 0
+        return super().mean(vectors)
+
+
+def towards(step: float | None, codec: Codec, elements: int) -> float:
+    """How far gossip moves by what it knows: ``step``, or if None as little as the codec sends, halved; all the way if lossless.
+
+    What neighbours know lags behind the more, the less is sent, and moving faster than that overshoots.
+    """
+    if isinstance(codec, NoCompressionConfig):
+        return 1.0
+    return min(codec.wire_bytes(elements) / (4 * elements), 1.0) / 2 if step is None else step
 
 
 class Uplink(ABC):

@@ -24,7 +24,7 @@ class CostConfig(Config):
     )
     waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
-        description="Power of a GPU that waits, as a share of that while it computes. With 1, the default, energy is an upper bound.",
+        description="Power of a GPU that waits, as a share of that of one that computes; by default 1: energy is an upper bound.",
     )
     power_per_node: Watts = Field(default=0.0, description="Power of the rest of a node: processors, memory, cards, fans.")
     pue: Annotated[float, Field(ge=1, le=10)] = Field(

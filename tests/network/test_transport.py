@@ -70,7 +70,9 @@ def test_links_at_rest_carry_their_burst_for_nothing():
 
 
 def test_what_comes_right_after_finds_links_without_rest():
-    model = TransportModel(UniformSwitch(2, RATE, 0.0), Transport(burst=0.5, window=1e9, queue=1e9), algorithm("butterfly").schedule(2))
+    model = TransportModel(
+        UniformSwitch(2, RATE, 0.0), Transport(burst=0.5, window=1e9, queue=1e9), algorithm("butterfly").schedule(2)
+    )
     first = model.finish(np.zeros(2), 2_000_000)
     assert first.rested_at == pytest.approx(2.0)
     then = model.finish_after(first.finishes, 2_000_000, first.rested_at)

@@ -50,10 +50,10 @@ def test_what_was_loaded_reads_back(scenario, overrides):
 
 BAD = {
     "cluster: {nodes: 4, node: single-gpu}": "testbed: testbed must stand without cluster, which follows from it, but got another",
-    "calibration: nccl.json": "calibration must be a profile of kind transport (dpsim validate calibrate), but 'ours' is of kind nccl-tests",
+    "calibration: nccl.json": "must be a profile of kind transport (dpsim validate calibrate), but 'ours' is of kind nccl-tests",
     "calibration: odd.json": "parameters of a transport must be among latency, overhead",
     "calibration: none.json": "none.json: cannot be read: No such file or directory",
-    "calibration: fast": "must be the path of a profile, such as profile.json, but got 'fast'",
+    "calibration: fast": "or the path of a profile, such as profile.json, but got 'fast'",
 }
 
 

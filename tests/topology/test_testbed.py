@@ -57,7 +57,9 @@ TRANSPORT = Transport(latency=1e-4, overhead=1e-5, efficiency=0.5)
         ClusterConfig(nodes=4, node="single-gpu", network={"fabric": "single-switch", "nic": "ethernet-10g"}),
         ClusterConfig(nodes=4, node="single-gpu", network={"fabric": "leaf-spine", "nodes_per_leaf": 2, "spines": 1}),
         ClusterConfig(
-            nodes=2, node="single-gpu", network={"fabric": "custom", "edges": [{"between": ["node*/nic0", "a"], "rate": "1 GB/s", "latency": 0}]}
+            nodes=2,
+            node="single-gpu",
+            network={"fabric": "custom", "edges": [{"between": ["node*/nic0", "a"], "rate": "1 GB/s", "latency": 0}]},
         ),
     ],
 )

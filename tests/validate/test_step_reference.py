@@ -15,6 +15,7 @@ TABLES = {
     "adaptdl": "adaptdl_steptime.csv",
     "vtrain": "vtrain_steptime.csv",
     "scaling": "scaling.csv",
+    "overlap": "scaling.csv",
     "imagenet": "imagenet_records.csv",
 }
 
@@ -41,6 +42,7 @@ SMALL = {
     "adaptdl": one_cluster,
     "vtrain": lambda row: row["layers"] in ("12", "24"),
     "scaling": lambda row: row["model"] in ("ResNet-50", "Transformer-XL base"),
+    "overlap": lambda row: row["case_id"].startswith("hkbu_v100"),
     "imagenet": lambda row: row["record_id"] in ("he2016", "goyal2017", "akiba2017"),
 }
 
@@ -69,6 +71,7 @@ GROUPS = {
     "adaptdl": lambda row: row["model"] == "cifar10" and int(row["gpus"]) > 4,
     "vtrain": lambda row: (row["hidden_size"], row["layers"]) == ("2048", "12"),
     "scaling": lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50" and row["gpus"] != "1.0",
+    "overlap": lambda row: row["model"] == "DenseNet-201",
     "imagenet": lambda row: row["record_id"] == "goyal2017",
 }
 

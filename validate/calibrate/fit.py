@@ -27,17 +27,18 @@ _STEP = 0.05  # of a parameter, for its slope; of
 _COARSE = {"window": 0.2, "buffer": 0.2}  # these more, since messages go in pieces
 
 START: Mapping[str, tuple[float, str]] = {
-    "latency": (40e-6, "s"),
-    "overhead": (9e-6, "s"),
+    "latency": (45e-6, "s"),
+    "overhead": (8e-6, "s"),
     "dispatch": (13e-6, "s"),
-    "entry": (150e-6, "s"),
+    "wake": (60e-6, "s"),
+    "entry": (100e-6, "s"),
     "per_byte": (0.2e-9, "s/B"),
     "gamma": (0.15e-9, "s/B"),
-    "header": (240.0, "B"),
+    "header": (350.0, "B"),
     "window": (120e3, "B"),
-    "buffer": (45e3, "B"),
+    "buffer": (48e3, "B"),
     "stall": (0.002, "1"),
-    "contention": (4e-12, "s/B"),
+    "contention": (9e-12, "s/B"),
     "efficiency": (0.99, "1"),
 }
 """The parameters that are fitted: where they start, and their units."""
@@ -58,7 +59,7 @@ def fit(
     measured_s: Sequence[float],
     known: Mapping[str, float],
     *,
-    most: int = 8,
+    most: int = 5,
     done: Callable[[int], None] = lambda count: None,
 ) -> Fit:
     """The parameters with which cases are predicted best; ``known`` ones are not fitted. ``most`` rounds; ``done`` counts them."""

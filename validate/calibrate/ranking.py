@@ -1,4 +1,8 @@
-"""Whether the algorithm that is predicted to be fastest in a setting is the fastest there, or nearly."""
+"""Whether the algorithm that is predicted to be fastest in a setting is the fastest there, or nearly.
+
+Algorithms that are predicted to take the same time to the last digits send the same messages (a butterfly and an all-to-all of two
+ranks are one exchange): they are one choice, and their repetitions are pooled.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,23 @@ def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
 
 
 def _choice(setting: str, tried: list[RunRecord]) -> Choice:
+    tried = _alike(tried)
     predicted = min(tried, key=lambda record: record.predicted_s or 0.0)
     fastest = min(tried, key=lambda record: record.median_s)
     return Choice(setting, _algorithm(predicted), _algorithm(fastest), predicted.median_s / fastest.median_s - 1, len(tried))
+
+
+def _alike(tried: list[RunRecord]) -> list[RunRecord]:
+    """One record of those that are predicted alike, with the repetitions and names of all."""
+    found: dict[str, RunRecord] = {}
+    for record in tried:
+        key = f"{record.predicted_s:.9g}"
+        if key in found:
+            names = f"{_algorithm(found[key])} = {_algorithm(record)}"
+            pooled = {"case": {**record.case, "algorithm": names}, "measured_s": found[key].measured_s + record.measured_s}
+            record = found[key].model_copy(update=pooled)  # noqa: PLW2901 - both in one
+        found[key] = record
+    return list(found.values())
 
 
 def _algorithm(record: RunRecord) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dpsim.aggregation import ParameterServerConfig
 from dpsim.engine.job import Job
 from dpsim.errors import DpsimError
-from dpsim.network import HostPathModel, InNetworkModel, ServersModel
+from dpsim.network import InNetworkModel
 from dpsim.scenario import Scenario
 
 
@@ -39,7 +39,7 @@ def layout(scenario: Scenario) -> Layout:
 def check(job: Job) -> None:
     """Raises DpsimError for what real ranks cannot do as the scenario says, with the key to change."""
     scenario = job.scenario
-    strategy, aggregation, disturbance = scenario.strategy, scenario.strategy.aggregation, scenario.disturbance
+    aggregation, disturbance = scenario.strategy.aggregation, scenario.disturbance
     counts = {int(count) for count in job.cluster.first_rank[1:] - job.cluster.first_rank[:-1]}
     _refuse(counts != {1}, "cluster.node: must have one GPU, since a rank is a host of its own", f"{max(counts)} GPUs")
     _refuse(bool(disturbance.background), "disturbance.background: must be left out of real runs", "other traffic")
@@ -55,13 +55,6 @@ def check(job: Job) -> None:
     models = [model for turns in job.collectives.values() for model in turns]
     in_network = any(isinstance(model, InNetworkModel) for model in models)
     _refuse(in_network, "strategy.aggregation.algorithm: must be one that ranks carry out", "in-network")
-    through_others = any(isinstance(model, HostPathModel | ServersModel) for model in models)
-    partial = strategy.sync.quorum(job.workers) < job.workers and not job.acts_alone
-    _refuse(
-        partial and through_others,
-        f"strategy.sync: {strategy.sync.kind} must come with all-reduce in real runs, or with workers that act alone",
-        aggregation.kind,
-    )
 
 
 def _refuse(wrong: bool, rule: str, got: str) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from dpsim.disturbance import factors
 from dpsim.engine.job import Job
+from dpsim.engine.simulate import slow_downs
 from dpsim.errors import DpsimError
-from dpsim.topology.network import FloatArray
 from validate.emulate.alone import Over, work_alone
 from validate.emulate.at_servers import AtServers
 from validate.emulate.carriers import Carriers
@@ -23,7 +20,7 @@ from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
 from validate.processes import World, same_clock
 
-_AHEAD = 0.2  # seconds from agreeing on a start until it
+_AHEAD = 0.1  # seconds from agreeing on a start until it
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -47,20 +44,6 @@ def emulate(job: Job, world: World, case: int, say: Say) -> None:
     world.barrier()
 
 
-def slowed(job: Job) -> FloatArray:
-    """The factors on compute times that the simulator uses, (steps with warm-up, workers)."""
-    run, disturbance = job.scenario.run, job.scenario.disturbance
-    return factors(
-        job.workers,
-        run.warmup + run.steps,
-        run.seed,
-        np.bincount(job.cluster.node_of).tolist(),
-        jitter=disturbance.jitter,
-        slow=disturbance.slow,
-        transient=disturbance.transient,
-    )
-
-
 def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     client = Client(world, servers) if servers else None
     carriers = None if job.acts_alone else Carriers(job, world, client)
@@ -73,9 +56,9 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
         meeting = InPairs(job, world) if client is None else AtServers(job, client)
-        work_alone(job, world.rank, meeting, over, slowed(job), _together_at(world, case, say), tell)
+        work_alone(job, world.rank, meeting, over, slow_downs(job), _together_at(world, case, say), tell)
     else:
-        work_together(job, world, carriers, slowed(job), _together_at(world, case, say), tell)
+        work_together(job, world, carriers, slow_downs(job), _together_at(world, case, say), tell)
         carriers.close()
 
 

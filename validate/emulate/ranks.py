@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.engine.job import Job, prepare
+from dpsim.engine.job import Job
+from dpsim.engine.simulate import calibrated
 from dpsim.engine.steps import Steps
 from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.account import account, collective_seconds
+from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
 from validate.launch import Host, RunFailed, connected, launch, record
 from validate.processes import joined
 
 Records = Sequence[Mapping[str, Any]]
-CONNECT_TIMEOUT = 60.0  # seconds until all ranks must have found each other
+REALTIME = "DPSIM_REALTIME"  # the environment variable that asks ranks for real-time scheduling
+CONNECT_TIMEOUT = 180.0  # seconds until all ranks must have found each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Case:
 
     def job(self) -> Job:
         """The job that it describes. Raises DpsimError."""
-        return prepare(self.scenario())
+        return calibrated(self.scenario())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +59,14 @@ def run_cases(
     command = [sys.executable, "-m", "validate.emulate", json.dumps([[case.file, list(case.set)] for case in cases])]
     failure = None
     try:
-        records = launch(command, hosts, timeout_s=timeout, connect_timeout_s=min(CONNECT_TIMEOUT, timeout)).records
+        records = launch(
+            command,
+            hosts,
+            timeout_s=timeout,
+            connect_timeout_s=min(CONNECT_TIMEOUT, timeout),
+            realtime=False,  # not for starting, which would hold up what others measure: ranks ask for it themselves
+            environment={REALTIME: "1"} if any(host.realtime for host in hosts) else None,
+        ).records
     except RunFailed as error:
         failure, records = error, error.run.records
     return [measured(case.job(), records, number) for number, case in enumerate(cases)], failure
@@ -68,8 +79,10 @@ def as_rank(text: str) -> None:
 
 
 def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Carry out ``jobs`` as one of the ranks that the environment speaks of."""
-    with joined("gloo", "cpu") as world:
+    """Carry out ``jobs`` as one of the ranks that the environment speaks of; on a testbed in real time from here on."""
+    if REALTIME in os.environ:
+        before_all_others()
+    with joined("gloo", "cpu", CONNECT_TIMEOUT) as world:
         connected()
         for number, job in enumerate(jobs):
             emulate(job, world, number, say)

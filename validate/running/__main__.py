@@ -6,6 +6,7 @@ Records that OUTPUT holds already stay, but for cases that are run again.
 import sys
 from pathlib import Path
 
+from dpsim.errors import FailedError
 from dpsim.terminal import narrate
 from validate.microbench.machine import machine
 from validate.run_record import load_run_records
@@ -13,14 +14,17 @@ from validate.running.plan import load_plan, run_plan, write
 
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:
-    """Run, and write after every case."""
+    """Run, and write after every case. Raises FailedError at the end where a run failed."""
     found = {record.name: record for record in load_run_records(output).runs} if output.exists() else {}
-    for record in run_plan(load_plan(plan), chosen):
+    failures: list[str] = []
+    for record in run_plan(load_plan(plan), chosen, failures.append):
         found[record.name] = record
         error = record.error
         assert error is not None
         narrate(f"{record.name}: {record.median_s:.4f} s, predicted {error:+.1%}{''.join(f' ({note})' for note in record.notes)}")
         write(output, list(found.values()), {key: value for key, value in machine().items() if key != "host"})
+    if failures:
+        raise FailedError("\n".join(failures))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import Field, PositiveInt
@@ -52,10 +52,10 @@ def load_plan(path: Path) -> Plan:
     return load(path, Plan)
 
 
-def run_plan(plan: Plan, chosen: Sequence[str] = ()) -> Iterator[RunRecord]:
+def run_plan(plan: Plan, chosen: Sequence[str], failed: Callable[[str], None]) -> Iterator[RunRecord]:
     """Run the cases whose setting or name contains one of ``chosen``, all if none; testbeds one after the other.
 
-    What a failed run has measured comes too, with a note, and the next testbed's cases follow.
+    Where a run fails, ``failed`` is told why, what was measured until then comes with a note, and the next group follows.
     """
     for group in plan.groups:
         named = {Case(group.scenario, (*group.set, *variant.set)): variant for variant in group.variants}
@@ -64,15 +64,16 @@ def run_plan(plan: Plan, chosen: Sequence[str] = ()) -> Iterator[RunRecord]:
             for case, variant in named.items()
             if not chosen or any(text in f"{group.setting}: {variant.name}" for text in chosen)
         }
-        for run in _runs(list(wanted), plan.repetitions):
+        for run in _runs(list(wanted), plan.repetitions, failed):
             variant = wanted[run.case]
             yield run.record(f"{group.setting}: {variant.name}", group.setting if variant.choice else "")
 
 
-def _runs(cases: Sequence[Case], repetitions: int) -> Iterator[StepRun]:
+def _runs(cases: Sequence[Case], repetitions: int, failed: Callable[[str], None]) -> Iterator[StepRun]:
     try:
         yield from on_testbed(cases, repetitions=repetitions)
     except PartialRunError as partial:
+        failed(str(partial))
         yield from partial.runs
 
 

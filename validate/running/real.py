@@ -49,7 +49,7 @@ def method_of(scenario: Scenario) -> Method:
     if disturbed:
         raise DpsimError(f"disturbance must be left out with real computing, but got {disturbed[0]}")
     known: dict[tuple[str, str, bool], Callable[[], Method | None]] = {
-        ("allreduce", "bsp", True): lambda: method_named("compressed", codec=codec.model_dump()),
+        ("allreduce", "bsp", True): lambda: method_named("compressed", codec=codec),
         ("allreduce", "bsp", False): lambda: _all_reduced(scenario),
         ("allreduce", "local-sgd", False): lambda: _averaged(scenario),
         ("gossip", "bsp", False): lambda: method_named("gossip", graph=getattr(aggregation, "graph", "ring")),
@@ -73,7 +73,7 @@ def _nothing() -> None:
 def _all_reduced(scenario: Scenario) -> Method | None:
     aggregation, overlap = scenario.strategy.aggregation, scenario.strategy.overlap
     if overlap.kind == "buckets":
-        return method_named("buckets", **{name: getattr(overlap, name) for name in ("bucket_size", "first_bucket")})
+        return method_named("buckets", **{name: f"{getattr(overlap, name)!r} B" for name in ("bucket_size", "first_bucket")})
     if overlap.kind == "sequential" and getattr(aggregation, "library", "") == "ideal":
         return method_named("schedule", algorithm=getattr(aggregation, "algorithm", "ring"))
     return None
@@ -101,7 +101,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
     Raises PartialRunError where a rank fails, DpsimError for what has no method or no testbed.
     """
     scenario = case.scenario()
-    method, placed = method_of(scenario), layout(scenario)
+    method_of(scenario)
     if scenario.testbed is None:
         raise DpsimError(f"{case.file}: testbed must be in the scenario or given by --testbed, but is not")
     with tempfile.TemporaryDirectory(prefix="dpsim-real-") as folder:
@@ -109,9 +109,9 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         write_whole(file, _measured_profile(scenario.workload.batch_per_gpu))
         workload = {"model": {"profile": str(file)}, "batch_per_gpu": scenario.workload.batch_per_gpu}
         own = Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
-        config, placed = extended(scenario.testbed, placed)
+        config, placed = extended(scenario.testbed, layout(scenario))
         failed = ""
-        command = [sys.executable, "-m", "validate.running.real", json.dumps([method.model_dump(mode="json"), _training(scenario)])]
+        command = [sys.executable, "-m", "validate.running.real", json.dumps([case.file, case.set])]
         with Testbed(config) as up:
             try:
                 records = launch(command, [up.hosts[host] for host in placed.hosts], timeout_s=timeout_s or _TIMEOUT_S).records
@@ -123,10 +123,10 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
     return found
 
 
-def _training(scenario: Scenario) -> dict[str, Any]:
+def _training(scenario: Scenario) -> Training:
     run = scenario.run
     steps, batch = run.warmup + run.steps, scenario.workload.batch_per_gpu
-    return Training(width=WIDTH, precision="float32", steps=steps, batch=batch, seed=run.seed).model_dump(mode="json")
+    return Training(width=WIDTH, precision="float32", steps=steps, batch=batch, seed=run.seed)
 
 
 def _measured_profile(batch: int) -> str:
@@ -148,10 +148,10 @@ def _steps(records: Sequence[Mapping[str, Any]], placed: Layout) -> Steps:
 
 def as_rank(text: str) -> None:
     """What `real_run` starts: one rank's training, and its record."""
-    method, training = json.loads(text)
+    scenario = Case(*json.loads(text)).scenario()
     with joined("gloo", "cpu") as world:
         connected()
-        said = train(method_named(**method), world, Training.model_validate(training)).summary()
+        said = train(method_of(scenario), world, _training(scenario)).summary()
         record({key: said[key] for key in ("step_s", "parts_s", "losses")})
 
 

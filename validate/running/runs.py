@@ -12,7 +12,7 @@ from validate.processes import joined
 from validate.running.step_run import StepRun, step_run
 from validate.testbed import Testbed, TestbedConfig
 
-_START_S = 60.0  # until ranks have loaded everything and met, at the most
+_START_S = 180.0  # until ranks have loaded everything and met, at the most
 _PATIENCE = 4.0  # times what is predicted
 
 Progress = Callable[[int], None]
@@ -29,7 +29,7 @@ class PartialRunError(FailedError):
 def on_testbed(cases: Sequence[Case], *, repetitions: int = 1, timeout_s: float | None = None) -> Iterator[StepRun]:
     """Run each of ``cases`` ``repetitions`` times on its testbed; those that need the same ranks follow each other there.
 
-    ``timeout_s`` is for one testbed's cases; 60 s and 4 times what is predicted if left out. Raises PartialRunError as soon as a
+    ``timeout_s`` is for one testbed's cases; 180 s and 4 times what is predicted if left out. Raises PartialRunError as soon as a
     run fails, DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.engine import Result, simulate
-from dpsim.engine.simulate import timeline
+from dpsim.engine.simulate import recorded
 from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
 from validate.run_record import RunRecord
@@ -104,23 +104,23 @@ def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> S
     steps = typical(counted, alone=predicted.alone)
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
     traffic = replace(predicted.traffic, busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio)
-    measured = replace(predicted, steps=steps, traffic=traffic, calibration="measured")
+    measured = replace(predicted, steps=steps, traffic=traffic, calibration="measured", to_target=None, goodput=None)
     collectives = _collectives(scenario, repetitions) if not predicted.alone else {}
     return StepRun(case, predicted, measured, collectives, tuple(float(each.step.mean()) for each in counted), failed)
 
 
 def _collectives(scenario: Scenario, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
     """Mean seconds from a worker's begin to its end of each message, predicted and measured (median of the repetitions)."""
-    taken: dict[str, list[float]] = {}
+    spans: dict[tuple[int, int, str], tuple[float, float]] = {}
     for step in range(scenario.run.steps):
-        spans: dict[tuple[int, str], tuple[float, float]] = {}
-        for each in timeline(scenario, step, scenario.cluster.ranks):
+        for each in recorded(scenario, step, 1, scenario.cluster.ranks)[2]:
             if each.stream == "communication":
-                key = each.worker, each.name.rpartition(": ")[0]
+                key = step, each.worker, each.name.rpartition(": ")[0]
                 begin, end = spans.get(key, (each.start, each.end))
                 spans[key] = min(begin, each.start), max(end, each.end)
-        for (_, name), (begin, end) in spans.items():
-            taken.setdefault(name, []).append(end - begin)
+    taken: dict[str, list[float]] = {}
+    for (_, _, name), (begin, end) in spans.items():
+        taken.setdefault(name, []).append(end - begin)
     names = dict.fromkeys([*taken, *(name for each in repetitions for name in each.collectives)])
     return {
         name: {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from validate.calibrate import Choice
     from validate.run_record import RunRecord
 
-_ROUNDS = 8  # of fitting, at most
+_ROUNDS = 5  # of fitting, at most
 
 
 def calibrate(

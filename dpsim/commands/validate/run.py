@@ -34,7 +34,7 @@ def run(
     repeat: Annotated[int, typer.Option(min=1, max=100, help="How often it is run; of each step the median one counts.")] = 1,
     timeout: Annotated[
         str | None,
-        typer.Option(help="When ranks are ended that have not finished; 60 s and 4 times what is predicted if left out."),
+        typer.Option(help="When ranks are ended that have not finished; 180 s and 4 times what is predicted if left out."),
     ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the run, which compare reads, to this path.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,

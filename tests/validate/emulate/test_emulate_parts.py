@@ -51,8 +51,7 @@ def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brie
     [
         (["strategy.aggregation={kind: allreduce, library: mpi}"], "library: must be ideal or gloo"),
         (["strategy.aggregation={kind: parameter-server, replicas: 2}"], "replicas: must be 1"),
-        (["strategy.aggregation={kind: sharded, library: nccl}"], "library: must be ideal"),
-        (["strategy.aggregation.kind=host", "strategy.sync.kind=asp"], "must come with all-reduce"),
+        (["testbed=null", "cluster={nodes: 2, node: dgx1-v100}", "strategy.aggregation={kind: host}"], "must have one GPU"),
         (["disturbance.background=[{source: 0, destination: 1}]"], "background: must be left out"),
         (["testbed=null", "cluster={nodes: 1, node: dgx-a100}"], "must have one GPU"),
     ],

@@ -1,0 +1,68 @@
+"""``dpsim run``: one scenario."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.commands.progress import progress
+from dpsim.terminal import narrate, show, show_json, write_whole
+
+if TYPE_CHECKING:
+    from dpsim.engine import Result
+    from dpsim.scenario import Scenario
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write the first steps as a trace to this file, for ui.perfetto.dev or chrome://tracing.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report to this file: one page that needs nothing else.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Predict one scenario: how long a step takes and where its time goes.
+
+    Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
+    Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
+    """
+    from dpsim.engine import simulate
+    from dpsim.scenario import load_scenario
+
+    scenario = load_scenario(file, set_ or ())
+    if scenario.sweep is not None:
+        narrate(
+            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep {file} -o FOLDER computes its points"
+        )
+    with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
+        result = simulate(scenario, done)
+    for note in result.notes:
+        narrate(f"note: {note}")
+    _write(scenario, result, trace, html)
+    if as_json:
+        show_json(result.to_json())
+        return
+    from dpsim.report import run_notes, run_table
+
+    show(run_table(result), "", *run_notes(result))
+
+
+def _write(scenario: Scenario, result: Result, trace: Path | None, html: Path | None) -> None:
+    """The files that were asked for."""
+    if trace is not None:
+        from dpsim.report.trace import trace as events
+
+        write_whole(trace, json.dumps(events(scenario), allow_nan=False))
+        narrate(f"wrote {trace}")
+    if html is not None:
+        from dpsim.engine.simulate import timeline
+        from dpsim.report.page import run_page
+
+        write_whole(html, run_page(result, timeline(scenario)))
+        narrate(f"wrote {html}")

@@ -1,0 +1,33 @@
+"""Curves of replays: a line for each, in each of six panels."""
+
+import pytest
+
+from dpsim.replay import replay
+from dpsim.report.replay_figure import replay_figure
+
+
+@pytest.fixture
+def trained(tiny):
+    def run(sync, rate=0.1):
+        scenario = tiny(3, sync=sync)
+        settings = {"model": "mlp", "steps": 5, "points": 5, "learning_rate": rate, "target_accuracy": 0.3}
+        return replay(scenario.model_copy(update={"replay": scenario.replay.model_copy(update=settings)}))
+
+    return run
+
+
+def test_a_line_for_each_replay_in_each_panel(trained):
+    replays = {"together": trained("bsp"), "alone": trained("local-sgd")}
+    figure = replay_figure(replays)
+    assert [trace.name for trace in figure.data] == ["together"] * 6 + ["alone"] * 6
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["together", "alone"]
+    first = figure.data[0]
+    assert list(first.x) == replays["together"].curve.column("time_s").tolist()
+    assert list(first.y) == replays["together"].curve.column("accuracy").tolist()
+    assert {shape.y0 for shape in figure.layout.shapes} == {0.3}
+
+
+def test_a_loss_that_diverged_leaves_a_gap(trained):
+    diverged = trained("bsp", rate=1e200)
+    (losses,) = {trace.y for trace in replay_figure({"far": diverged}).data[3:4]}
+    assert None in losses

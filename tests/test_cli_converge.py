@@ -1,0 +1,84 @@
+"""``dpsim converge``: the command line of replays."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[1]
+QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+FEW = ["--set", "replay.steps=30", "--set", "replay.points=10", "--set", "cluster.nodes=1"]
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", "converge", str(QUICKSTART), *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def documented():
+    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim converge FILE")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return [key for row in rows for key in re.findall(r"`(\w+)`", row)], section
+
+
+def test_json_has_the_documented_keys(dpsim):
+    code, out, err = dpsim("--json", "--fates", *FEW)
+    answer = json.loads(out)
+    keys, section = documented()
+    assert (code, err) == (0, "")
+    assert list(answer) == ["schema_version", *keys, "fates"]
+    assert len(answer["curve"]) == 11
+    assert answer["curve"][-1]["accuracy"] == answer["final_accuracy"] > answer["curve"][0]["accuracy"]
+    assert answer["time_to_target_s"] is None
+    assert answer["samples"] == 30 * 8 * 8
+    assert len(answer["fates"]) == 30 * 8
+    for key in (*answer["curve"][0], *answer["fates"][0]):
+        assert f"`{key}`" in section
+
+
+def test_a_file_alone_reaches_the_target(dpsim):
+    code, out, _ = dpsim("--json", "--set", "replay.points=20")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["workers"] == 32
+    assert 0 < answer["time_to_target_s"] < answer["time_s"]
+    assert answer["final_accuracy"] > 0.9
+
+
+def test_the_table_and_what_it_means(dpsim):
+    code, out, _ = dpsim(*FEW, "--set", "replay.target_accuracy=0.2", "--set", "strategy.sync.kind=ssp")
+    assert code == 0
+    assert out.startswith("quickstart: mlp on digits, 8 workers")
+    assert re.search(r"^target      20% of the test images after [\d.]+ m?s, [\d,]+ samples and .* sent$", out, re.MULTILINE)
+    assert re.search(r"^staleness   [\d.]+ updates on average, 3 at most$", out, re.MULTILINE)
+
+
+def test_fates_are_a_row_for_each_gradient(dpsim):
+    _, out, _ = dpsim("--fates", "--set", "replay.steps=2", "--set", "cluster.nodes=1")
+    assert len(re.findall(r"│ applied", out)) == 16
+
+
+def test_the_page_needs_nothing_else(dpsim, tmp_path):
+    page = tmp_path / "curves.html"
+    code, _, err = dpsim(*FEW, "--html", page)
+    assert (code, err) == (0, f"wrote {page}\n")
+    text = page.read_text()
+    assert "accuracy on test images" in text
+    assert '<script src="http' not in text
+
+
+def test_bad_settings_get_one_clear_line(dpsim):
+    code, out, err = dpsim("--set", "replay.model=mpl")
+    assert (code, out) == (2, "")
+    assert "replay.model" in err
+    assert "did you mean 'mlp'?" in err

@@ -1,0 +1,113 @@
+"""``dpsim validate run``: on loopback under a launcher, on a testbed, and what it says where it cannot."""
+
+import json
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'")]
+
+ROOT = Path(__file__).parents[3]
+SCENARIO = str(ROOT / "scenarios" / "testbed" / "allreduce.yaml")
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    """Runs ``dpsim validate run``; answers exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "run", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    return call
+
+
+def documented():
+    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate run")[1].split("\n## ")[0]
+    return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+
+
+def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
+    """As torchrun does: RANK and WORLD_SIZE in the environment."""
+    from validate.launch import launch, loopback
+
+    command = [sys.executable, "-m", "validate", "run", SCENARIO, "--set", "testbed.hosts=2", "--set", "run.steps=3", "--json"]
+    ranks = launch(command, loopback(2), timeout_s=120).ranks
+    assert ranks[1].stdout == ""
+    content = json.loads(ranks[0].stdout)
+    assert set(content) - {"schema_version"} == documented()
+    predicted, measured = content["predicted"], content["measured"]
+    assert set(predicted) == set(measured)
+    assert measured["parts_s"]["compute"] == pytest.approx(0.152, rel=0.2)
+    assert sum(measured["parts_s"].values()) == pytest.approx(measured["step_time_s"]["mean"])
+    assert measured["step_time_s"]["mean"] < predicted["step_time_s"]["mean"] + 0.1  # loopback is faster than the testbed's links
+    assert content["error"]["step_time"] == predicted["step_time_s"]["mean"] / measured["step_time_s"]["mean"] - 1
+
+
+def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
+    from validate.launch import RunFailed, launch, loopback
+
+    with pytest.raises(RunFailed, match=r"must have 4 ranks \(4 workers\), but got 2"):
+        launch([sys.executable, "-m", "validate", "run", SCENARIO], loopback(2), timeout_s=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--compute", "both"], "--compute must be emulated or real"),
+        (["--timeout", "soon"], "--timeout"),
+        (["--testbed", "hosts=none"], "testbed.hosts"),
+        (["--set", "testbed=null", "--set", "cluster={nodes: 2, node: testbed-host}"], "testbed must be in the scenario"),
+        (["--set", "strategy.aggregation={kind: allreduce, library: mpi}"], "library: must be ideal or gloo"),
+        (["--compute", "real", "--set", "strategy.overlap.kind=priority"], "with a method for real computing"),
+        (["--compute", "real", "--set", "disturbance.jitter.kind=lognormal"], "disturbance must be left out"),
+    ],
+)
+def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, said):
+    code, out, err = dpsim(SCENARIO, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.testbed
+def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
+    from validate.run_record import load_run_records
+
+    path = tmp_path / "run.json"
+    code, out, _ = dpsim(SCENARIO, "--testbed", "hosts=2,rate=200 Mbit/s", "--set", "run.steps=6", "--repeat", 3, "-o", path)
+    assert code == 0
+    assert "a step" in out
+    (record,) = load_run_records(path).runs
+    assert abs(record.error) < 0.25
+    assert record.case["set"][1] == "testbed={hosts: 2,rate: 200 Mbit/s}"
+
+
+@pytest.mark.testbed
+def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim, tmp_path):
+    from validate.run_record import load_run_records
+
+    path = tmp_path / "run.json"
+    sets = ["--set", "testbed.hosts=2", "--set", "run.steps=2000"]
+    code, out, err = dpsim(SCENARIO, *sets, "--timeout", "30 s", "-o", path, "--json")
+    assert code == 1
+    assert "had not finished after 30 s" in err
+    assert json.loads(out)["partial"]
+    (record,) = load_run_records(path).runs
+    assert record.notes[0].startswith("partial")
+
+
+@pytest.mark.testbed
+def test_real_computing_has_its_own_prediction(dpsim):
+    code, out, _ = dpsim(SCENARIO, "--compute", "real", "--set", "testbed.hosts=2", "--set", "run.steps=4", "--json")
+    assert code == 0
+    measured = json.loads(out)["measured"]
+    assert measured["parts_s"]["exposed_comm"] > 0.01  # 0.3 MB at 100 Mbit/s
