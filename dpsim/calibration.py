@@ -68,10 +68,11 @@ class Transport(Config):
         default=0.0, ge=0, description="s of a processor for each message that is sent, and for each that comes."
     )
     efficiency: float | None = Field(default=None, gt=0, le=1, description="What a long message gets of a link's nominal rate.")
-    dispatch: float = Field(default=0.0, ge=0, description="s of a processor for each message that a program posts itself.")
+    dispatch: float = Field(
+        default=0.0, ge=0, description="s of a processor for each message that a program posts, and each time it adds up."
+    )
     per_byte: float = Field(default=0.0, ge=0, description="s of a processor for each byte that comes.")
     gamma: float | None = Field(default=None, ge=0, description="s of a processor for each byte that is added up.")
-    wake: float = Field(default=0.0, ge=0, description="s until a rank that is to begin runs.")
     entry: float = Field(default=0.0, ge=0, description="s of a processor that a rank takes to enter a collective.")
     header: float = Field(default=0.0, ge=0, description="Bytes that travel with each message.")
     burst: float = Field(default=0.0, ge=0, description="s that a link's limiter saves up while it is idle, to be free later.")

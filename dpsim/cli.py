@@ -26,6 +26,7 @@ from dpsim.commands import (
     scale,
     sweep,
     topology,
+    tune,
     validate_app,
 )
 from dpsim.commands.progress import progress
@@ -193,6 +194,7 @@ app.command()(scale)
 app.command()(converge)
 app.command()(sweep)
 app.command()(results)
+app.command()(tune)
 app.command("app")(dashboard)
 app.add_typer(import_app, name="import")
 app.add_typer(explain_app, name="explain")

@@ -60,7 +60,7 @@ def test_the_table_and_what_it_means(dpsim):
     assert code == 0
     assert out.startswith("quickstart: mlp on digits, 8 workers")
     assert re.search(r"^target      20% of the test images after [\d.]+ m?s, [\d,]+ samples and .* sent$", out, re.MULTILINE)
-    assert re.search(r"^staleness   [\d.]+ updates on average, 3 at most$", out, re.MULTILINE)
+    assert re.search(r"^staleness   [\d.]+ updates on average, \d+ at most$", out, re.MULTILINE)
 
 
 def test_fates_are_a_row_for_each_gradient(dpsim):

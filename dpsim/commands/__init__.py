@@ -12,6 +12,7 @@ from dpsim.commands.run import run
 from dpsim.commands.scale import scale
 from dpsim.commands.sweep import sweep
 from dpsim.commands.topology import topology
+from dpsim.commands.tune import tune
 from dpsim.commands.validate import validate_app
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "scale",
     "sweep",
     "topology",
+    "tune",
     "validate_app",
 ]

@@ -36,7 +36,7 @@ def as_options(values: Values) -> list[str]:
 def _put(model: M, way: list[str], value: Any) -> M:
     name, *rest = way
     content = _content(model)
-    content[name] = _below(getattr(model, name), rest, value) if rest else value
+    content[name] = _at(getattr(model, name), rest, value)
     if "testbed" in content:
         content.pop("cluster")  # which follows from it
     return type(model).model_validate(content)
@@ -47,7 +47,11 @@ def _below(part: Any, way: list[str], value: Any) -> Any:
     if isinstance(part, BaseModel):
         return _put(part, way, value)
     place, *rest = way
-    return tuple(_below(each, rest, value) if rest else value if number == int(place) else each for number, each in enumerate(part))
+    return tuple(_at(each, rest, value) if number == int(place) else each for number, each in enumerate(part))
+
+
+def _at(part: Any, way: list[str], value: Any) -> Any:
+    return _below(part, way, value) if way else value
 
 
 def _content(model: BaseModel) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def critical_path(scenario: Scenario, step: int) -> CriticalPath:
     lengths = steps.step[number]
     chosen = int(np.abs(lengths - np.median(lengths)).argmin() if job.acts_alone else ends.argmax())
     meets_all = not job.acts_alone and scenario.strategy.aggregation.kind != "gossip"
-    path = _walk(_Record(intervals, _CLOSE * float(lengths.max())), starts, float(ends[chosen]), chosen, meets_all)
-    return CriticalPath(step, chosen, path)
+    close = _CLOSE * float(lengths.max())
+    return CriticalPath(step, chosen, walk_back(intervals, starts, float(ends[chosen]), chosen, close, meets_all=meets_all))
 
 
 class _Record:
@@ -103,9 +103,15 @@ class _Record:
         return max(entered, key=lambda each: each.start, default=collective)
 
 
-def _walk(record: _Record, starts: FloatArray, time: float, worker: int, meets_all: bool) -> tuple[Segment, ...]:
-    """From ``time`` back to the start of the step, earliest first; one after another of the same kind and name are one."""
-    found: list[Segment] = []
+def walk_back(
+    intervals: Sequence[Interval], starts: FloatArray, time: float, worker: int, close: float, *, meets_all: bool
+) -> tuple[Segment, ...]:
+    """From ``time`` at ``worker`` back to the start of the step, earliest first; alike ones in a row are one.
+
+    ``starts`` (s): when each worker began the step. Times closer than ``close`` are one. ``meets_all``: a transfer of a name is one
+    collective of all workers.
+    """
+    record, found = _Record(intervals, close), list[Segment]()
     begin = float(starts.min())
     while time > starts[worker] + record.close:
         ended = record.ending(worker, time)

@@ -182,7 +182,7 @@ def _simulated(options: Iterable[Change], scenario: Scenario) -> tuple[list[tupl
         try:
             found.append((change, simulate(changed(scenario, change.values))))
         except DpsimError as error:
-            refused = str(error).partition("\n")[0]
+            refused = str(error).partition(";")[0].partition("\n")[0]
     return found, refused
 
 

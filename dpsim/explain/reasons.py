@@ -23,7 +23,7 @@ _SHIFTED = 0.5  # of what one part saves, taken by another
 def reason(knob: Knob, change: Change, before: Result, after: Result, instead: str | None) -> str:
     """Why ``after`` is no faster than ``before``. ``instead``: what else of the same part does help, if anything."""
     step = float(before.steps.step.mean())
-    if change.factor is None and after.traffic == before.traffic and abs(float(after.steps.step.mean()) / step - 1) < _SAME:
+    if change.factor is None and abs(float(after.steps.step.mean()) / step - 1) < _SAME:
         return (
             f"it comes to the same ({', '.join(after.traffic.algorithms)})" if after.traffic.algorithms else "it comes to the same"
         )
@@ -51,7 +51,7 @@ def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
     largest = max(PARTS, key=lambda part: before.parts_s[part])
     if largest != knob.part and share < _MINOR:
         return f"{words} is {share:.0%} of a step, {PART_WORDS[largest]} already is {before.parts_s[largest] / step:.0%}{other}"
-    return f"{words} is {share:.0%} of a step, but {knob.title} is not what it waits for{other}"
+    return f"{words} is {share:.0%} of a step, but {knob.title} hardly changes it{other}"
 
 
 def _hidden(knob: Knob, before: Result) -> str:

@@ -1,8 +1,8 @@
 """1,797 handwritten digits of 8 x 8 pixels with 17 greys, in 10 classes; every fifth one is kept for testing.
 
 ``digits.npz`` holds ``pixels`` (1797, 64), 0 to 16, and ``labels`` (1797,). They are the test set of Alpaydin and Kaynak, "Optical
-recognition of handwritten digits", UCI machine learning repository, 1998, https://doi.org/10.24432/C50P49, licence CC BY 4.0, in
-the order in which scikit-learn has them.
+recognition of handwritten digits", UCI machine learning repository, 1998, https://archive.ics.uci.edu/dataset/80, licence CC BY
+4.0, in the order in which scikit-learn has them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _BLACK = "#1b1e23"
 
 
 def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
-    """The points (by number, along the front) that no other is at least as good as in both and better in one; of equals the first."""
+    """The points (by number, along the front) than which no other is as good in both and better in one; of equals the first."""
     signs = [1.0 if aim == "least" else -1.0 for aim in aims]
     points = [(signs[0] * x, signs[1] * y) for x, y in zip(first, second, strict=True)]
     found: list[int] = []
@@ -32,7 +32,7 @@ def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]
 def columns_figure(
     rows: Sequence[dict[str, Value]], across: str, up: str, colour: str | None = None, aims: tuple[Aim, Aim] | None = None
 ) -> go.Figure:
-    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``; with ``aims`` also the front, where both are numbers.
+    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``; with ``aims`` also the front, if both are numbers.
 
     Rows that lack one of the two are left out, and the title says how many.
     """
@@ -83,7 +83,9 @@ def _add_front(figure: go.Figure, rows: Sequence[dict[str, Value]], across: str,
     xs, ys = [float(x or 0) for x, _ in numbers], [float(y or 0) for _, y in numbers]
     best = front(xs, ys, aims)
     line = {"color": _BLACK, "width": 1.5, "shape": "linear"}
-    figure.add_scatter(x=[xs[n] for n in best], y=[ys[n] for n in best], mode="lines+markers", name="front", line=line, marker={"size": 4})
+    figure.add_scatter(
+        x=[xs[n] for n in best], y=[ys[n] for n in best], mode="lines+markers", name="front", line=line, marker={"size": 4}
+    )
     return True
 
 

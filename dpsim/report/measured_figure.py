@@ -33,7 +33,9 @@ def measured_figure(groups: Mapping[str, Sequence[Pair]], what: str, unit: str, 
         ends, rising = [low, high], [low * _OFF, high * _OFF]
         band = {"x": [*ends, *ends[::-1]], "y": [*rising, high / _OFF, low / _OFF], "fill": "toself", "mode": "none"}
         figure.add_scatter(**band, name="within 25 %", fillcolor="rgba(138, 143, 152, 0.15)", hoverinfo="skip")
-        figure.add_scatter(x=ends, y=ends, mode="lines", name="right", line={"dash": "dash", "width": 1, "color": _GREY}, hoverinfo="skip")
+        figure.add_scatter(
+            x=ends, y=ends, mode="lines", name="right", line={"dash": "dash", "width": 1, "color": _GREY}, hoverinfo="skip"
+        )
     for number, (name, pairs) in enumerate(groups.items()):
         figure.add_scatter(**_points(number, name, pairs, unit))
     axis = {"type": "log", "exponentformat": "power"} if unit else {"tickformat": ".0%"}

@@ -30,8 +30,8 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
             name=f"{name} (mean {_MILLI * result.step_time_s['mean']:,.4g} ms)",
             line={"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)], "width": 2, "shape": "hv"},
         )
-    figure.update_xaxes(type="log")
-    title = "Share of workers' steps that took at most so long"
+    figure.update_xaxes(type="log", tickvals=[digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)], tickformat=",")
+    title = "Steps that took at most so long"
     return styled(figure, title, "step time (ms)", "steps (%)", hovermode="x unified")
 
 
@@ -50,5 +50,5 @@ def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
             marker={"color": COLOURS[number % len(COLOURS)]},
         )
     figure.update_xaxes(rangemode="tozero")
-    title = "How stale gradients were: updates applied between reading the parameters and adding the gradient"
+    title = "Staleness: updates while a gradient was computed"
     return styled(figure, title, "updates in between", "gradients (%)", barmode="group")

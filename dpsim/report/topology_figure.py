@@ -32,6 +32,7 @@ _MARKERS = {
     "cpu": ("square", "#5c4b51", 15),
     "nic": ("triangle-up", "#cc79a7", 12),
 }
+_CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
 _SWITCH = ("circle", "#3b3f46", 17)
 
 
@@ -66,7 +67,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     figure.update_layout(
         title={"text": _title(name, cluster, loads, nodes, drawn), "x": 0.01, "xanchor": "left", "y": 0.97, "yanchor": "top"},
         template="plotly_white",
-        margin={"l": 20, "r": 20, "t": 110, "b": 20},
+        margin={"l": 20, "r": 20, "t": 145, "b": 20},
         xaxis={"visible": False},
         yaxis={"visible": False},
         legend={"orientation": "h", "x": 0.0, "y": 0.0, "yanchor": "top"},
@@ -185,7 +186,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
     traces = []
     for kind, devices in kinds.items():
         symbol, colour, size = _MARKERS.get(kind, _SWITCH)
-        shown = drawn <= 4 or kind == "switch"
+        shown = kind == "switch" or drawn <= (1 if kind in _CROWDED else 2)
         traces.append(
             {
                 "x": [place.places[device][0] for device in devices],
@@ -229,6 +230,6 @@ def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int
         size += f" (<b>only the first {drawn} nodes are drawn</b>)"
     took = f", which takes {human(loads.time_s, TIME)}" if loads.time_s > 0 else ""
     return (
-        f"{head}load of the links under {loads.what}{took}<br><sub>{size}{busiest}<br>"
-        "colour: share of the link's rate used in that time; width: bytes carried, of the busier direction; grey: unused</sub>"
+        f"{head}load of the links<br><sub>under {loads.what}{took}<br>{size}{busiest}<br>"
+        "colour: share of the link's rate used in that time<br>width: bytes carried, of the busier direction; grey: unused</sub>"
     )

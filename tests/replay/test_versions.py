@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from dpsim.disturbance import stream
 from dpsim.engine.steps import DROPPED
+from dpsim.learning import NETWORKS, Deal, digits
 from dpsim.replay import first_reads
 
 SERVERS = "parameter-server"
@@ -75,11 +77,22 @@ def test_the_rule_of_stale_synchronous_parallel(replayed, aggregation, staleness
         assert len(set(seen)) > 1, "within the window, some read it before others do"
 
 
-def test_what_a_worker_reads_of_its_own_is_in_its_parameters(replayed):
-    """Alone with a lag it is plain SGD: nothing of its own is ever missing."""
-    lagging = replayed(1, aggregation={"kind": "host"}, sync="bsp")
-    plain = replayed(1)
-    np.testing.assert_allclose(lagging.parameters, plain.parameters, atol=1e-14)
+def test_a_worker_that_runs_ahead_of_an_all_reduce_has_its_own_gradients(replayed):
+    """From the log alone: the version read, less what the worker's own gradients that it lacks will change."""
+    replay = replayed(2, sync={"kind": "ssp", "staleness": 2}, disturbance={"jitter": {"kind": "gamma", "cv": 0.5}})
+    network, data, deal = NETWORKS["softmax"], digits(), Deal(len(digits().labels), 2, 4, 0)
+    each = replay.gradients
+    read = dict(zip(zip(each.clock.tolist(), each.worker.tolist(), strict=True), each.read.tolist(), strict=True))
+    versions, found = [network.start(stream(0, "parameters", 0))], {}
+    for step in range(12):
+        for worker in (0, 1):
+            lacking = sum(found[clock, worker] for clock in range(read[step, worker], step))
+            held = versions[read[step, worker]] - 0.1 / 2 * lacking
+            chosen = deal.indices(np.array([worker]), np.array([step]))
+            found[step, worker] = network.gradients(held[None], data.images[chosen], data.labels[chosen])[1][0]
+        versions.append(versions[-1] - 0.1 / 2 * (found[step, 0] + found[step, 1]))
+    assert min(version - step for (step, _), version in read.items()) == -2
+    np.testing.assert_allclose(replay.parameters, versions[-1], rtol=0, atol=1e-13)
 
 
 def test_fates_say_what_became_of_each_gradient(replayed):

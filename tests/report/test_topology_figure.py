@@ -80,7 +80,7 @@ def test_nothing_loaded_is_all_grey():
 def test_the_title_says_what_is_shown_and_what_is_busiest():
     made = cluster()
     title = topology_figure(made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine").layout.title.text
-    assert title.startswith("mine: load of the links under a test, which takes 100 s")
+    assert title.startswith("mine: load of the links<br><sub>under a test, which takes 100 s")
     assert "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%" in title
 
 

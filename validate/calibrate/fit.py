@@ -27,11 +27,10 @@ _STEP = 0.05  # of a parameter, for its slope; of
 _COARSE = {"window": 0.2, "buffer": 0.2}  # these more, since messages go in pieces
 
 START: Mapping[str, tuple[float, str]] = {
-    "latency": (45e-6, "s"),
+    "latency": (40e-6, "s"),
     "overhead": (8e-6, "s"),
     "dispatch": (13e-6, "s"),
-    "wake": (60e-6, "s"),
-    "entry": (100e-6, "s"),
+    "entry": (180e-6, "s"),
     "per_byte": (0.2e-9, "s/B"),
     "gamma": (0.15e-9, "s/B"),
     "header": (350.0, "B"),
@@ -94,19 +93,20 @@ def fit(
         xtol=1e-3,
         ftol=1e-3,
     )
-    draws = _bootstrap(rounds[-1], found.fun)
-    spread = (found.x + draws) * starts
+    spread = np.maximum(found.x + _bootstrap(rounds[-1], found.fun), 0.0) * starts
+    told = np.asarray(rounds[-1] != 0).sum(axis=0) > 0  # a parameter that changes no prediction has no error either
     parameters = {
-        name: Parameter(
-            value=float(starts[which] * found.x[which]),
-            unit=START[name][1],
-            standard_error=float(spread[:, which].std(ddof=1)),
-            low=float(np.percentile(spread[:, which], 2.5)),
-            high=float(np.percentile(spread[:, which], 97.5)),
-        )
+        name: _parameter(float(starts[which] * found.x[which]), START[name][1], spread[:, which] if told[which] else None)
         for which, name in enumerate(names)
     }
     return Fit(parameters, _transport(names, starts * found.x, known))
+
+
+def _parameter(value: float, unit: str, spread: FloatArray | None) -> Parameter:
+    if spread is None:
+        return Parameter(value=value, unit=unit)
+    low, high = np.percentile(spread, [2.5, 97.5])
+    return Parameter(value=value, unit=unit, standard_error=float(spread.std(ddof=1)), low=float(low), high=float(high))
 
 
 def _transport(names: Sequence[str], values: FloatArray, known: Mapping[str, float]) -> Transport:

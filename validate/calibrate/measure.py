@@ -88,6 +88,7 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
         ends.append(time.monotonic() - begin)
+        world.barrier()  # or the checks of those who are done would keep the processors from the others
         wrong += collective.wrong(target)
     if isinstance(collective, Executor):
         collective.close()

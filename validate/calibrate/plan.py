@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from dpsim.errors import DpsimError
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.testbed.check import nominal_s
@@ -35,8 +36,13 @@ def full_plan() -> list[CollectiveCase]:
 
 
 def own_plan(testbed: TestbedConfig) -> list[CollectiveCase]:
-    """What is measured to calibrate one testbed: some algorithms at some sizes, a minute or two."""
-    return list(cases(testbed, (LIBRARY, "ring", "butterfly", "tree", "all-to-all"), SIZES[:5], 0.3))
+    """What is measured to calibrate one testbed: every algorithm, small to middle sizes, a minute or two.
+
+    Raises DpsimError for a testbed of one host.
+    """
+    if testbed.hosts < 2:
+        raise DpsimError(f"testbed must have at least 2 hosts to calibrate, but has {testbed.hosts}")
+    return list(cases(testbed, sizes=SIZES[:6], longest=0.3))
 
 
 def cases(

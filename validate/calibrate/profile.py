@@ -20,7 +20,7 @@ from validate.run_record import RunRecord
 from validate.testbed.shaping import burst_bytes
 
 _QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
-_LEAST = 16  # cases: with fewer, parameters would be guessed
+LEAST = 10  # cases: with fewer, parameters would be guessed
 
 FORMULA = (
     "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport)"
@@ -44,9 +44,9 @@ def calibrate(
     """
     collectives = [record for record in records if record.kind == "collective"]
     chosen = collectives[::every]
-    if len(chosen) < _LEAST:
+    if len(chosen) < LEAST:
         raise DpsimError(
-            f"runs must have at least {_LEAST * every} collectives to fit on one of {every}, but have {len(collectives)}"
+            f"runs must have at least {LEAST * every} collectives to fit on one of {every}, but have {len(collectives)}"
         )
     cases = [case_of(record) for record in chosen]
     found = fit(cases, [record.median_s for record in chosen], known(case.testbed for case in cases), done=done)

@@ -36,7 +36,9 @@ class Courier:
         self._thread.start()
 
     def give(self) -> Ticket:
-        """The next message of all is ready here; the answer is what says that it has come."""
+        """The next message of all is ready here; the answer is what says that it has come. Raises what went wrong so far."""
+        if self._failed is not None:
+            raise self._failed
         self._gate.ready(self._given)
         self._given += 1
         return self._tickets[self._given - 1]
@@ -65,13 +67,13 @@ class Courier:
 
 
 class TogetherWorker:
-    """One worker of ``job``: its steps as `dpsim.engine.together` takes them."""
+    """Worker ``rank`` of ``job``: its steps as `dpsim.engine.together` takes them."""
 
-    def __init__(self, job: Job, walk: Walk, courier: Courier) -> None:
+    def __init__(self, job: Job, rank: int, walk: Walk, courier: Courier) -> None:
         self._job = job
         self._walk = walk
         self._courier = courier
-        self._kind = int(job.kind_of[0])
+        self._kind = int(job.kind_of[rank])
         self._lag = job.scenario.strategy.sync.lag * walk.last
 
     def step(self, step: int, factor: float) -> Row:
@@ -108,7 +110,7 @@ def work_together(job: Job, world: World, carriers: Carriers, factors: FloatArra
     total = sum(len(job.messages(step)) for step in range(len(factors)))
     gate = Quorum(world, job.workers, job.scenario.strategy.sync.quorum(job.workers), total)
     courier = Courier(job, carriers, len(factors), gate, say)
-    worker = TogetherWorker(job, Walk(job, world.rank, start), courier)
+    worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), courier)
     courier.start()
     for step, factor in enumerate(factors[:, world.rank].tolist()):
         say(worker.step(step, factor))

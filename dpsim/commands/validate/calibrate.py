@@ -56,7 +56,7 @@ def calibrate(
     from validate.calibrate import choices, profile_of
 
     with bars() as progress:
-        measured, sources, provenance = _measured(runs or [], testbed, progress)
+        measured, sources, provenance = _measured(runs or [], testbed, every, progress)
         profile, told = profile_of(
             measured,
             name,
@@ -78,7 +78,7 @@ def calibrate(
 
 
 def _measured(
-    runs: list[Path], testbed: str | None, progress: Callable[[str, int, int], None]
+    runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
 ) -> tuple[list[RunRecord], dict[str, int], dict[str, str]]:
     """The records, how many each source gave, and what the machine is."""
     from validate.calibrate import own_plan, parse_testbed, read_records
@@ -93,9 +93,14 @@ def _measured(
 
     import_torch()
     from validate.calibrate.measure import measure
+    from validate.calibrate.profile import LEAST
     from validate.microbench.machine import provenance
 
     plan = own_plan(config)
+    if len(plan) < LEAST * every:
+        raise DpsimError(
+            f"--testbed must be fast enough to measure {LEAST * every} cases in a bearable time, but is for {len(plan)}"
+        )
     measured = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     return measured, {"measured now": len(measured)}, provenance()
 
@@ -127,7 +132,7 @@ def _parameters(profile: CalibrationProfile) -> Table:
     for heading in ("parameter", "value", "unit", "standard error", "95 % from", "to"):
         table.add_column(heading, justify="left" if heading in ("parameter", "unit") else "right")
     for name, one in profile.parameters.items():
-        errors = ("known" if value is None else f"{value:.3g}" for value in (one.standard_error, one.low, one.high))
+        errors = ("-" if value is None else f"{value:.3g}" for value in (one.standard_error, one.low, one.high))
         table.add_row(name, f"{one.value:.4g}", one.unit, *errors)
     return table
 

@@ -31,7 +31,6 @@ TRUTH = {
     "latency": 80e-6,
     "overhead": 12e-6,
     "dispatch": 10e-6,
-    "wake": 30e-6,
     "entry": 150e-6,
     "per_byte": 1e-10,
     "gamma": 2e-10,
@@ -67,7 +66,7 @@ def calibrated(records):
 def test_what_made_the_measurements_is_found_again(records):
     known = {
         **KNOWN,
-        **{name: TRUTH[name] for name in ("window", "buffer", "header", "stall", "contention", "per_byte", "gamma", "wake")},
+        **{name: TRUTH[name] for name in ("window", "buffer", "header", "stall", "contention", "per_byte", "gamma")},
     }
     found = fit([case_of(record) for record in records[::2]], [record.median_s for record in records[::2]], known)
     assert found.parameters["efficiency"].value == pytest.approx(TRUTH["efficiency"], rel=0.01)
@@ -116,7 +115,7 @@ def _told(profile):
 
 
 def test_too_few_runs_are_said(records):
-    with pytest.raises(DpsimError, match="runs must have at least 48 collectives to fit on one of 3, but have 5"):
+    with pytest.raises(DpsimError, match="runs must have at least 30 collectives to fit on one of 3, but have 5"):
         profile_of(records[:5], "few")
 
 
@@ -213,3 +212,6 @@ def test_plans_are_as_wide_as_they_should_be():
     own = own_plan(TestbedConfig())
     assert 20 <= len(own) <= 60, "enough to fit on a part, and soon measured"
     assert {case.testbed for case in own} == {TestbedConfig()}
+    assert len(own_plan(parse_testbed("hosts=8,rate=50 Mbit/s"))) >= 30, "also where links are slow"
+    with pytest.raises(DpsimError, match="testbed must have at least 2 hosts to calibrate, but has 1"):
+        own_plan(TestbedConfig(hosts=1))

@@ -1,0 +1,72 @@
+"""Cost and energy, by hand on the tiny job: 12.5 s a step, 10.5 s of them busy, 16 samples."""
+
+from pathlib import Path
+
+import pytest
+
+from dpsim import Scenario, load_scenario, simulate
+from dpsim.scenario import CostConfig
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+
+
+def spent(scenario, **cost):
+    return simulate(scenario.model_copy(update={"cost": CostConfig.model_validate(cost)}))
+
+
+def test_money_is_gpu_hours_times_the_price(tiny):
+    cost = spent(tiny(), price_per_gpu_hour=3.6, currency="EUR").cost
+    assert (cost.per_hour, cost.currency, cost.to_target) == (7.2, "EUR", None)
+    assert cost.per_step == pytest.approx(2 * 12.5 * 0.001)
+    assert cost.per_million_samples == pytest.approx(2 * 12.5 * 0.001 / 16 * 1e6)
+
+
+def test_nothing_is_said_without_a_price_or_a_power(tiny):
+    result = simulate(tiny())
+    assert result.cost is None
+    assert result.energy is None
+    assert result.to_json()["cost"] is None
+
+
+def test_energy_is_power_while_busy_and_while_waiting(tiny):
+    given = {"power_per_gpu": "100 W", "waiting_power": 0.5, "power_per_node": "40 W", "pue": 1.5}
+    energy = spent(tiny(), **given).energy
+    busy = 10.5 / 12.5
+    power = 1.5 * (200 * (busy + (1 - busy) * 0.5) + 2 * 40)
+    assert energy.busy_share == pytest.approx(busy)
+    assert energy.power_W == pytest.approx(power)
+    assert energy.per_step_J == pytest.approx(power * 12.5)
+    assert energy.per_sample_J == pytest.approx(power * 12.5 / 16)
+    assert energy.source == "given in the scenario"
+
+
+def test_the_catalogues_power_is_an_upper_bound_with_its_source():
+    energy = simulate(load_scenario(QUICKSTART, ["run.steps=2"])).energy
+    assert energy.power_W == 32 * 300
+    assert energy.source == "thermal design power: NVIDIA Tesla V100 datasheet, 2018"
+
+
+def test_groups_of_several_gpus_draw_what_theirs_do():
+    content = {
+        "name": "two kinds",
+        "cluster": {"groups": [{"node": "dgx1-v100", "gpus_per_node": 2}, {"node": "single-gpu", "gpu": "t4"}]},
+        "workload": {"model": "alexnet", "batch_per_gpu": 8},
+        "run": {"steps": 1, "warmup": 0},
+    }
+    energy = simulate(Scenario.model_validate(content)).energy
+    assert energy.power_W == 2 * 300 + 70
+    assert energy.gpu_power_W == pytest.approx(670 / 3)
+
+
+def test_cost_to_the_target_is_that_of_its_gpu_hours():
+    result = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.price_per_gpu_hour=2.5"]))
+    assert result.cost.to_target == pytest.approx(result.to_target.cost(2.5))
+    assert result.energy.to_target_J == pytest.approx(result.energy.power_W * result.to_target.time_s)
+
+
+def test_a_known_factor_on_compute_times_is_the_fitted_one_kept(tiny):
+    """Half of 10 s of passes and 0.5 s of update, and the 2 s of communication that stay."""
+    scaled = Scenario.model_validate({**dict(tiny()), "calibration": {"compute_scale": 0.5, "source": "by hand"}})
+    result = simulate(scaled)
+    assert result.step_time_s["mean"] == pytest.approx(5 + 2 + 0.25)
+    assert result.calibration == {"compute_scale": 0.5, "source": "by hand"}

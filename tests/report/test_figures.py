@@ -1,0 +1,148 @@
+"""Figures as functions: their numbers are the result's, axes have units, titles say what is shown, colours are told apart."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.engine.simulate import timeline
+from dpsim.report import style
+from dpsim.report.resource_figures import memory_figure, staleness_figure
+from dpsim.report.scaling_figures import algorithms_figure, knobs_figure, scaling_figure, winners
+from dpsim.report.step_figures import breakdown_figure, step_distribution_figure, timeline_figure
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return simulate(load_scenario(SCENARIOS / "quickstart.yaml", ["run.steps=10"]))
+
+
+def titles(figure):
+    layout = figure.layout
+    return layout.title.text, layout.xaxis.title.text, layout.yaxis.title.text
+
+
+def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
+    figure = breakdown_figure([quickstart, quickstart.to_json()], ["one", "same"])
+    bars = {bar.name: bar.x for bar in figure.data}
+    assert bars["computing (forward, backward, optimiser)"] == pytest.approx([1e3 * quickstart.parts_s["compute"]] * 2)
+    assert sum(x[0] for x in bars.values()) == pytest.approx(1e3 * quickstart.step_time_s["mean"])
+    assert titles(figure)[:2] == ("Where the time of a step goes", "mean time of a step (ms)")
+    assert len({bar.marker.color for bar in figure.data}) == len(figure.data)
+    assert titles(breakdown_figure([quickstart]))[0] == f"Where the {1e3 * quickstart.step_time_s['mean']:.4g} ms of a step go"
+
+
+def test_a_timeline_has_every_interval_where_it_is(tiny):
+    intervals = timeline(tiny(overlap="wfbp"), 0)
+    figure = timeline_figure(intervals)
+    drawn = sorted(
+        (row, name, base, length)
+        for bar in figure.data
+        for row, name, base, length in zip(bar.y, bar.text, bar.base, bar.x, strict=True)
+    )
+    expected = sorted((f"worker {w} {stream}", name, 1e3 * start, 1e3 * (end - start)) for w, stream, name, start, end in intervals)
+    assert drawn == expected
+    assert titles(figure)[1] == "time since the step began (ms)"
+    assert timeline_figure([]).data == ()
+
+
+def test_a_distribution_holds_all_steps(quickstart):
+    figure = step_distribution_figure(quickstart)
+    assert sum(figure.data[0].y) == pytest.approx(1)
+    assert "10 steps of 32 workers" in titles(figure)[0]
+    marked = [shape.x0 for shape in figure.layout.shapes]
+    times = 1e3 * quickstart.steps.step
+    assert marked == pytest.approx([times.mean(), np.percentile(times, 95)])
+
+
+def test_a_scaling_curve_and_what_it_would_be_without_communication():
+    points = [
+        {"workers": 16, "throughput_samples_per_s": 1500.0, "scaling_efficiency": 0.75},
+        {"workers": 8, "throughput_samples_per_s": 900.0, "scaling_efficiency": 0.9},
+    ]
+    ideal, reached = scaling_figure(points).data
+    assert list(reached.x) == [8, 16]
+    assert list(reached.y) == [900, 1500]
+    assert list(ideal.y) == pytest.approx([1000, 2000])
+    assert titles(scaling_figure(points)) == (
+        "Scaling: efficiency 90% on 8 workers, 75% on 16",
+        "workers",
+        "throughput (samples/s)",
+    )
+
+
+ROWS = [
+    {"bytes": size, "algorithm": name, "time_s": time}
+    for size, times in ((1000, (3e-6, 1e-6)), (10_000, (4e-6, 2e-6)), (100_000, (5e-6, 9e-6)))
+    for name, time in zip(("ring", "tree"), times, strict=True)
+]
+
+
+def test_the_fastest_algorithm_of_each_size_is_marked():
+    assert winners(ROWS) == [(1000, 100_000, "tree"), (100_000, 100_000, "ring")]
+    figure = algorithms_figure(ROWS)
+    assert [line.name for line in figure.data] == ["ring", "tree"]
+    assert list(figure.data[0].y) == pytest.approx([3, 4, 5])
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "log")
+    assert [(shape.x0, shape.x1, shape.fillcolor) for shape in figure.layout.shapes] == [
+        (1000, 100_000, figure.data[1].line.color),
+        (100_000, 100_000, figure.data[0].line.color),
+    ]
+    assert titles(figure) == ("Fastest: tree from 1 kB, ring from 100 kB", "size (bytes)", "time (us)")
+
+
+def test_many_algorithms_are_told_apart_by_more_than_colour():
+    rows = [{"bytes": 8, "algorithm": f"a{number}", "time_s": 1e-6} for number in range(13)]
+    looks = {(line.line.color, line.line.dash, line.marker.symbol) for line in algorithms_figure(rows).data}
+    assert len(looks) == 13
+
+
+def test_two_kinds_of_staleness_are_not_mixed():
+    result = simulate(load_scenario(SCENARIOS / "ssp.yaml", ["run.steps=6", "run.warmup=1"]))
+    figure = staleness_figure(result)
+    versions, gap = figure.data
+    counted = np.bincount(result.steps.versions.ravel())
+    assert list(versions.y) == pytest.approx(list(counted / counted.sum()))
+    assert sum(gap.y) == pytest.approx(1)
+    assert versions.name != gap.name
+    assert titles(figure)[0].startswith(f"Staleness: {result.staleness['versions']['mean']:.3g} versions on average")
+
+
+def test_memory_is_in_gb_beside_the_gpus(quickstart):
+    figure = memory_figure(quickstart)
+    memory = quickstart.to_json()["memory"]
+    assert sum(bar.x[0] for bar in figure.data) == pytest.approx(memory["total_bytes"] / 1e9)
+    assert figure.layout.shapes[0].x0 == 16
+    assert titles(figure)[:2] == ("Memory of a GPU: 7.35 of 16 GB, fits", "memory (GB)")
+    with pytest.raises(KeyError, match="says nothing of memory"):
+        memory_figure({**quickstart.to_json(), "memory": None})
+
+
+def test_knobs_are_in_percent_and_those_that_hurt_stand_out():
+    knobs = [
+        {"change": "2x NIC rate", "change_per_sample": -0.31},
+        {"change": "another policy", "change_per_sample": 0.1},
+        {"change": None, "change_per_sample": 0.0},
+    ]
+    figure = knobs_figure({"knobs": knobs})
+    assert list(figure.data[0].x) == pytest.approx([-31, 10])
+    assert figure.data[0].marker.color[0] != figure.data[0].marker.color[1]
+    assert titles(figure)[0] == "What limits it: 2x NIC rate gains most"
+
+
+def luminance(colour):
+    linear = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_parts_that_stand_side_by_side_differ_in_lightness():
+    shown = [luminance(style.PART_COLOURS[part]) for part in ("compute", "exposed_comm", "straggler_wait")]
+    assert all(abs(one - other) > 0.05 for one, other in pairwise(shown))
+    assert len(set(style.PART_COLOURS.values())) == len(style.PART_COLOURS)

@@ -1,0 +1,169 @@
+"""Reports: one page that needs nothing else, from what the commands print."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from dpsim import DpsimError, cli
+from dpsim.report.result_files import of_sweep, read_results
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+class Page(HTMLParser):
+    """Headings, cells and items of a page, and whatever it would fetch."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.at, self.texts, self.fetched = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.at.append(tag)
+        self.fetched += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        while self.at and self.at.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if "script" not in self.at and "style" not in self.at and data.strip():
+            self.texts.append((self.at[-1] if self.at else "", data.strip()))
+
+    def all(self, tag):
+        return [text for at, text in self.texts if at == tag]
+
+
+HEADINGS = ["Figures", "Assumptions", "Calibration and its error", "What is not modelled"]
+
+
+def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
+    commands = {
+        "run": ["run", QUICKSTART, *FEW, "--set", "cost.price_per_gpu_hour=2"],
+        "scale": ["scale", QUICKSTART, "--nodes", "1,2", *FEW],
+        "compare": ["compare", QUICKSTART, "--vary", "strategy.aggregation.algorithm=ring,tree", *FEW],
+        "collective": [
+            "collective",
+            "--ranks",
+            8,
+            "--bandwidth",
+            "1 GB/s",
+            "--algorithm",
+            "ring,tree",
+            "-b",
+            "1K",
+            "-e",
+            "1M",
+            "-f",
+            32,
+        ],
+    }
+    files = []
+    for kind, command in commands.items():
+        files.append(tmp_path / f"{kind}.json")
+        files[-1].write_text(dpsim(*command, "--json")[1])
+        assert read_results(files[-1]).kind == kind
+    out = tmp_path / "report.html"
+    code, said, _ = dpsim("report", *files, "--html", out, "--question", "Is <this> enough?", "--json")
+    assert code == 0
+    assert [source["kind"] for source in json.loads(said)["sources"]] == list(commands)
+    assert [source["rows"] for source in json.loads(said)["sources"]] == [1, 2, 2, 6]
+    text = out.read_text()
+    page = Page(text)
+    assert page.all("p") == ["Is <this> enough?"]
+    assert page.all("h2") == [*(f"Results of {file}" for file in files), *HEADINGS]
+    assert page.fetched == []
+    assert text.count("Plotly.newPlot(") >= 6
+    assert "algorithm ring" in page.all("td")
+    assert "2 nodes" in page.all("td")
+    assert "USD per million samples" in page.all("th")
+    assert any(re.match(r"Compute times come from the catalogue's figures.*median error \d+%", line) for line in page.all("li"))
+
+
+def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_path):
+    out = tmp_path / "run.html"
+    code, said, err = dpsim("run", QUICKSTART, *FEW, "--html", out, "--trace", tmp_path / "trace.json", "--json")
+    assert code == 0
+    assert json.loads(said)["name"] == "quickstart"
+    assert err.splitlines() == [f"wrote {tmp_path / 'trace.json'}", f"wrote {out}"]
+    assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 100
+    text = out.read_text()
+    assert "streams do in one step" in text
+    assert "How long steps take: 3 steps of 32 workers" in text
+    assert Page(text).all("p") == ["How long does a step of quickstart take, and where does its time go?"]
+
+
+def test_an_explanation_becomes_advice(dpsim, tmp_path):
+    explained = tmp_path / "explain.json"
+    explained.write_text(dpsim("explain", ROOT / "scenarios" / "ranking-flips.yaml", "--json")[1])
+    out = tmp_path / "report.html"
+    assert dpsim("report", explained, "--html", out)[0] == 0
+    advice = json.loads(explained.read_text())["advice"]
+    assert set(advice) <= set(Page(out.read_text()).all("li"))
+
+
+def test_a_sweep_is_read_from_its_table():
+    columns = [
+        "point",
+        "file",
+        "name",
+        "seed",
+        "nodes",
+        "workers",
+        "step_time_s",
+        "compute_s",
+        "input_s",
+        "encode_s",
+        "exposed_comm_s",
+    ]
+    columns += ["straggler_wait_s", "other_s", "throughput_samples_per_s", "scaling_efficiency", "bytes_sent_per_worker", "notes"]
+    columns += ["calibration", *(f"step_time_{key}_s" for key in ("median", "p95", "low", "high"))]
+    row = [0, "f", "n", 0, 4, 32, 0.2, 0.1, 0.0, 0.0, 0.1, 0.0, 0.0, 100.0, 0.5, 10, "", "catalogue", 0.2, 0.2, 0.2, 0.2]
+    failed = [1, "f", "n", 0, 8, *[None] * (len(columns) - 5)]
+    source = of_sweep("results", columns, [row, failed])
+    assert source.labels == ("nodes 4",)
+    assert source.rows[0]["parts_s"]["exposed_comm"] == 0.1
+    with pytest.raises(DpsimError, match="results: must have at least one point that was computed, but has none"):
+        of_sweep("results", columns, [failed])
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("no JSON", "but is no JSON"),
+        ("[]", "must be JSON that dpsim run, compare, scale, collective or explain printed, but is not"),
+        ('{"rows": []}', "but is not"),
+        ('{"rows": [{"other": 1}]}', "but is not"),
+    ],
+)
+def test_other_files_are_refused(dpsim, tmp_path, content, problem):
+    file = tmp_path / "other.json"
+    file.write_text(content)
+    code, _, err = dpsim("report", file, "--html", tmp_path / "out.html")
+    assert code == 2
+    assert err.startswith(f"dpsim: {file}: must be JSON")
+    assert problem in err
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_file_that_is_not_there_is_refused(dpsim, tmp_path):
+    code, _, err = dpsim("report", tmp_path / "none.json", "--html", tmp_path / "out.html")
+    assert code == 2
+    assert "cannot be read: No such file or directory" in err

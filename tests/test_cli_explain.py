@@ -1,0 +1,66 @@
+"""``dpsim explain FILE``: the command line of knobs and advice, beside ``dpsim explain collective``."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[1]
+FLIPS = ROOT / "scenarios" / "ranking-flips.yaml"
+
+
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", "explain", *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def documented():
+    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim explain FILE")[1].split("\n## ")[0]
+    return section, [
+        key for line in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE) for key in re.findall(r"\w+", line)
+    ]
+
+
+@pytest.mark.parametrize("before", [(), ("--json",)])
+def test_json_has_the_documented_keys(dpsim, before):
+    code, out, _ = dpsim(*before, FLIPS, *(() if before else ("--json",)))
+    answer = json.loads(out)
+    section, keys = documented()
+    assert code == 0
+    assert list(answer) == ["schema_version", *keys]
+    assert all(f"`{key}`" in section for row in answer["knobs"] for key in row)
+    assert all(f"`{key}`" in section for key in answer["critical_path"])
+    changes = [row["change_per_sample"] for row in answer["knobs"] if row["change"] is not None]
+    assert changes == sorted(changes)
+    assert all(row["why"] for row in answer["knobs"] if row["change_per_sample"] > -0.005)
+
+
+def test_a_table_of_knobs_and_words(dpsim):
+    code, out, err = dpsim(FLIPS, "--set", "run.steps=4")
+    assert (code, err) == (0, "")
+    assert "critical path of step 0, 285.6 ms" in " ".join(out.split())
+    assert re.search(r"2x NIC rate +│ +-1\d\.\d%", out)
+    assert "what to try:" in out
+    assert "slow workers: no worker is slow in this scenario" in out
+
+
+def test_a_wrong_file_is_one_line(dpsim):
+    code, _, err = dpsim("none.yaml")
+    assert code == 2
+    assert err == "dpsim: none.yaml: must be a YAML file, but there is none of this name\n"
+
+
+def test_a_collective_is_still_explained(dpsim):
+    code, out, _ = dpsim("collective", "--cluster", "dgx-h100", "-b", "1M")
+    assert code == 0
+    assert "why: " in out
