@@ -10,6 +10,7 @@ import numpy as np
 
 from dpsim.engine import Result, simulate
 from dpsim.engine.simulate import recorded
+from dpsim.engine.timeline import Interval
 from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
 from validate.run_record import RunRecord
@@ -111,16 +112,15 @@ def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> S
 
 def _collectives(scenario: Scenario, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
     """Mean seconds from a worker's begin to its end of each message, predicted and measured (median of the repetitions)."""
-    spans: dict[tuple[int, int, str], tuple[float, float]] = {}
-    for step in range(scenario.run.steps):
-        for each in recorded(scenario, step, 1, scenario.cluster.ranks)[2]:
-            if each.stream == "communication":
-                key = step, each.worker, each.name.rpartition(": ")[0]
-                begin, end = spans.get(key, (each.start, each.end))
-                spans[key] = min(begin, each.start), max(end, each.end)
+    stages: dict[tuple[int, str], dict[str, list[Interval]]] = {}
+    for each in recorded(scenario, 0, scenario.run.steps, scenario.cluster.ranks)[2]:
+        if each.stream == "communication":
+            message = each.worker, each.name.rpartition(": ")[0]
+            stages.setdefault(message, {}).setdefault(each.name, []).append(each)
     taken: dict[str, list[float]] = {}
-    for (_, _, name), (begin, end) in spans.items():
-        taken.setdefault(name, []).append(end - begin)
+    for (_, name), own in stages.items():
+        for turn in zip(*own.values(), strict=False):  # a message's collectives of one step
+            taken.setdefault(name, []).append(max(each.end for each in turn) - min(each.start for each in turn))
     names = dict.fromkeys([*taken, *(name for each in repetitions for name in each.collectives)])
     return {
         name: {

@@ -1,0 +1,67 @@
+"""A sweep's columns against each other, and the front of those that no other beats."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.report.columns_figure import axis_title, columns_figure, front
+
+ROWS = [
+    {"point": 0, "name": "a", "nodes": 1, "step_time_s": 3.0, "kind": "ring"},
+    {"point": 1, "name": "b", "nodes": 2, "step_time_s": 2.0, "kind": "tree"},
+    {"point": 2, "name": "c", "nodes": 3, "step_time_s": 2.5, "kind": "ring"},
+    {"point": 3, "name": "d", "nodes": 4, "step_time_s": None, "kind": "tree"},
+]
+
+
+def test_a_known_front():
+    assert front([1, 2, 3, 1], [3, 2, 2.5, 4], ("least", "least")) == [0, 1]
+    assert front([1, 2, 3], [3, 2, 2.5], ("most", "least")) == [2, 1]
+
+
+numbers = st.integers(-5, 5)
+
+
+@given(st.lists(st.tuples(numbers, numbers), max_size=12), st.tuples(*[st.sampled_from(["least", "most"])] * 2))
+def test_the_front_is_what_no_other_beats(points, aims):
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    signs = [1 if aim == "least" else -1 for aim in aims]
+    signed = [(signs[0] * x, signs[1] * y) for x, y in points]
+
+    def beaten(one):
+        return any(other != one and other[0] <= one[0] and other[1] <= one[1] for other in signed)
+
+    found = [signed[number] for number in front(xs, ys, aims)]
+    assert sorted(found) == sorted({one for one in signed if not beaten(one)})
+
+
+def test_rows_without_a_value_are_left_out_and_counted():
+    figure = columns_figure(ROWS, "nodes", "step_time_s")
+    assert list(figure.data[0].x) == [1, 2, 3]
+    assert "3 points; 1 lack one of the two" in figure.layout.title.text
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("nodes", "step time (s)")
+
+
+def test_colours_are_by_value_and_told_apart_by_symbol_too():
+    figure = columns_figure(ROWS, "nodes", "step_time_s", "kind")
+    assert [trace.name for trace in figure.data] == ["ring", "tree"]
+    assert len({trace.marker.symbol for trace in figure.data}) == 2
+
+
+def test_the_front_is_a_line_and_only_of_numbers():
+    figure = columns_figure(ROWS, "nodes", "step_time_s", aims=("least", "least"))
+    assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([1, 2], [3.0, 2.0])
+    assert "least nodes, least step_time_s" in figure.layout.title.text
+    assert [trace.name for trace in columns_figure(ROWS, "kind", "nodes", aims=("least", "least")).data] == ["points"]
+
+
+@pytest.mark.parametrize(
+    ("column", "title"),
+    [
+        ("step_time_s", "step time (s)"),
+        ("throughput_samples_per_s", "throughput (samples/s)"),
+        ("bytes_sent_total", "bytes sent total (B)"),
+    ],
+)
+def test_axes_have_units(column, title):
+    assert axis_title(column) == title
