@@ -1,0 +1,115 @@
+"""What pages ask the library, each a function of a scenario that reports how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from app import limits
+from app.reading import scenario
+from app.spec import Spec
+from app.work import CancelledError, Report
+from dpsim.engine import Result, simulate
+from dpsim.engine.collective import CollectiveRow, collective_rows
+from dpsim.engine.job import Job, prepare, reduction_cost
+from dpsim.engine.simulate import timeline
+from dpsim.engine.timeline import Interval
+from dpsim.errors import DpsimError
+from dpsim.explain import KNOBS, Explanation, explain
+from dpsim.network import MessageCosts
+from dpsim.replay import Replay, replay
+from dpsim.report.link_loads import LinkLoads, link_loads
+from dpsim.scenario import ComputeScale, Scenario
+from dpsim.topology import build_cluster
+
+SHOWN_WORKERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A scenario, its result, and what its first workers did in the first step that counts."""
+
+    scenario: Scenario
+    result: Result
+    intervals: list[Interval]
+
+
+def answer(spec: Spec, report: Report) -> Answer:
+    """Simulate ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
+    given = _admitted(spec)
+    result = _simulated(given, report)
+    return Answer(given, result, timeline(_one_step(given, result), workers=SHOWN_WORKERS))
+
+
+def explained(spec: Spec, report: Report) -> Explanation:
+    """What limits ``spec``. Raises DpsimError."""
+    return explain(_admitted(spec), lambda done: report(done, len(KNOBS)))
+
+
+def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
+    """The job of ``spec`` and what its links carry in a step."""
+    report(0, 0)
+    job = prepare(_admitted(spec))
+    return job, link_loads(job)
+
+
+def collectives(spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report) -> list[CollectiveRow]:
+    """Each algorithm alone on the cluster of ``spec`` at each size (bytes), those left out that its network cannot run."""
+    given = _admitted(spec)
+    cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
+    rows: list[CollectiveRow] = []
+    for done, name in enumerate(algorithms):
+        for number, size in enumerate(sizes):
+            report(done * len(sizes) + number, len(algorithms) * len(sizes))
+            try:
+                rows += collective_rows(cluster, [name], [size], costs=MessageCosts(0.0, cost))
+            except DpsimError:  # an algorithm for other numbers of ranks or other nodes
+                break
+    return rows
+
+
+def replayed(spec: Spec, report: Report) -> Replay:
+    """The small model of ``spec`` trained for real in simulated time."""
+    given = scenario(spec)
+    run = given.run.model_copy(update={"steps": given.replay.steps, "warmup": 0})
+    limits.check(given.model_copy(update={"run": run}))
+    return replay(given, lambda _, done, total: report(done, total))
+
+
+def varied(spec: Spec, path: str, values: Iterable[str], report: Report) -> dict[str, Result | DpsimError]:
+    """``spec`` with each of ``values`` (YAML) at ``path``: by value the result, or why there is none."""
+    found: dict[str, Result | DpsimError] = {}
+    chosen = list(values)
+    for done, value in enumerate(chosen):
+        report(done, len(chosen))
+        try:
+            found[value] = simulate(_admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen)))
+        except CancelledError:
+            raise
+        except DpsimError as error:
+            found[value] = error
+    return found
+
+
+def _ticks(report: Report, done: int, total: int) -> Callable[[int], None]:
+    """Reports the same at every step, so that a cancellation is heard."""
+    return lambda _: report(done, total)
+
+
+def _admitted(spec: Spec) -> Scenario:
+    given = scenario(spec)
+    limits.check(given)
+    return given
+
+
+def _simulated(given: Scenario, report: Report) -> Result:
+    total = given.run.steps + given.run.warmup
+    return simulate(given, lambda done: report(done, total))
+
+
+def _one_step(given: Scenario, result: Result) -> Scenario:
+    """The same with one step that counts, which is the first of all (each worker draws from a stream of its own)."""
+    update: dict[str, object] = {"run": given.run.model_copy(update={"steps": 1})}
+    if isinstance(result.calibration, dict) and "compute_scale" in result.calibration:
+        update["calibration"] = ComputeScale(compute_scale=result.calibration["compute_scale"], source="fitted before")
+    return given.model_copy(update=update)

@@ -1,0 +1,202 @@
+"""Widgets for values of the scenario, and for pages' own choices. What they show is the view; what is entered changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from app import forms, state
+from app.forms import Field, Union
+from app.reading import document
+from app.spec import Spec
+
+_NONE = ""
+_INLINE = "described in the file"
+
+
+def stated(spec: Spec, path: str) -> Any:
+    """The plain value at ``path`` of a scenario, None where it says nothing there."""
+    way = path.replace("[", ".").replace("]", "").split(".")
+    node = document(spec).root.at(tuple(int(word) if word.isdigit() else word for word in way))
+    return None if node is None else node.plain()
+
+
+def field(given: Field) -> None:
+    """A widget for one value."""
+    value = stated(state.current().spec, given.path)
+    key = f"set {given.path}"
+    common: dict[str, Any] = {
+        "label": given.name.replace("_", " "),
+        "key": key,
+        "help": given.help,
+        "on_change": _entered,
+        "args": (given, key),
+    }
+    _WIDGETS[given.type](given, given.default if value is None else value, common)
+
+
+def union(given: Union, without: tuple[str, ...] = ()) -> None:
+    """A choice among kinds, and widgets for the fields of the one chosen."""
+    value = stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE
+    options = [*([_NONE] if given.default is None else []), *given.kinds]
+    key = f"kind {given.path}"
+    st.session_state[key] = value if value in options else options[0]
+    name = given.name.replace("_", " ")
+    st.selectbox(
+        name if given.key == "kind" else given.key,
+        options,
+        format_func=lambda kind: kind or "none",
+        key=key,
+        help=f"{given.help} {_about_kinds(given)}",
+        on_change=_kind_chosen,
+        args=(given, key),
+    )
+    if value in given.kinds:
+        for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
+            field(each)
+
+
+def entry(path: str, label: str, first: str, help_: str) -> None:
+    """A list of disturbances, none or one: a switch, and the fields of one where it is on. ``first`` (YAML): how it begins."""
+    given = stated(state.current().spec, path) or []
+    key = f"entry {path}"
+    st.session_state[key] = bool(given)
+    st.toggle(label, key=key, help=help_, on_change=_switched, args=(path, first, key))
+    if len(given) > 1:
+        st.caption(f"{len(given)} entries; the first is shown")
+    if given:
+        for each in forms.fields(forms.entry(path), f"{path}[0]"):
+            field(each)
+
+
+def pick(label: str, options: Sequence[str], name: str, default: str, help_: str | None = None, **more: Any) -> str:
+    """A page's own choice among ``options``."""
+    chosen = state.choice(name, default)
+    key = f"choice {name}"
+    st.session_state[key] = chosen if chosen in options else default
+    st.selectbox(label, options, key=key, help=help_, on_change=_chosen, args=(name, key), **more)
+    return str(st.session_state[key])
+
+
+def pick_several(label: str, options: Sequence[str], name: str, default: Sequence[str], help_: str | None = None) -> list[str]:
+    """A page's own choice of several of ``options``."""
+    wanted = state.choice(name, ",".join(default)).split(",")
+    key = f"choice {name}"
+    st.session_state[key] = [option for option in options if option in wanted]
+    st.multiselect(label, options, key=key, help=help_, on_change=_several_chosen, args=(name, key))
+    return list(st.session_state[key])
+
+
+def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
+    """A page's own choice among a few ``options``, side by side."""
+    chosen = state.choice(name, default)
+    key = f"choice {name}"
+    st.session_state[key] = chosen if chosen in options else default
+    st.segmented_control(label, options, key=key, on_change=_chosen, args=(name, key), label_visibility="collapsed", required=True)
+    return str(st.session_state[key] or default)
+
+
+def slide(label: str, options: Sequence[str], name: str, default: str, help_: str | None = None) -> str:
+    """A page's own choice along a scale."""
+    chosen = state.choice(name, default)
+    key = f"choice {name}"
+    st.session_state[key] = chosen if chosen in options else default
+    st.select_slider(label, options, key=key, help=help_, on_change=_chosen, args=(name, key))
+    return str(st.session_state[key])
+
+
+def write(label: str, name: str, default: str, help_: str | None = None) -> str:
+    """A page's own choice as a line of text."""
+    key = f"choice {name}"
+    st.session_state[key] = state.choice(name, default)
+    st.text_input(label, key=key, help=help_, on_change=_chosen, args=(name, key))
+    return str(st.session_state[key])
+
+
+def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
+    options = [*([_NONE] if given.optional else []), *given.choices]
+    shown = _INLINE if isinstance(value, dict) else _NONE if value is None else str(value)
+    if given.canonical is not None and shown not in (_INLINE, _NONE):
+        shown = given.canonical(shown)
+    if shown not in options:
+        options = [*options, shown]
+    st.session_state[common["key"]] = shown
+    st.selectbox(options=options, format_func=lambda name: name or "its own", **common)
+
+
+def _truth(given: Field, value: Any, common: dict[str, Any]) -> None:
+    st.session_state[common["key"]] = bool(value)
+    st.toggle(**common)
+
+
+def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
+    whole = given.type == "integer"
+    kind: Callable[[Any], Any] = int if whole else float
+    least: Any = None if given.least is None else kind(given.least)
+    most: Any = None if given.most is None else kind(given.most)
+    right = isinstance(value, (int, float)) and not isinstance(value, bool) and (least is None or value >= least)
+    right = right and (most is None or value <= most) and value == kind(value)
+    if value is not None and not right:
+        _text(given, value, common)
+        return
+    st.session_state[common["key"]] = value if value is None else kind(value)
+    start: Any = None if given.optional else "min"
+    st.number_input(
+        min_value=least,
+        max_value=most,
+        value=start,
+        step=1 if whole else None,
+        format=None if whole else "%g",
+        placeholder="its own" if value is None else forms.shown(value),
+        **common,
+    )
+
+
+def _text(given: Field, value: Any, common: dict[str, Any]) -> None:
+    st.session_state[common["key"]] = forms.shown(value)
+    st.text_input(placeholder="its own", **common)
+
+
+_WIDGETS: dict[str, Callable[[Field, Any, dict[str, Any]], None]] = {
+    "choice": _choice,
+    "truth": _truth,
+    "integer": _number,
+    "number": _number,
+    "text": _text,
+}
+
+
+def _entered(given: Field, key: str) -> None:
+    value = st.session_state[key]
+    if value == _INLINE:
+        return
+    if value is None or value == _NONE:
+        spec = state.current().spec.without(given.path)
+        state.show_spec(spec if stated(spec, given.path) is None else spec.with_value(given.path, "null"))
+        return
+    state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
+
+
+def _kind_chosen(given: Union, key: str) -> None:
+    kind, spec = st.session_state[key], state.current().spec
+    state.show_spec(spec.with_kind(given.path, given.key, kind) if kind else spec.with_value(given.path, "null"))
+
+
+def _switched(path: str, first: str, key: str) -> None:
+    state.change(path, first if st.session_state[key] else "[]")
+
+
+def _chosen(name: str, key: str) -> None:
+    state.choose(name, str(st.session_state[key]))
+
+
+def _several_chosen(name: str, key: str) -> None:
+    state.choose(name, ",".join(st.session_state[key]))
+
+
+def _about_kinds(given: Union) -> str:
+    """What each kind is, a line each."""
+    lines = [f"- **{kind}**: {schema['properties'][given.key].get('description', '')}" for kind, schema in given.kinds.items()]
+    return "\n\n" + "\n".join(lines)

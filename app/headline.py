@@ -1,0 +1,83 @@
+"""The numbers at the top of a page, each with its change against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dpsim.engine import Result
+from dpsim.units import DATA, POWER, TIME, human
+
+_WIDTH = 155  # pixels; as many stand side by side as there is room for
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number: its name, as text and as a number (None where there is none), and whether less of it is better."""
+
+    name: str
+    text: str
+    value: float | None
+    less_is_better: bool
+    help: str
+
+
+def numbers(result: Result) -> Iterator[Number]:
+    """Step time, throughput, efficiency, memory, cost and power of a result."""
+    step = result.step_time_s
+    bounds = f"{human(step['low'], TIME, 4)} to {human(step['high'], TIME, 4)}"
+    yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, f"Mean; 95 % interval {bounds}.")
+    rate = result.throughput_samples_per_s
+    yield Number("samples per second", f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}", rate, False, "Throughput of all workers.")
+    efficiency = result.scaling_efficiency
+    yield Number(
+        "scaling efficiency", f"{efficiency:.1%}", efficiency, False, "Throughput over that of as many workers on their own."
+    )
+    yield _memory(result)
+    yield _cost(result)
+    energy = result.energy
+    if energy is not None:
+        yield Number("power", human(energy.power_W, POWER, 3), energy.power_W, True, f"Of all machines, at most: {energy.source}.")
+
+
+def headline(result: Result, base: Result | None) -> None:
+    """Draw them in a row."""
+    before = {} if base is None else {number.name: number.value for number in numbers(base)}
+    found = list(numbers(result))
+    with st.container(horizontal=True, gap="small"):
+        for number in found:
+            st.metric(
+                number.name,
+                number.text,
+                delta=_change(number.value, before.get(number.name)),
+                delta_color="inverse" if number.less_is_better else "normal",
+                help=number.help,
+                border=True,
+                width=_WIDTH,
+            )
+
+
+def _change(value: float | None, before: float | None) -> str | None:
+    """The change in percent, None where there is nothing to compare with."""
+    return None if value is None or not before else f"{value / before - 1:+.1%}"
+
+
+def _memory(result: Result) -> Number:
+    use = result.memory
+    if use is None:
+        return Number("memory", "unknown", None, True, "This model's memory is not known.")
+    share = use.held.total / use.capacity
+    about = f"{share:.0%} of the {human(use.capacity, DATA, 3)} of {use.gpu}; the largest batch that fits: {use.largest_batch:,}."
+    return Number("memory per GPU", human(use.held.total, DATA, 3), use.held.total, True, about)
+
+
+def _cost(result: Result) -> Number:
+    cost = result.cost
+    if cost is None:
+        return Number(
+            "cost / M samples", "no price", None, True, "Set a price per GPU and hour at the side, under Price and power."
+        )
+    text = f"{cost.per_million_samples:,.4g} {cost.currency}"
+    return Number("cost / M samples", text, cost.per_million_samples, True, f"{cost.per_hour:,.4g} {cost.currency} an hour.")

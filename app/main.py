@@ -1,0 +1,47 @@
+"""The router: which pages there are. `dpsim app` starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from app import state
+from app.pages_ import batches, compare, convergence, stragglers, topology, trust, what_if
+
+PAGES = (
+    (what_if, "What if", ":material/tune:"),
+    (compare, "Compare", ":material/bar_chart:"),
+    (topology, "Topology", ":material/hub:"),
+    (stragglers, "Stragglers and sync", ":material/hourglass_top:"),
+    (convergence, "Convergence", ":material/trending_down:"),
+    (trust, "Trust", ":material/verified:"),
+    (batches, "Batches", ":material/table_chart:"),
+)
+
+_ICON = Path(__file__).with_name("icon.svg")
+_STYLE = """
+[data-testid=stMainBlockContainer] {padding: 4.5rem 2.5rem 2rem}
+[data-testid=stSidebarHeader] {height: 2.5rem}
+[data-testid=stMetricValue] {font-size: 1.6rem}
+"""
+
+
+def main() -> None:
+    """Draw the page that is asked for, and put what it shows into the address."""
+    st.set_page_config(page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide")
+    st.html(f"<style>{_STYLE}</style>")
+    state.load()
+    pages = [
+        st.Page(page.draw, title=title, icon=icon, url_path=page.__name__.rpartition(".")[2], default=page is what_if)
+        for page, title, icon in PAGES
+    ]
+    chosen = st.navigation(pages, position="top")
+    if not state.write_address():
+        st.warning("This scenario is too long for an address: a link to this page does not reproduce it. Download it instead.")
+    if problem := state.address_problem():
+        st.warning(problem)
+    chosen.run()
+
+
+main()

@@ -1,0 +1,3 @@
+"""The pages, one file each; the router lists them."""
+
+__all__: list[str] = []

@@ -1,0 +1,119 @@
+"""Compare: strategies side by side, algorithms over message sizes, and the same on more and more nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app import controls, forms, sidebar, state
+from app.answers import collectives, varied
+from app.spec import Spec
+from app.waiting import finished, scenario_of
+from dpsim.collectives import ALL_REDUCES
+from dpsim.engine import Result
+from dpsim.errors import DpsimError
+from dpsim.report.scaling_figures import algorithms_figure, scaling_figure
+from dpsim.report.step_figures import breakdown_figure
+from dpsim.units import DATA, TIME, human
+
+_STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
+_MOST_GPUS = 4_096
+_MOST_STEPS = 10
+_SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
+_QUICK = ("ring", "halving-doubling", "tree", "double-binary-tree", "hierarchical", "butterfly")
+_PARTS = {
+    "aggregation": "strategy.aggregation",
+    "synchronisation": "strategy.sync",
+    "overlap": "strategy.overlap",
+    "compression": "strategy.compression",
+}
+_ALGORITHM = "all-reduce algorithm"
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    spec = state.current().spec
+    scenario_of(spec)
+    what = controls.switch("what to compare", (_STRATEGIES, _SIZES, _SCALING), "compare", _STRATEGIES)
+    {_STRATEGIES: _strategies, _SIZES: _algorithms, _SCALING: _scaling}[what](spec)
+
+
+def _strategies(spec: Spec) -> None:
+    left, right = st.columns([1, 3])
+    with left:
+        part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
+    known = list(ALL_REDUCES) if part == _ALGORITHM else list(forms.union(_PARTS[part]).kinds)
+    path = "strategy.aggregation.algorithm" if part == _ALGORITHM else f"{_PARTS[part]}.kind"
+    if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (None, "allreduce"):
+        spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
+        st.caption("The scenario has no all-reduce: here its gradients meet in one.")
+    with right:
+        values = controls.pick_several("among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known)
+    found = finished("simulating", ("varied", spec, path, tuple(values)), lambda report: varied(spec, path, values, report))
+    if found is not None:
+        _side_by_side(found)
+
+
+def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
+    results = {name: result for name, result in found.items() if isinstance(result, Result)}
+    best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
+    if best:
+        st.plotly_chart(breakdown_figure(list(best.values()), list(best)), key="side by side", theme=None)
+        st.dataframe(_rows(best), hide_index=True)
+    for name, result in found.items():
+        if not isinstance(result, Result):
+            st.caption(f"{name}: {str(result).partition(chr(10))[0]}")
+
+
+def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
+    return {
+        "": list(results),
+        "samples/s": [f"{result.throughput_samples_per_s:,.4g}" for result in results.values()],
+        "step": [human(result.step_time_s["mean"], TIME, 4) for result in results.values()],
+        "communication not hidden": [human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()],
+        "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results.values()],
+        "sent by the busiest": [human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()],
+    }
+
+
+def _algorithms(spec: Spec) -> None:
+    algorithms = controls.pick_several("algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK)
+    found = finished(
+        "timing collectives",
+        ("sizes", spec, tuple(algorithms)),
+        lambda report: collectives(spec, tuple(algorithms), _SIZES_B, report),
+    )
+    if found:
+        st.plotly_chart(algorithms_figure(found), key="sizes", theme=None)
+    if found is not None:
+        missing = sorted(set(algorithms) - {row.algorithm for row in found})
+        if missing:
+            st.caption(f"Not on this cluster: {', '.join(missing)}.")
+
+
+def _scaling(spec: Spec) -> None:
+    given = scenario_of(spec)
+    if given.cluster.groups or given.testbed is not None:
+        st.info("A cluster of several kinds of nodes, or a testbed, has no one number of nodes to count up.")
+        return
+    each = given.cluster.ranks // given.cluster.nodes
+    nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
+    steps = min(given.run.steps, _MOST_STEPS)
+    if steps < given.run.steps:
+        spec = spec.with_value("run.steps", str(steps))
+        st.caption(f"{steps} steps each instead of {given.run.steps:,}.")
+    found = finished("simulating", ("scaling", spec), lambda report: varied(spec, "cluster.nodes", nodes, report))
+    if found is None:
+        return
+    results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
+    if results:
+        st.plotly_chart(scaling_figure(list(results.values())), key="scaling", theme=None)
+        st.dataframe(
+            {"nodes": list(results), **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k}},
+            hide_index=True,
+        )
+    for name, result in found.items():
+        if not isinstance(result, Result):
+            st.caption(f"{name} nodes: {str(result).partition(chr(10))[0]}")

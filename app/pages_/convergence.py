@@ -1,0 +1,78 @@
+"""Convergence: a small model really trained in the simulated time of each way to synchronise."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app import controls, forms, sidebar, state
+from app.answers import replayed
+from app.reading import scenario
+from app.spec import Spec
+from app.waiting import finished, scenario_of
+from dpsim.errors import DpsimError
+from dpsim.replay import Replay
+from dpsim.report.replay_figure import replay_figure
+from dpsim.units import DATA, TIME, human
+
+_HEIGHT = 620
+_FIRST = ("local-sgd", "bsp")
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    spec = state.current().spec
+    own = scenario_of(spec).strategy.sync.kind
+    st.caption(
+        "A small model learns handwritten digits by real SGD. When each gradient is computed, on which parameters, and when it "
+        "arrives, is the scenario's; what is shown are real losses and accuracies against simulated seconds."
+    )
+    known = [
+        kind for kind in forms.union("strategy.sync").kinds if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
+    ]
+    first = [kind for kind in _FIRST if kind in known][:1]
+    others = controls.pick_several(
+        f"{own}, compared with", known, "replayed", first, "Those that go with the rest of the scenario."
+    )
+    with st.expander("The small model"):
+        for each in forms.fields(forms.part("replay"), "replay", without=("backend", "precision", "points")):
+            controls.field(each)
+    replays: dict[str, Replay] = {}
+    for kind in (own, *others):
+        chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)
+        found = finished(f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen))
+        if found is not None:
+            replays[kind] = found
+    if replays:
+        st.plotly_chart(replay_figure(replays), key="replay", theme=None, height=_HEIGHT)
+        _table(replays)
+
+
+def _goes(spec: Spec) -> bool:
+    """Whether it is a scenario."""
+    try:
+        scenario(spec)
+    except DpsimError:
+        return False
+    return True
+
+
+def _table(replays: dict[str, Replay]) -> None:
+    rows = [replay.to_json() for replay in replays.values()]
+    st.dataframe(
+        {
+            "synchronisation": list(replays),
+            "time to target": [_or_never(row["time_to_target_s"]) for row in rows],
+            "final accuracy": [f"{row['final_accuracy']:.1%}" for row in rows],
+            "simulated time": [human(row["time_s"], TIME, 4) for row in rows],
+            "sent in all": [human(row["bytes"], DATA, 4) for row in rows],
+            "updates late, mean": [f"{row['versions']['mean']:.3g}" for row in rows],
+        },
+        hide_index=True,
+    )
+
+
+def _or_never(seconds: float | None) -> str:
+    return "not reached" if seconds is None else human(seconds, TIME, 4)

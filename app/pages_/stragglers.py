@@ -1,0 +1,71 @@
+"""Stragglers and sync: what slow workers do to each way of synchronising, and what staleness that costs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import controls, forms, sidebar, state
+from app.answers import varied
+from app.spec import Spec
+from app.waiting import finished, refuse, scenario_of
+from dpsim.engine import Result
+from dpsim.report.sync_figures import staleness_by_kind_figure, step_times_figure
+from dpsim.units import TIME, human
+
+_FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
+_KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
+_TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    spec = state.current().spec
+    scenario_of(spec)
+    how = controls.switch(
+        "who is slow", ("worker 0 is slow, always", "anyone is slow, now and then"), "slow", "worker 0 is slow, always"
+    )
+    left, right = st.columns(2)
+    with left:
+        factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
+    with right:
+        known = list(forms.union("strategy.sync").kinds)
+        kinds = controls.pick_several("ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known])
+    slowed = _slowed(spec, how, factor)
+    found = finished(
+        "simulating each way", ("sync", slowed, tuple(kinds)), lambda report: varied(slowed, "strategy.sync.kind", kinds, report)
+    )
+    if found is not None:
+        _results({kind: result for kind, result in found.items() if isinstance(result, Result)})
+        for kind, result in found.items():
+            if not isinstance(result, Result):
+                st.caption(f"{kind}: {str(result).partition(chr(10))[0]}")
+
+
+def _slowed(spec: Spec, how: str, factor: str) -> Spec:
+    """The scenario with that slow worker, or those slow-downs, in place of its own."""
+    if how.startswith("worker"):
+        return spec.with_value("disturbance.slow", f"[{{workers: [0], factor: {factor}}}]")
+    return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
+
+
+def _results(results: dict[str, Result]) -> None:
+    if not results:
+        refuse("None of these goes with the rest of the scenario.")
+        return
+    st.plotly_chart(step_times_figure(results), key="distribution", theme=None)
+    st.plotly_chart(staleness_by_kind_figure(results), key="staleness", theme=None)
+    best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)
+    st.dataframe(
+        {
+            "synchronisation": [kind for kind, _ in best],
+            "samples/s": [f"{result.throughput_samples_per_s:,.4g}" for _, result in best],
+            "mean step": [human(result.step_time_s["mean"], TIME, 4) for _, result in best],
+            "95th percentile": [human(result.step_time_s["p95"], TIME, 4) for _, result in best],
+            "waits for others": [human(result.parts_s["straggler_wait"], TIME, 3) for _, result in best],
+            "clock gap, most": [result.staleness["clock_gap"]["max"] for _, result in best],
+            "updates in between, mean": [f"{result.staleness['versions']['mean']:.3g}" for _, result in best],
+            "gradients dropped": [f"{result.staleness['dropped']:.1%}" for _, result in best],
+        },
+        hide_index=True,
+    )

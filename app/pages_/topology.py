@@ -1,0 +1,43 @@
+"""Topology: the cluster as a graph, its links coloured by what a step puts on them, and the busiest of them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import sidebar, state
+from app.answers import loaded_links
+from app.waiting import finished, result_of
+from dpsim.report.link_loads import busiest_links
+from dpsim.report.topology_figure import topology_figure
+from dpsim.units import DATA, RATE, human
+
+_LISTED = 15
+_HEIGHT = 620
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    spec = state.current().spec
+    result_of(spec)
+    found = finished("loading the links", ("links", spec), lambda report: loaded_links(spec, report))
+    if found is None:
+        return
+    job, loads = found
+    st.plotly_chart(topology_figure(job.network, loads), key="topology", theme=None, height=_HEIGHT)
+    links = busiest_links(job.network, loads, _LISTED)
+    if not links:
+        st.info("No link carries anything: there is one worker.")
+        return
+    st.markdown(
+        f"**The busiest: {links[0]['link']}**, {links[0]['utilisation']:.0%} of its rate; the {len(links)} that carry most:"
+    )
+    st.dataframe(
+        {
+            "link": [link["link"] for link in links],
+            "rate": [human(link["rate_Bps"], RATE) for link in links],
+            "carried in a step": [human(link["bytes"], DATA, 4) for link in links],
+            "share of its rate": [f"{link['utilisation']:.1%}" for link in links],
+        },
+        hide_index=True,
+    )

@@ -1,0 +1,143 @@
+"""Trust: predictions beside measurements, published, recorded and your own, and where this scenario's times come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app import controls, state
+from app.published import TABLES, published
+from app.reading import scenario
+from app.run_files import run_records
+from dpsim.calibration import CalibrationProfile
+from dpsim.errors import DpsimError
+from dpsim.report.measured_figure import Pair, measured_figure
+from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.units import TIME, human
+from validate.run_record import RunRecord, load_run_records
+
+_PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own runs"
+_ERRORS = {"median": "median_ape", "mean": "mean_ape", "95th percentile": "p95_ape", "worst": "worst_ape"}
+
+
+def draw() -> None:
+    """Draw the page."""
+    st.subheader("How far to trust a prediction", anchor=False)
+    _calibration()
+    what = controls.switch("measured where", (_PUBLISHED, _RECORDED, _OWN), "trust", _PUBLISHED)
+    {_PUBLISHED: _published, _RECORDED: _recorded, _OWN: _own}[what]()
+
+
+def _calibration() -> None:
+    """Which calibration the scenario of the other pages uses, and how far off such predictions are."""
+    try:
+        given = scenario(state.current().spec)
+    except DpsimError as error:
+        st.error(str(error).replace("\n", "\n\n"))
+        return
+    st.markdown(f"**{given.name}**: {_said(given)}")
+
+
+def _said(given: Scenario) -> str:
+    used = given.calibration
+    if isinstance(used, MeasuredStep):
+        return (
+            f"compute times are scaled to a measured step, {human(used.step_time, TIME)} on {used.nodes} node(s) ({used.source}). "
+            "There the error is 0 by construction; other nodes, networks and strategies are predicted."
+        )
+    if isinstance(used, ComputeScale):
+        return f"compute times are the catalogue's times {used.compute_scale:g} ({used.source})."
+    if isinstance(used, CalibrationProfile):
+        errors = used.model_dump().get("residuals")
+        return f"transport as in the calibration profile {used.name!r}; what its fit leaves: {errors}."
+    errors = published()["single-gpu"]["errors"]
+    return (
+        "compute times are from the catalogue's figures, not measured. For models left out of the fit, such times are off "
+        f"by {errors['median_ape']:.0%} in the median and {errors['mean_ape']:.0%} on average, over {errors['n']:,} published rows."
+    )
+
+
+def _published() -> None:
+    tables = published()
+    st.dataframe(
+        {
+            "table": list(tables),
+            "compared": [TABLES[kind][1] for kind in tables],
+            "rows": [f"{table['errors']['n']:,}" for table in tables.values()],
+            **{head: [f"{table['errors'][key]:.1%}" for table in tables.values()] for head, key in _ERRORS.items()},
+        },
+        hide_index=True,
+    )
+    st.caption("Absolute percentage errors. What a row's own group contributed is left out of the constants that predict it.")
+    kind = controls.pick("table", list(tables), "table", next(iter(tables)))
+    table, (file, what, unit) = tables[kind], TABLES[kind]
+    rows = [Pair(*row) for row in table["rows"]]
+    every = table["errors"]["n"]
+    shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
+    median = f"median error {table['errors']['median_ape']:.1%}"
+    title = f"{kind}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
+    st.plotly_chart(measured_figure({kind: rows}, what, unit, title), key="published", theme=None, height=560)
+
+
+def _recorded() -> None:
+    import validate
+
+    folder = Path(str(validate.__file__)).parent / "recorded"
+    files = sorted(path for path in folder.glob("*") if path.name.endswith((".json", ".json.gz")))
+    if not files:
+        st.info(
+            "This version comes without recorded runs. On Linux, as root, `python -m validate.running` makes some on the testbed: "
+            "upload them under “your own runs”."
+        )
+        return
+    name = controls.pick("recorded runs", [path.name for path in files], "recorded", files[0].name)
+    try:
+        _comparison(list(load_run_records(folder / name).runs))
+    except DpsimError as error:
+        st.error(str(error))
+
+
+def _own() -> None:
+    given = st.file_uploader(
+        "files of runs, as dpsim validate writes them",
+        type=["json", "gz"],
+        accept_multiple_files=True,
+        key="runs",
+        max_upload_size=5,
+    )
+    records: list[RunRecord] = []
+    for file in given:
+        try:
+            records += run_records(file.name, file.getvalue())
+        except DpsimError as error:
+            st.error(str(error))
+    if records:
+        _comparison(records)
+
+
+def _comparison(records: list[RunRecord]) -> None:
+    from validate.compare import Comparison, comparison_figure
+
+    found = Comparison(records)
+    if found.overall is None:
+        st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
+        return
+    st.plotly_chart(comparison_figure(found), key="compared", theme=None, height=560)
+    groups: dict[str, Any] = {"all": found.overall, **found.groups}
+    st.dataframe(
+        {
+            "cases of": list(groups),
+            "n": [score.n for score in groups.values()],
+            **{head: [f"{getattr(score, key):.1%}" for score in groups.values()] for head, key in _ERRORS.items()},
+            "worst case": [score.worst for score in groups.values()],
+        },
+        hide_index=True,
+    )
+    st.markdown("**The worst cases**")
+    for cause in found.worst:
+        st.markdown(f"- {cause}")
+    fitted = sum(record.fitted for record in records)
+    if fitted:
+        st.caption(f"{fitted} runs that calibration was fitted on do not count.")

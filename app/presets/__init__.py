@@ -1,0 +1,39 @@
+"""Ten well-known set-ups, a scenario file each: the first line says what it is, the comment below it what to look at."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from dpsim.errors import UnknownNameError
+
+__all__ = ["FIRST", "about", "preset_names", "preset_path"]
+
+FIRST = "resnet50-32-v100-25gbe"
+
+
+@cache
+def _paths() -> dict[str, Path]:
+    with as_file(files(__name__)) as folder:
+        return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def preset_names() -> list[str]:
+    """Their names, the first page's first."""
+    return sorted(_paths(), key=lambda name: (name != FIRST, name))
+
+
+def preset_path(name: str) -> Path:
+    """The file of a preset. Raises UnknownNameError."""
+    if name not in _paths():
+        raise UnknownNameError("preset", name, _paths())
+    return _paths()[name]
+
+
+@cache
+def about(name: str) -> tuple[str, str]:
+    """What a preset is called, and what there is to see in it. Raises UnknownNameError."""
+    lines = preset_path(name).read_text(encoding="utf-8").splitlines()
+    comment = [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
+    return comment[0], " ".join(comment[1:])

@@ -1,0 +1,41 @@
+"""Files of runs that are uploaded: read with a limit, and never more of them than fits."""
+
+from __future__ import annotations
+
+import zlib
+
+from pydantic import ValidationError
+
+from dpsim.errors import DpsimError
+from validate.run_record import RunRecord, RunRecords
+
+MOST_BYTES = 20_000_000  # unpacked
+
+_GZIP = b"\x1f\x8b"
+
+
+def run_records(name: str, data: bytes) -> list[RunRecord]:
+    """The records in an uploaded file, JSON or gzipped JSON. Raises DpsimError, with line and column where it is no JSON."""
+    text = _unpacked(name, data)
+    try:
+        return list(RunRecords.model_validate_json(text).runs)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise DpsimError(f"{name}: {f'{where}: ' if where else ''}{said}") from None
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        if len(data) > MOST_BYTES:
+            raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
+        return data
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacking.decompress(data, MOST_BYTES)
+    except zlib.error as error:
+        raise DpsimError(f"{name}: must be gzipped JSON, but cannot be unpacked: {error}") from None
+    if unpacking.unconsumed_tail:
+        raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked, but has more")
+    return text

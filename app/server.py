@@ -1,0 +1,52 @@
+"""Serves the dashboard on this machine alone, and tells nobody."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import streamlit as st
+
+HOST = "127.0.0.1"
+_MOST_UPLOAD_MB = 5
+
+
+def serve(port: int, started: str, *, browser: bool) -> None:
+    """Serve on ``port`` until interrupted. Says ``started`` on stderr when it does; with ``browser`` opens the page in one."""
+    from dpsim.terminal import narrate
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        Thread(target=_warm, daemon=True).start()
+        narrate(started)
+        if browser:
+            webbrowser.open(f"http://localhost:{port}")
+        yield
+
+    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan).run(config=_config(port))
+
+
+def _config(port: int) -> dict[str, Any]:
+    return {
+        "server.address": HOST,
+        "server.port": port,
+        "server.headless": True,
+        "server.fileWatcherType": "none",
+        "server.maxUploadSize": _MOST_UPLOAD_MB,
+        "browser.gatherUsageStats": False,
+        "client.toolbarMode": "minimal",
+        "client.showErrorDetails": "none",
+        "theme.base": "light",
+        "theme.primaryColor": "#0072b2",
+    }
+
+
+def _warm() -> None:
+    """Load in advance what the first page needs."""
+    import plotly.graph_objects  # noqa: F401
+
+    import app.pages_.what_if  # noqa: F401

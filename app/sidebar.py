@@ -1,0 +1,130 @@
+"""The side of every page that is about one scenario: which it is, what may be turned in it, and its way in and out."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import controls, forms, state
+from app.presets import about, preset_names
+from app.reading import scenario, to_command, to_yaml, uploaded
+from app.spec import MOST_BYTES, Spec
+from dpsim.errors import DpsimError
+
+_CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")  # which a cluster of groups or a testbed does not have
+_SLOW = "[{workers: [0], factor: 2}]"
+
+
+def draw() -> None:
+    """Draw it."""
+    with st.sidebar:
+        _source()
+        try:
+            _knobs()
+        except DpsimError:
+            st.caption("What can be turned shows here when the scenario can be read.")
+        _in_and_out()
+
+
+def _source() -> None:
+    spec = state.current().spec
+    shown = spec.file if spec.text is not None else str(spec.preset)
+    options = [*preset_names(), *([] if shown in preset_names() else [shown])]
+    st.session_state["source"] = shown
+    st.selectbox(
+        "set-up", options, key="source", format_func=_title, on_change=_source_chosen, help="Ten well-known ones, or yours."
+    )
+    if shown in preset_names():
+        st.caption(about(shown)[1])
+    if spec.changes:
+        st.button(f"undo all {len(spec.changes)} changes", on_click=_reset, type="tertiary", icon=":material/undo:")
+
+
+def _title(name: str) -> str:
+    return about(name)[0] if name in preset_names() else name
+
+
+def _source_chosen() -> None:
+    if st.session_state["source"] in preset_names():
+        state.show_spec(Spec(st.session_state["source"]))
+
+
+def _reset() -> None:
+    spec = state.current().spec
+    state.show_spec(Spec(spec.preset, spec.text, spec.file))
+
+
+def _knobs() -> None:
+    """Every knob, part by part; all lists, ranges and explanations are the schema's."""
+    spec = state.current().spec
+    with st.expander("Cluster", expanded=True):
+        alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
+        for each in forms.fields(forms.part("cluster"), "cluster", without=alone):
+            controls.field(each)
+        if controls.stated(spec, "testbed") is None:
+            controls.union(forms.union("cluster.network"), without=("ecmp_seed", "graphml"))
+    with st.expander("Model and batch"):
+        for each in forms.fields(forms.part("workload"), "workload"):
+            controls.field(each)
+        controls.union(forms.union("workload.input"))
+    for path, title in (
+        ("strategy.aggregation", "Aggregation: how gradients meet"),
+        ("strategy.sync", "Synchronisation: when they meet"),
+        ("strategy.overlap", "Overlap: what runs beside what"),
+        ("strategy.compression", "Compression: what travels"),
+    ):
+        with st.expander(title):
+            controls.union(forms.union(path))
+    with st.expander("Stragglers: what disturbs"):
+        controls.union(forms.union("disturbance.jitter"), without=("file",))
+        controls.entry("disturbance.slow", "slow workers", _SLOW, "Workers that are slow from the first step to the last.")
+        controls.entry("disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then.")
+    with st.expander("Price and power"):
+        for each in forms.fields(forms.part("cost"), "cost"):
+            controls.field(each)
+    with st.expander("Simulation"):
+        for each in forms.fields(forms.part("run"), "run"):
+            controls.field(each)
+
+
+def _in_and_out() -> None:
+    with st.expander("Scenario in and out"):
+        given = st.file_uploader(
+            "upload a scenario (YAML)",
+            type=["yaml", "yml"],
+            key="upload",
+            max_upload_size=1,
+            on_change=_uploaded,
+            help=f"At most {MOST_BYTES:,} bytes. No code in it is run, no file that it names is read.",
+        )
+        problem = st.session_state.get("upload problem", "")
+        if given is not None and problem:
+            st.error(problem.replace("\n", "\n\n"))
+        _out(state.current().spec)
+
+
+def _uploaded() -> None:
+    """Show what was uploaded, if it is a scenario; else keep what is shown, and say what is wrong where."""
+    given = st.session_state["upload"]
+    st.session_state["upload problem"] = ""
+    if given is None:
+        return
+    try:
+        spec = uploaded(given.name, given.getvalue())
+        scenario(spec)
+        state.show_spec(spec)
+    except DpsimError as error:
+        st.session_state["upload problem"] = str(error)
+
+
+def _out(spec: Spec) -> None:
+    try:
+        text = to_yaml(spec)
+    except DpsimError:
+        return
+    name = spec.preset or spec.file.rpartition(".")[0] or "scenario"
+    st.download_button(
+        "download it (YAML)", text, f"{name}.yaml", "application/yaml", on_click="ignore", icon=":material/download:"
+    )
+    st.caption("copy as command")
+    st.code(to_command(spec), language="bash", wrap_lines=True)
+    st.caption("The page's address holds all of this: a link to it shows the same page.")

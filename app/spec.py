@@ -1,0 +1,105 @@
+"""What a page shows, as a value: a scenario's text or preset, with the values that were changed; in the address, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from dpsim.errors import DpsimError
+
+Query: TypeAlias = dict[str, list[str]]
+
+MOST_BYTES = 2**20  # of a scenario's text, as in files
+MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
+MOST_CHANGES = 200
+_OWN = ("preset", "yaml", "file", "set")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One scenario: a preset's name or a text, and ``key=value`` changes of it, later ones last. ``file``: a text's name."""
+
+    preset: str | None = None
+    text: str | None = None
+    file: str = "scenario.yaml"
+    changes: tuple[str, ...] = ()
+
+    def with_value(self, path: str, value: str) -> Spec:
+        """The same with ``value`` (YAML) at ``path``, in place of earlier values there and below."""
+        return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
+
+    def with_kind(self, path: str, key: str, kind: str) -> Spec:
+        """The same with another kind of the part at ``path``, whose changed fields are no longer asked for."""
+        return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
+
+    def without(self, path: str) -> Spec:
+        """The same with what is changed at ``path`` and below as it was."""
+        return replace(self, changes=self._apart_from(path))
+
+    def _apart_from(self, path: str) -> tuple[str, ...]:
+        below = tuple(path + mark for mark in ("", ".", "["))
+        return tuple(each for each in self.changes if not (each.partition("=")[0] == path or each.startswith(below[1:])))
+
+    def to_query(self, prefix: str = "") -> Query:
+        """As parts of an address."""
+        query = {"preset": [self.preset or ""], "set": list(self.changes)}
+        if self.text is not None:
+            query |= {"yaml": [_packed(self.text)], "file": [self.file], "preset": [""]}
+        return {prefix + key: values for key, values in query.items() if any(values)}
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, list[str]], prefix: str = "") -> Spec | None:
+        """What `to_query` wrote, None where the address says nothing. Raises DpsimError where it was cut or is too long."""
+        preset, packed, file, changes = (query.get(prefix + key, []) for key in _OWN)
+        if not preset and not packed:
+            return None
+        if len(changes) > MOST_CHANGES:
+            raise DpsimError(f"the address must have at most {MOST_CHANGES} changed values, but has {len(changes):,}")
+        if packed:
+            return cls(None, _unpacked(packed[-1]), (file or ["scenario.yaml"])[-1], tuple(changes))
+        return cls(preset[-1], changes=tuple(changes))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a page shows: a scenario, the baseline it is compared with, and each page's own choices by name."""
+
+    spec: Spec
+    pinned: Spec | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    def to_query(self) -> Query:
+        """As parts of an address."""
+        pinned = {} if self.pinned is None else self.pinned.to_query("pin-")
+        return {**self.spec.to_query(), **pinned, **{key: [value] for key, value in self.choices.items()}}
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, list[str]], start: Spec) -> View:
+        """What `to_query` wrote; the scenario is ``start`` where the address names none. Raises DpsimError."""
+        own = {prefix + key for prefix in ("", "pin-") for key in _OWN}
+        choices = {key: values[-1] for key, values in query.items() if key not in own and values}
+        return cls(Spec.from_query(query) or start, Spec.from_query(query, "pin-"), choices)
+
+
+def _packed(text: str) -> str:
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def _unpacked(packed: str) -> str:
+    """The text, of which no more is unpacked than a scenario may have."""
+    try:
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), MOST_BYTES)
+        if unpacking.unconsumed_tail:
+            raise DpsimError(f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more")
+        if not unpacking.eof:
+            raise ValueError("the end is missing")
+        return data.decode()
+    except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
+        if isinstance(error, DpsimError):
+            raise
+        raise DpsimError("the address holds a scenario that cannot be read: it was cut, or changed on its way") from None

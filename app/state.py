@@ -1,0 +1,101 @@
+"""What this browser tab shows, kept in its session and in the address, so that the address reproduces it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from app.presets import FIRST
+from app.spec import MOST_IN_ADDRESS, Query, Spec, View
+from app.work import Tasks
+from dpsim.errors import DpsimError
+
+_VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+
+
+def load() -> None:
+    """Take the view from the address where that is new: at the start, and when somebody went back or changed it."""
+    query = {key: st.query_params.get_all(key) for key in st.query_params}
+    if _VIEW in st.session_state and (not query or query == st.session_state.get(_WRITTEN)):
+        return
+    st.session_state[_PROBLEM] = ""
+    try:
+        st.session_state[_VIEW] = View.from_query(query, Spec(FIRST))
+    except DpsimError as error:
+        st.session_state[_VIEW] = View(Spec(FIRST))
+        st.session_state[_PROBLEM] = f"{error}. Here is the first preset instead."
+
+
+def address_problem() -> str:
+    """What is wrong with the address that was asked for; empty where nothing is."""
+    return str(st.session_state.get(_PROBLEM, ""))
+
+
+def write_address() -> bool:
+    """Put the view into the address; False where it is too long for one, which is then empty."""
+    query = current().to_query()
+    fits = sum(len(key) + len(value) + 2 for key, values in query.items() for value in values) <= MOST_IN_ADDRESS
+    _write(query if fits else {})
+    return fits
+
+
+def _write(query: Query) -> None:
+    st.session_state[_WRITTEN] = query
+    if {key: st.query_params.get_all(key) for key in st.query_params} != query:
+        st.query_params.from_dict(query)
+
+
+def current() -> View:
+    """What is shown."""
+    view: View = st.session_state[_VIEW]
+    return view
+
+
+def show(view: View) -> None:
+    """Show ``view`` from the next run on."""
+    if view != current():
+        st.session_state[_BEFORE] = current()
+        st.session_state[_VIEW] = view
+        st.session_state[_PROBLEM] = ""
+
+
+def show_spec(spec: Spec) -> None:
+    """Show another scenario."""
+    show(replace(current(), spec=spec))
+
+
+def change(path: str, value: str) -> None:
+    """Set one value (YAML) of the scenario shown."""
+    show_spec(current().spec.with_value(path, value))
+
+
+def undo() -> None:
+    """Show what was shown before the last change."""
+    show(st.session_state.get(_BEFORE, View(Spec(FIRST))))
+
+
+def pin() -> None:
+    """Make the scenario shown the baseline."""
+    show(replace(current(), pinned=current().spec))
+
+
+def unpin() -> None:
+    """Compare with nothing."""
+    show(replace(current(), pinned=None))
+
+
+def choice(name: str, default: str) -> str:
+    """A page's own choice."""
+    return current().choices.get(name, default)
+
+
+def choose(name: str, value: str) -> None:
+    """Make a page's own choice."""
+    show(replace(current(), choices={**current().choices, name: value}))
+
+
+@st.cache_resource(show_spinner=False)
+def tasks() -> Tasks:
+    """The work of all tabs."""
+    return Tasks()

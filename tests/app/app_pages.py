@@ -1,0 +1,38 @@
+"""Pages without a browser: Streamlit's AppTest runs one page's script and keeps what it would show."""
+
+import time
+
+# So few steps and measurements that a page takes a moment.
+QUICK = ("run.steps=2", "run.warmup=0", "replay.steps=4", "replay.points=2")
+
+
+def script(name):
+    from importlib import import_module
+
+    from app import state
+
+    state.load()
+    import_module(f"app.pages_.{name}").draw()
+    state.write_address()
+
+
+def is_waiting(page):
+    return any((button.key or "").startswith("cancel ") for button in page.button)
+
+
+def settled(page, seconds=60):
+    """The page when it waits for no more work."""
+    end = time.monotonic() + seconds
+    while is_waiting(page) and time.monotonic() < end:
+        time.sleep(0.05)
+        page.run()
+    assert not is_waiting(page), "still at work"
+    return page
+
+
+def charts(page):
+    return len(page.get("plotly_chart"))
+
+
+def metrics(page):
+    return {metric.label: (metric.value, metric.delta) for metric in page.metric}

@@ -1,0 +1,29 @@
+"""Opens pages; without streamlit there is nothing to test."""
+
+import os
+
+import pytest
+
+if os.environ.get("CI") != "true":
+    pytest.importorskip("streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+
+from app_pages import script, settled
+from streamlit.testing.v1 import AppTest
+
+from app import state
+
+
+@pytest.fixture
+def open_page():
+    """Opens a page at an address: ``open_page("compare", preset="...", set=[...])``; what is at work at the end is cancelled."""
+
+    def opened(name, *, wait=True, choices=None, **query):
+        page = AppTest.from_function(script, default_timeout=60, args=(name,))
+        for key, value in {**query, **(choices or {})}.items():
+            page.query_params[key.replace("_", "-")] = value
+        page.run()
+        return settled(page) if wait else page
+
+    yield opened
+    for task in list(state.tasks()._tasks.values()):
+        task.cancel()

@@ -1,0 +1,137 @@
+"""The dashboard as people meet it: the command, a real browser, a knob, and the address that reproduces the page."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+SECONDS = 60_000  # a browser's patience, in ms: other work may share the cores
+CSS = "[data-testid=stMetricValue]"  # the first of these is the step time
+STEP_TIME = "[data-testid=stMetric]:has-text('step time') [data-testid=stMetricValue]"
+
+
+def browser_program():
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = browser_program()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if program is None or sync_playwright is None:
+        why = "no chromium is installed (Debian: apt-get install chromium)" if program is None else "playwright is not installed"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("dpsim")), "app", "--port", str(port), "--no-browser"]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    url = f"http://localhost:{port}"
+    try:
+        wait_for(f"{url}/_stcore/health", server)
+        yield url
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
+
+
+def wait_for(url, server, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert server.poll() is None, server.stderr.read()
+        try:
+            with urlopen(url, timeout=5) as answer:
+                assert answer.status == 200
+                return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail(f"no answer from {url} in {seconds} s")
+
+
+@pytest.fixture
+def page(browser, address):
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.set_default_timeout(SECONDS)
+    opened.goto(address)
+    yield opened
+    opened.close()
+
+
+def step_time(page):
+    return page.locator(STEP_TIME).inner_text()
+
+
+def turn_nodes(page, number):
+    nodes = page.get_by_label("nodes", exact=True)
+    nodes.fill(str(number))
+    nodes.press("Enter")
+
+
+def test_a_knob_changes_the_number_and_its_address_shows_the_same_page(page):
+    page.wait_for_selector(STEP_TIME)
+    before = step_time(page)
+    turn_nodes(page, 64)
+    page.wait_for_url(re.compile(r"cluster\.nodes(%3D|=)64"))
+    page.wait_for_function("([css, before]) => document.querySelector(css).innerText !== before", arg=[CSS, before])
+    after = step_time(page)
+    url = page.url
+    page.goto("about:blank")
+    page.goto(url)
+    page.wait_for_selector(STEP_TIME)
+    assert step_time(page) == after != before
+    assert page.get_by_label("nodes", exact=True).input_value() == "64"
+    assert page.url == url
+
+
+def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
+    page.wait_for_selector(STEP_TIME)
+    turn_nodes(page, 2)
+    page.wait_for_url(re.compile("cluster"))
+    page.get_by_role("link", name="Topology").first.click()
+    page.wait_for_selector(".js-plotly-plot")
+    page.wait_for_url(re.compile(r"/topology\?.*cluster"))
+    assert page.locator("[data-testid=stException]").count() == 0
+    page.get_by_text("2 nodes, 16 GPUs").wait_for()
+
+
+def test_nothing_is_fetched_from_elsewhere(browser, address):
+    asked = []
+    page = browser.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.wait_for_selector(STEP_TIME, timeout=SECONDS)
+    page.close()
+    port = address.rpartition(":")[2]
+    elsewhere = [url for url in asked if not re.match(rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)", url)]
+    assert elsewhere == []
+
+
+def test_only_this_machine_is_served(address):
+    port = int(address.rpartition(":")[2])
+    own = [info[4][0] for info in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)]
+    for other in {each for each in own if not each.startswith("127.")}:
+        with pytest.raises(OSError, match=r"refused|timed out"):
+            socket.create_connection((other, port), timeout=2).close()
+    socket.create_connection(("127.0.0.1", port), timeout=2).close()

@@ -1,0 +1,57 @@
+"""What is too large for a page is refused with a number, before anything is built."""
+
+import time
+
+import pytest
+
+from app import limits
+from app.answers import answer
+from app.presets import preset_names
+from app.reading import scenario
+from app.spec import Spec
+from dpsim.errors import DpsimError
+
+PRESET = "resnet50-32-v100-25gbe"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_small_enough(name):
+    limits.check(scenario(Spec(name)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("cluster.nodes=100000",),
+        ("cluster.nodes=10000", "strategy.aggregation.algorithm=all-to-all"),
+        ("run.steps=1000000", "cluster.nodes=1000"),
+        ("cluster.nodes=4000", "strategy.aggregation.kind=parameter-server"),
+        ("cluster.nodes=2000", "run.network_model=flows"),
+    ],
+)
+def test_a_large_scenario_is_refused_at_once_with_seconds_and_bytes(changes):
+    started = time.perf_counter()
+    with pytest.raises(DpsimError, match=r"too large for this page: .* would take about [\d,]+ s and [\d,.]+ GB"):
+        answer(Spec(PRESET, changes=changes), lambda done, total: None)
+    assert time.perf_counter() - started < 2
+
+
+def test_more_gpus_than_can_be_spoken_of_are_refused():
+    with pytest.raises(DpsimError, match="must have at most 1,048,576 GPUs on this page, but has 8,000,000"):
+        limits.check(scenario(Spec(PRESET, changes=("cluster.nodes=1000000",))))
+
+
+@pytest.mark.parametrize("changes", [("run.steps=300",), ("cluster.nodes=64", "run.steps=10")])
+def test_the_estimate_is_of_the_right_order(changes):
+    given = scenario(Spec(PRESET, changes=changes))
+    started = time.process_time()
+    answer(Spec(PRESET, changes=changes), lambda done, total: None)
+    took = time.process_time() - started
+    assert took / 20 < limits.estimate(given).seconds < 20 * took
+
+
+def test_a_refusal_is_shown_with_a_way_back(open_page):
+    page = open_page("what_if", wait=False, preset=PRESET, set=["cluster.nodes=100000"])
+    assert "too large for this page" in page.error[0].value
+    assert not page.exception
+    assert page.button(key="undo")

@@ -1,0 +1,38 @@
+"""Every page over every preset, without an exception and with its charts."""
+
+import pytest
+from app_pages import QUICK, charts
+
+from app.presets import preset_names
+
+PAGES = {
+    "what_if": 2,
+    "compare": 1,
+    "topology": 1,
+    "stragglers": 2,
+    "convergence": 1,
+}
+CHOICES = {"compare": {"among-strategy.aggregation.algorithm": "ring,tree"}, "stragglers": {"sync": "bsp,local-sgd"}}
+
+
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_shows_every_preset(open_page, name, preset):
+    page = open_page(name, wait=name != "what_if", preset=preset, set=QUICK, choices=CHOICES.get(name, {}))
+    assert not page.exception
+    assert not page.error
+    assert charts(page) >= PAGES[name]
+
+
+@pytest.mark.parametrize("view", ["algorithm against message size", "scaling"])
+def test_the_other_views_of_compare(open_page, view):
+    query = {"compare": view, "algorithms": "ring,tree"}
+    page = open_page("compare", preset="resnet50-16-v100-local-sgd", set=(*QUICK, "cluster.nodes=2"), choices=query)
+    assert not page.exception
+    assert charts(page) == 1
+
+
+def test_two_presets_are_not_called_alike():
+    from app.presets import about
+
+    assert len({about(name) for name in preset_names()}) == len(preset_names()) == 10

@@ -1,0 +1,103 @@
+"""The first page: its numbers are the library's, knobs change them, a baseline stands beside them, and what limits it is said."""
+
+import pytest
+from app_pages import QUICK, metrics, settled
+
+from app import forms
+from app.headline import numbers
+from app.presets import FIRST, preset_path
+from dpsim.engine import simulate
+from dpsim.scenario import load_scenario
+
+SMALL = "resnet50-16-v100-local-sgd"
+
+
+def shown(page):
+    return {label: value for label, (value, _) in metrics(page).items()}
+
+
+def predicted(preset, *changes):
+    return {number.name: number.text for number in numbers(simulate(load_scenario(preset_path(preset), changes)))}
+
+
+def test_the_first_page_shows_the_first_preset_as_the_library_predicts_it(open_page):
+    assert shown(open_page("what_if", wait=False)) == predicted(FIRST)
+
+
+def test_a_knob_changes_the_numbers_and_the_address(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL)
+    page.number_input(key="set cluster.nodes").set_value(4).run()
+    assert shown(page) == predicted(SMALL, "cluster.nodes=4")
+    assert page.query_params["set"] == "cluster.nodes=4"
+
+
+def test_another_kind_drops_what_was_set_of_the_one_before(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL, set=[*QUICK, "strategy.sync.every=4"])
+    page.selectbox(key="kind strategy.sync").select("bsp").run()
+    assert not page.error
+    assert page.query_params["set"] == [*QUICK, "strategy.sync.kind=bsp"]
+
+
+def test_a_pinned_baseline_gives_every_number_its_change(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL, set=["cluster.nodes=8"], pin_preset=SMALL)
+    before, after = (simulate(load_scenario(preset_path(SMALL), sets)) for sets in ([], ["cluster.nodes=8"]))
+    change = after.step_time_s["mean"] / before.step_time_s["mean"] - 1
+    assert metrics(page)["step time"][1] == f"{change:+.1%}"
+    assert all(delta for label, (_, delta) in metrics(page).items() if "cost" not in label)
+
+
+def test_pinning_is_in_the_address_and_can_be_undone(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
+    button(page, "pin as baseline").click().run()
+    assert page.query_params["pin-preset"] == SMALL
+    button(page, "unpin the baseline").click().run()
+    assert "pin-preset" not in page.query_params
+
+
+def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried(open_page):
+    page = open_page("what_if", preset=SMALL, set=["run.steps=8", "run.warmup=0"])
+    tries = [each for each in page.button if (each.key or "").startswith("try ")]
+    assert len(tries) == 3
+    assert any("Critical path of a typical step" in text.value for text in page.markdown)
+    before = simulate(load_scenario(preset_path(SMALL), ["run.steps=8", "run.warmup=0"])).throughput_samples_per_s
+    tries[0].click().run()
+    settled(page)
+    assert float(shown(page)["samples per second"].replace(",", "")) > before
+
+
+def test_a_wrong_value_is_said_and_can_be_undone(open_page):
+    page = open_page("what_if", wait=False, preset=FIRST, set=QUICK)
+    page.text_input(key="set strategy.overlap.bucket_size").set_value("25 parsecs").run()
+    assert "bucket_size" in page.error[0].value
+    assert "'parsecs' is not known" in page.error[0].value
+    page.button(key="undo").click().run()
+    assert not page.error
+    assert page.query_params["set"] == list(QUICK)
+
+
+def test_what_does_not_go_together_is_said(open_page):
+    page = open_page("what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"])
+    assert "means nothing" in page.error[0].value
+    assert not page.exception
+
+
+@pytest.mark.parametrize("path", ["strategy.aggregation", "strategy.sync", "strategy.overlap", "strategy.compression"])
+def test_every_kind_of_the_registries_can_be_chosen(open_page, path):
+    page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
+    assert page.selectbox(key=f"kind {path}").options == list(forms.union(path).kinds)
+
+
+def test_slow_workers_are_switched_on_and_off(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL, set=[*QUICK, "strategy.sync.kind=bsp"])
+    before = shown(page)["step time"]
+    page.toggle(key="entry disturbance.slow").set_value(True).run()
+    assert shown(page)["step time"] != before
+    page.number_input(key="set disturbance.slow[0].factor").set_value(4.0).run()
+    assert page.query_params["set"][-1] == "disturbance.slow[0].factor=4.0"
+    page.toggle(key="entry disturbance.slow").set_value(False).run()
+    assert shown(page)["step time"] == before
+
+
+def button(page, label):
+    (found,) = [each for each in page.button if each.label == label]
+    return found

@@ -1,0 +1,77 @@
+"""Work in threads: shared by key, told of a cancellation, limited in time."""
+
+from threading import Event
+
+import pytest
+from app_pages import is_waiting
+
+from app import waiting
+from app.work import CancelledError, Task, Tasks
+from dpsim.errors import DpsimError
+
+
+def endless(report):
+    done = 0
+    while True:
+        report(done, 0)
+        done += 1
+
+
+def test_a_task_gives_its_value_or_its_error():
+    assert Task(lambda report: 3).value() == 3
+    with pytest.raises(ZeroDivisionError):
+        Task(lambda report: 1 // 0).value()
+
+
+def test_a_cancelled_task_stops_at_its_next_report():
+    task = Task(endless)
+    task.cancel()
+    with pytest.raises(CancelledError):
+        task.value()
+    assert task.cancelled
+
+
+def test_a_task_that_takes_too_long_is_stopped_with_the_number():
+    with pytest.raises(DpsimError, match=r"stopped after -0 s, 0 of 9 done"):
+        Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).value()
+
+
+def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
+    tasks, calls = Tasks(), []
+    first = tasks.start("key", lambda report: calls.append(1))
+    first.value()
+    assert tasks.start("key", lambda report: calls.append(2)) is first
+    stopped = tasks.start("other", endless)
+    stopped.cancel()
+    assert tasks.start("other", lambda report: 5).value() == 5
+    assert calls == [1]
+
+
+def test_the_oldest_of_many_is_dropped_and_stopped():
+    tasks = Tasks()
+    first = tasks.start(0, endless)
+    for key in range(1, 65):
+        tasks.start(key, lambda report: None)
+    assert first.cancelled
+    assert tasks.known(0) is None
+
+
+def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(open_page, monkeypatch):
+    gate = Event()
+
+    def slowly(spec, report):
+        while not gate.wait(0.01):
+            report(2, 8)
+        raise DpsimError("the gate is open")
+
+    monkeypatch.setattr(waiting, "answer", slowly)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    page = open_page("what_if", wait=False, preset="resnet50-16-v100-local-sgd", set=["run.seed=77"])
+    assert is_waiting(page)
+    page.button(key="cancel simulating steps").click().run()
+    assert any("Cancelled" in info.value for info in page.info) or not page.run().exception
+    page.run()
+    assert [info.value for info in page.info] == ["Cancelled."]
+    gate.set()
+    page.button(key="again simulating steps").click().run()
+    assert page.error[0].value == "the gate is open"
