@@ -15,7 +15,7 @@ run: .venv/.core ## install the core into .venv and predict scenarios/quickstart
 	@$(BIN)/dpsim run $(SCENARIO)
 
 test: lint ## lint, types, import arrows and the whole suite, in minutes
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Code 5 means that no test is marked long, which is no failure.
 test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs

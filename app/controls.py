@@ -39,7 +39,7 @@ def field(given: Field) -> None:
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
     """A choice among kinds, and widgets for the fields of the one chosen."""
-    value = stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE
+    value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
     st.session_state[key] = value if value in options else options[0]
@@ -56,6 +56,11 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
     if value in given.kinds:
         for each in forms.fields(given.kinds[value], given.path, without=(given.key, *without)):
             field(each)
+
+
+def kind_of(given: Union) -> str:
+    """The kind that is chosen of a part, empty where none is."""
+    return str(stated(state.current().spec, f"{given.path}.{given.key}") or given.default or _NONE)
 
 
 def entry(path: str, label: str, first: str, help_: str) -> None:

@@ -10,7 +10,8 @@ import streamlit as st
 from dpsim.engine import Result
 from dpsim.units import DATA, POWER, TIME, human
 
-_WIDTH = 155  # pixels; as many stand side by side as there is room for
+_WIDTH, _HEIGHT = 155, 120  # pixels; as many stand side by side as there is room for
+_SAME = "no change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def numbers(result: Result) -> Iterator[Number]:
     bounds = f"{human(step['low'], TIME, 4)} to {human(step['high'], TIME, 4)}"
     yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, f"Mean; 95 % interval {bounds}.")
     rate = result.throughput_samples_per_s
-    yield Number("samples per second", f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}", rate, False, "Throughput of all workers.")
+    yield Number("samples / s", f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}", rate, False, "Throughput of all workers.")
     efficiency = result.scaling_efficiency
     yield Number(
         "scaling efficiency", f"{efficiency:.1%}", efficiency, False, "Throughput over that of as many workers on their own."
@@ -48,20 +49,25 @@ def headline(result: Result, base: Result | None) -> None:
     found = list(numbers(result))
     with st.container(horizontal=True, gap="small"):
         for number in found:
+            change = _change(number.value, before.get(number.name))
             st.metric(
                 number.name,
                 number.text,
-                delta=_change(number.value, before.get(number.name)),
-                delta_color="inverse" if number.less_is_better else "normal",
+                delta=change,
+                delta_color="off" if change == _SAME else "inverse" if number.less_is_better else "normal",
+                delta_arrow="off" if change == _SAME else "auto",
                 help=number.help,
                 border=True,
                 width=_WIDTH,
+                height=_HEIGHT if before else "content",
             )
 
 
 def _change(value: float | None, before: float | None) -> str | None:
     """The change in percent, None where there is nothing to compare with."""
-    return None if value is None or not before else f"{value / before - 1:+.1%}"
+    if value is None or not before:
+        return None
+    return _SAME if value == before else f"{value / before - 1:+.1%}"
 
 
 def _memory(result: Result) -> Number:

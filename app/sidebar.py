@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import streamlit as st
 
 from app import controls, forms, state
@@ -11,6 +14,7 @@ from app.spec import MOST_BYTES, Spec
 from dpsim.errors import DpsimError
 
 _CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")  # which a cluster of groups or a testbed does not have
+IN_AND_OUT = "Scenario in and out"
 _SLOW = "[{workers: [0], factor: 2}]"
 
 
@@ -36,7 +40,8 @@ def _source() -> None:
     if shown in preset_names():
         st.caption(about(shown)[1])
     if spec.changes:
-        st.button(f"undo all {len(spec.changes)} changes", on_click=_reset, type="tertiary", icon=":material/undo:")
+        words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
+        st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")
 
 
 def _title(name: str) -> str:
@@ -54,40 +59,55 @@ def _reset() -> None:
 
 
 def _knobs() -> None:
-    """Every knob, part by part; all lists, ranges and explanations are the schema's."""
+    """Every knob, part by part; a part is drawn when it is open. All lists, ranges and explanations are the schema's."""
+    for name, draw_part in PARTS.items():
+        opened = st.expander(name + _now(name), expanded=name == "Cluster", key=f"part {name}", on_change="rerun")
+        if opened.open:
+            with opened:
+                draw_part()
+
+
+def _now(name: str) -> str:
+    """The kind that is chosen in a part of the strategy."""
+    part = name.lower()
+    if part not in forms.part("strategy")["properties"]:
+        return ""
+    return f": {controls.kind_of(forms.union(f'strategy.{part}'))}"
+
+
+def _cluster() -> None:
     spec = state.current().spec
-    with st.expander("Cluster", expanded=True):
-        alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
-        for each in forms.fields(forms.part("cluster"), "cluster", without=alone):
-            controls.field(each)
-        if controls.stated(spec, "testbed") is None:
-            controls.union(forms.union("cluster.network"), without=("ecmp_seed", "graphml"))
-    with st.expander("Model and batch"):
-        for each in forms.fields(forms.part("workload"), "workload"):
-            controls.field(each)
-        controls.union(forms.union("workload.input"))
-    for path, title in (
-        ("strategy.aggregation", "Aggregation: how gradients meet"),
-        ("strategy.sync", "Synchronisation: when they meet"),
-        ("strategy.overlap", "Overlap: what runs beside what"),
-        ("strategy.compression", "Compression: what travels"),
-    ):
-        with st.expander(title):
-            controls.union(forms.union(path))
-    with st.expander("Stragglers: what disturbs"):
-        controls.union(forms.union("disturbance.jitter"), without=("file",))
-        controls.entry("disturbance.slow", "slow workers", _SLOW, "Workers that are slow from the first step to the last.")
-        controls.entry("disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then.")
-    with st.expander("Price and power"):
-        for each in forms.fields(forms.part("cost"), "cost"):
-            controls.field(each)
-    with st.expander("Simulation"):
-        for each in forms.fields(forms.part("run"), "run"):
-            controls.field(each)
+    alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
+    for each in forms.fields(forms.part("cluster"), "cluster", without=alone):
+        controls.field(each)
+    if controls.stated(spec, "testbed") is None:
+        controls.union(forms.union("cluster.network"), without=("ecmp_seed", "graphml"))
+
+
+def _workload() -> None:
+    _fields("workload")
+    controls.union(forms.union("workload.input"))
+
+
+def _stragglers() -> None:
+    controls.union(forms.union("disturbance.jitter"), without=("file",))
+    controls.entry("disturbance.slow", "slow workers", _SLOW, "Workers that are slow from the first step to the last.")
+    controls.entry("disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then.")
+
+
+def _fields(path: str) -> None:
+    for each in forms.fields(forms.part(path), path):
+        controls.field(each)
+
+
+def _strategy(part: str) -> None:
+    controls.union(forms.union(f"strategy.{part}"))
 
 
 def _in_and_out() -> None:
-    with st.expander("Scenario in and out"):
+    with st.expander(IN_AND_OUT, key=f"part {IN_AND_OUT}", on_change="rerun") as opened:
+        if not opened.open:
+            return
         given = st.file_uploader(
             "upload a scenario (YAML)",
             type=["yaml", "yml"],
@@ -128,3 +148,16 @@ def _out(spec: Spec) -> None:
     st.caption("copy as command")
     st.code(to_command(spec), language="bash", wrap_lines=True)
     st.caption("The page's address holds all of this: a link to it shows the same page.")
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "Cluster": _cluster,
+    "Model and batch": _workload,
+    "Aggregation": partial(_strategy, "aggregation"),
+    "Sync": partial(_strategy, "sync"),
+    "Overlap": partial(_strategy, "overlap"),
+    "Compression": partial(_strategy, "compression"),
+    "Stragglers": _stragglers,
+    "Price and power": partial(_fields, "cost"),
+    "Simulation": partial(_fields, "run"),
+}

@@ -1,12 +1,32 @@
-"""A tiny job on a hand-made machine, whose times can be worked out on paper."""
+"""What all tests share: how they are spread over processes, and a tiny job whose times can be worked out on paper."""
+
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 
+# How long a random case takes depends on what else the machine does.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
+
+# Real ranks, killed processes and browsers measure or hold what the machine has once: one process runs them, one after another.
+TESTS = Path(__file__).parent
+REAL = ("app/", "sweep/", *(f"validate/{part}/" for part in ("calibrate", "emulate", "executor", "launch", "microbench")))
+REAL += ("validate/run/", "validate/testbed/", "validate/training/")
+
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """A file's tests stay in one process, for their fixtures' sake; those on real processes stay together."""
+    for item in items:
+        path = item.path.relative_to(TESTS).as_posix()
+        item.add_marker(pytest.mark.xdist_group("real" if path.startswith(REAL) else path))
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes 
 most ``burst`` s of its rate, at once. As a virtual clock (the generic cell rate algorithm, ITU-T I.371): bytes S whose first
 comes at t and last at u have left at max(u, clock), with clock = max(clock, t - burst) + S / rate. Pieces cut through: the
 next limiter begins with the first byte. While n limiters have bytes waiting, of rates that add up to R, each takes
-1 + n (``stall`` + ``contention`` R) times as long: they are served by timers of the same processors, which the bytes keep busy, and
-what a late one could have passed is lost.
+1 + n (``stall`` + ``contention`` R) times as long; why is not proved: probably because timers of the same processors serve them,
+which the bytes keep busy, and what a late one could have passed is lost.
 """
 
 from __future__ import annotations

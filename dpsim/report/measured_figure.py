@@ -42,7 +42,9 @@ def measured_figure(groups: Mapping[str, Sequence[Pair]], what: str, unit: str, 
     label = f" ({unit})" if unit else ""
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    return styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
+    figure = styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
+    figure.update_layout(title_pad_t=26)  # room for two lines
+    return figure
 
 
 def _points(number: int, name: str, pairs: Sequence[Pair], unit: str) -> dict[str, object]:

@@ -36,7 +36,7 @@ def answer(result: Result | Answer) -> Answer:
 def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
     """``figure`` with what it shows as its title, and what its axes measure, with units."""
     figure.update_layout(
-        title={"text": title, "x": 0.0, "xanchor": "left", "xref": "paper", "y": 1.0, "yanchor": "top", "pad": {"t": 12}},
+        title={"text": title, "x": 0.01, "xanchor": "left", "xref": "container", "y": 1.0, "yanchor": "top", "pad": {"t": 12}},
         template="plotly_white",
         colorway=list(COLOURS),
         font={"family": "system-ui, sans-serif", "size": 13},

@@ -224,12 +224,12 @@ def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int
     if loads.bytes.any():
         (link,) = busiest_links(cluster, loads, 1)
         busiest = f"; busiest: {link['link']} at {link['utilisation']:.0%}"
-    head = f"{name}: " if name else ""
+    head = f"{name}: load" if name else "Load"
     size = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
     if drawn < nodes:
         size += f" (<b>only the first {drawn} nodes are drawn</b>)"
     took = f", which takes {human(loads.time_s, TIME)}" if loads.time_s > 0 else ""
     return (
-        f"{head}load of the links<br><sub>under {loads.what}{took}<br>{size}{busiest}<br>"
+        f"{head} of the links<br><sub>under {loads.what}{took}<br>{size}{busiest}<br>"
         "colour: share of the link's rate used in that time<br>width: bytes carried, of the busier direction; grey: unused</sub>"
     )

@@ -1,12 +1,13 @@
 """Ways through a space: every choice where there are few, else those that Optuna suggests and the neighbours of the best.
 
 The sampler is Optuna's tree-structured Parzen estimator (Bergstra et al., "Algorithms for hyper-parameter optimization", NeurIPS
-2011), which takes the values as categories. When part of the evaluations are spent, the neighbours of the best so far, which
+2011), which takes the values as categories. When half of the evaluations are spent, the neighbours of the best so far, which
 differ from it in one value, are tried in random order, until a better one takes its place: what is left to gain mostly lies there.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.errors import FailedError
+from dpsim.tune.dimension import Dimension
 from dpsim.tune.evaluator import Evaluation, Evaluator
 
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
@@ -67,33 +69,38 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours) -> bool:
 
 
 class _Neighbours:
-    """What differs from the best so far in one value, in random order, each once."""
+    """What differs from the best so far in one value, each once in random order; then from the second best, and so on."""
 
     def __init__(self, evaluator: Evaluator, generator: np.random.Generator) -> None:
         self._evaluator = evaluator
         self._generator = generator
-        self._best: tuple[float, Numbers] | None = None
-        self._left: Iterator[Numbers] = iter(())
+        self._seen: list[tuple[float, int, Iterator[Numbers]]] = []  # score, turn, what is left around it
 
     def saw(self, score: float, numbers: Numbers) -> None:
-        """Go on from ``numbers`` where they are better than the best so far."""
-        if self._best is None or score < self._best[0]:
-            self._best = (score, numbers)
-            self._left = self._around(numbers)
+        """Take ``numbers`` up among those around which to look."""
+        insort(self._seen, (score, len(self._seen), self._around(numbers)))
 
     def next(self) -> Numbers | None:
         """The next one that was not evaluated; None where there is none."""
         space = self._evaluator.space
-        return next((each for each in self._left if not self._evaluator.knows(space.choice(each))), None)
+        left = (each for _, _, around in self._seen for each in around)
+        return next((each for each in left if not self._evaluator.knows(space.choice(each))), None)
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
+        """What differs in one value; where that decides what others mean, with each value of those."""
         several = [
-            {**numbers, each.path: number}
+            {**numbers, each.path: number, **others}
             for each in self._evaluator.space.dimensions
             for number in range(len(each.values))
             if number != numbers[each.path]
+            for others in self._decided(each)
         ]
         yield from (several[place] for place in self._generator.permutation(len(several)))
+
+    def _decided(self, each: Dimension) -> list[Numbers]:
+        """The values of each field that means something with some values of ``each`` only; or nothing to change."""
+        decided = [other for other in self._evaluator.space.dimensions if each.decides(other)]
+        return [{other.path: number} for other in decided for number in range(len(other.values))] or [{}]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ if os.environ.get("CI") != "true":
 from app_pages import script, settled
 from streamlit.testing.v1 import AppTest
 
-from app import state
+from app import sidebar, state
 
 
 @pytest.fixture
@@ -21,6 +21,8 @@ def open_page():
         page = AppTest.from_function(script, default_timeout=60, args=(name,))
         for key, value in {**query, **(choices or {})}.items():
             page.query_params[key.replace("_", "-")] = value
+        for part in (*sidebar.PARTS, sidebar.IN_AND_OUT):
+            page.session_state[f"part {part}"] = True
         page.run()
         return settled(page) if wait else page
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.browser
 
 SECONDS = 60_000  # a browser's patience, in ms: other work may share the cores
 CSS = "[data-testid=stMetricValue]"  # the first of these is the step time
+CHANGED = "([css, before]) => { const now = document.querySelector(css); return now !== null && now.innerText !== before }"
 STEP_TIME = "[data-testid=stMetric]:has-text('step time') [data-testid=stMetricValue]"
 
 
@@ -94,7 +95,7 @@ def test_a_knob_changes_the_number_and_its_address_shows_the_same_page(page):
     before = step_time(page)
     turn_nodes(page, 64)
     page.wait_for_url(re.compile(r"cluster\.nodes(%3D|=)64"))
-    page.wait_for_function("([css, before]) => document.querySelector(css).innerText !== before", arg=[CSS, before])
+    page.wait_for_function(CHANGED, arg=[CSS, before])
     after = step_time(page)
     url = page.url
     page.goto("about:blank")

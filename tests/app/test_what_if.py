@@ -62,7 +62,7 @@ def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried
     before = simulate(load_scenario(preset_path(SMALL), ["run.steps=8", "run.warmup=0"])).throughput_samples_per_s
     tries[0].click().run()
     settled(page)
-    assert float(shown(page)["samples per second"].replace(",", "")) > before
+    assert float(shown(page)["samples / s"].replace(",", "")) > before
 
 
 def test_a_wrong_value_is_said_and_can_be_undone(open_page):

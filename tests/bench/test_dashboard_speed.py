@@ -1,0 +1,65 @@
+"""Speed of the first page: from a cold start, and after each turn of a knob; seconds of a core, without the browser."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from app.presets import preset_names
+from app.reading import scenario
+from app.spec import Spec
+
+pytestmark = pytest.mark.bench
+
+COLD = """
+import time
+from streamlit.testing.v1 import AppTest
+AppTest.from_file("app/main.py", default_timeout=60).run()
+print(time.process_time())
+"""
+
+
+def first_page():
+    from app import state
+    from app.pages_ import what_if
+
+    state.load()
+    what_if.draw()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The first page over a preset, without the search for what limits it, which runs beside it."""
+
+    testing = pytest.importorskip("streamlit.testing.v1", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+    from app import state
+
+    def at(preset):
+        page = testing.AppTest.from_function(first_page, default_timeout=60)
+        page.query_params["preset"] = preset
+        return page.run()
+
+    monkeypatch.setattr("app.pages_.what_if._limits", lambda spec: None)
+    yield at
+    for task in list(state.tasks()._tasks.values()):
+        task.cancel()
+
+
+def test_the_first_page_from_a_cold_start(measured):
+    pytest.importorskip("streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+    ran = subprocess.run([sys.executable, "-c", COLD], check=True, capture_output=True, text=True)
+    measured("dashboard: first page, interpreter and imports included", float(ran.stdout), "s", limit=3)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_a_knob(measured, opened, preset):
+    page = opened(preset)
+    before = page.metric[1].value
+    batch = scenario(Spec(preset)).workload.batch_per_gpu // 2
+    page.query_params["set"] = f"workload.batch_per_gpu={batch}"
+    begin = time.process_time()
+    page.run()
+    taken = time.process_time() - begin
+    assert page.metric[1].value != before
+    measured(f"dashboard: a knob, {preset}", taken, "s", limit=1)
