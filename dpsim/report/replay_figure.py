@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5c4b51")  # told apart by everybody
-_ACROSS = {"time_s": "simulated time (s)", "samples": "samples", "bytes": "sent in all (GB)"}
+_ACROSS = {"time_s": "time (s)", "samples": "samples", "bytes": "sent in all (GB)"}
 _UP = {"accuracy": "accuracy on test images", "loss": "loss on training images"}
 _UNITS = {"bytes": 1e-9}
 
@@ -39,7 +39,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
     for target in {replay.config.target_accuracy for replay in replays.values()}:
         figure.add_hline(target, row=1, line={"dash": "dash", "width": 1, "color": "#8a8f98"})
     for column, text in enumerate(_ACROSS.values(), 1):
-        figure.update_xaxes(title_text=text, rangemode="tozero", nticks=4, tickangle=0, row=2, col=column)
+        figure.update_xaxes(title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column)
     for row, text in enumerate(_UP.values(), 1):
         figure.update_yaxes(title_text=text, row=row, col=1)
     figure.update_yaxes(tickformat=".0%", row=1)
