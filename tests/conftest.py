@@ -12,10 +12,10 @@ from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-# Real ranks, killed processes and browsers measure or hold what the machine has once: one process runs them, one after another.
+# Real ranks measure and hold what the machine has once: one process runs them, one after another; so for browsers, and for killed sweeps.
 TESTS = Path(__file__).parent
-REAL = ("app/", "sweep/", *(f"validate/{part}/" for part in ("calibrate", "emulate", "executor", "launch", "microbench")))
-REAL += ("validate/run/", "validate/testbed/", "validate/training/")
+RANKS = ("calibrate", "emulate", "executor", "launch", "microbench", "run", "testbed", "training")
+TOGETHER = {"app/": "browser", "sweep/": "sweep", **{f"validate/{part}/": "ranks" for part in RANKS}}
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
@@ -26,7 +26,9 @@ def pytest_collection_modifyitems(items):
     """A file's tests stay in one process, for their fixtures' sake; those on real processes stay together."""
     for item in items:
         path = item.path.relative_to(TESTS).as_posix()
-        item.add_marker(pytest.mark.xdist_group("real" if path.startswith(REAL) else path))
+        item.add_marker(
+            pytest.mark.xdist_group(next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path))
+        )
 
 
 @pytest.fixture(scope="session")
