@@ -12,7 +12,7 @@ from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-# Real ranks measure and hold what the machine has once: one process runs them, one after another; so for browsers, and for killed sweeps.
+# Real ranks measure and hold what the machine has once: one process runs them, one after another. Browsers and sweeps likewise.
 TESTS = Path(__file__).parent
 RANKS = ("calibrate", "emulate", "executor", "launch", "microbench", "run", "testbed", "training")
 TOGETHER = {"app/": "browser", "sweep/": "sweep", **{f"validate/{part}/": "ranks" for part in RANKS}}
