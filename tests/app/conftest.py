@@ -1,6 +1,7 @@
 """Opens pages; without streamlit there is nothing to test."""
 
 import os
+import sys
 
 import pytest
 
@@ -11,6 +12,14 @@ from app_pages import script, settled
 from streamlit.testing.v1 import AppTest
 
 from app import sidebar, state
+
+
+@pytest.fixture(autouse=True)
+def _main_module():
+    """AppTest makes its script ``__main__``, and processes that others start would begin by running that."""
+    before = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = before
 
 
 @pytest.fixture
