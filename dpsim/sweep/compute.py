@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from dpsim.engine import simulate
 from dpsim.errors import DpsimError
 from dpsim.sweep.columns import row
 from dpsim.sweep.journal import BEGUN, DONE, Row, worker_name, write
+
+_LOOKS_EVERY = 0.2  # seconds between two looks whether the parent is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,10 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
 
     An error that the scenario itself raises is final. Any other, such as too little memory, may pass: ``retry`` says so.
     """
-    if where.parent is not None and os.getppid() != where.parent:
-        os._exit(1)  # nobody is there to take the row, and a new run may be at work on it
+    if where.parent is not None:
+        _end_with(where.parent)
+        if os.getppid() != where.parent:
+            os._exit(1)
     worker, kept = worker_name(), where.journals.is_dir()
     if kept:
         write(where.journals, worker, BEGUN, {"key": key})
@@ -47,3 +53,18 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     if kept:
         write(where.journals, worker, DONE, answer)
     return {**answer, "kept": kept}
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this process soon after ``parent`` has gone, also while it waits for work that nobody will give it: watches from now on.
+
+    Nobody is there to take its rows then, and a new run may be at work on them.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOKS_EVERY)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="watches the parent").start()
