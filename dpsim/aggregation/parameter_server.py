@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from dpsim.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.aggregation.operation import Operation, gradients, whole_model
+from dpsim.aggregation.operation import ELEMENT, Operation, gradients, whole_model
 from dpsim.aggregation.setting import Setting
 from dpsim.network import Servers, ServersModel
 from dpsim.topology import Hosts
@@ -85,7 +85,7 @@ class ParameterServerConfig(Aggregation):
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """Every worker pulls the model; the optimiser's state stays at the servers."""
         pull = ServersModel(self.place(setting), "pull")
-        return float(pull.finish(np.zeros(setting.cluster.ranks), model.parameters * 4).finishes.max())
+        return float(pull.finish(np.zeros(setting.cluster.ranks), model.parameters * ELEMENT).finishes.max())
 
     def place(self, setting: Setting) -> Servers:
         """The servers on the cluster's CPUs. Raises DpsimError where the network has no place for them."""

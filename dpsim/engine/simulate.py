@@ -46,15 +46,10 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         memory.check()
     crashes = scenario.disturbance.crashes
     shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
-    job = prepare(scenario)
+    job, scale = _calibrated(scenario)
     calibration: str | dict[str, Any] = "catalogue" if memory.model.measured is None else "profile"
-    if isinstance(scenario.calibration, MeasuredStep):
-        scale = compute_scale(scenario, scenario.calibration)
-        job = job.scaled(scale)
+    if isinstance(scenario.calibration, MeasuredStep | ComputeScale):
         calibration = {**scenario.calibration.model_dump(), "compute_scale": scale}
-    elif isinstance(scenario.calibration, ComputeScale):
-        job = job.scaled(scenario.calibration.compute_scale)
-        calibration = scenario.calibration.model_dump()
     elif isinstance(scenario.calibration, CalibrationProfile):
         calibration = {"compute": calibration, **scenario.calibration.model_dump(include=_OF_PROFILE)}
     steps = _simulated(job, progress)
@@ -172,12 +167,19 @@ def logged(scenario: Scenario, progress: Callable[[int], None] = lambda done: No
 
 def calibrated(scenario: Scenario) -> Job:
     """The job of ``scenario``, its compute times scaled where the calibration says so."""
-    job = prepare(scenario)
-    if isinstance(scenario.calibration, MeasuredStep):
-        return job.scaled(compute_scale(scenario, scenario.calibration))
-    if isinstance(scenario.calibration, ComputeScale):
-        return job.scaled(scenario.calibration.compute_scale)
-    return job
+    return _calibrated(scenario)[0]
+
+
+def _calibrated(scenario: Scenario) -> tuple[Job, float]:
+    """The same, and the factor on compute times."""
+    job, calibration = prepare(scenario), scenario.calibration
+    if isinstance(calibration, MeasuredStep):
+        scale = compute_scale(scenario, calibration)
+    elif isinstance(calibration, ComputeScale):
+        scale = calibration.compute_scale
+    else:
+        return job, 1.0
+    return job.scaled(scale), scale
 
 
 def bytes_in_step(job: Job, step: int) -> float:

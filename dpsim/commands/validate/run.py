@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.commands.validate.torch_first import torch_first
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show, show_json, write_whole
-from dpsim.units import TIME, parse
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,7 +45,7 @@ def run(
     Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority --repeat 3 -o run.json
     Example: torchrun --nproc-per-node 4 -m validate run scenarios/testbed/allreduce.yaml --json
     """
-    seconds = None if timeout is None else _seconds(timeout)
+    seconds = None if timeout is None else timeout_seconds(timeout)
     if compute not in ("emulated", "real"):
         raise DpsimError(f"--compute must be emulated or real, but got {compute!r}")
     torch_first()
@@ -69,16 +69,6 @@ def run(
             raise
     if found is not None:
         _deliver(found, output, as_json)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse(text, TIME)
-    except DpsimError as error:
-        raise DpsimError(f"--timeout: {error}") from None
-    if seconds <= 0:
-        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
-    return seconds
 
 
 def _testbed(text: str | None) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show, show_json
-from dpsim.units import RATE, TIME, parse
+from dpsim.units import RATE, parse
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,7 +46,7 @@ def run_on_testbed(
     Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py
     """
     config = _config(hosts, rate, rates, topology)
-    seconds = _seconds(timeout)
+    seconds = timeout_seconds(timeout)
     from validate.testbed import Testbed, check
 
     with Testbed(config) as up:
@@ -91,16 +92,6 @@ def _rate(option: str, text: str) -> str:
     except DpsimError as error:
         raise DpsimError(f"{option}: {error}") from None
     return text
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = parse(text, TIME)
-    except DpsimError as error:
-        raise DpsimError(f"--timeout: {error}") from None
-    if seconds <= 0:
-        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
-    return seconds
 
 
 def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> None:

@@ -1,0 +1,17 @@
+"""The option ``--timeout`` of the commands that run ranks."""
+
+from __future__ import annotations
+
+from dpsim.errors import DpsimError
+from dpsim.units import TIME, parse
+
+
+def timeout_seconds(text: str) -> float:
+    """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
+    try:
+        seconds = parse(text, TIME)
+    except DpsimError as error:
+        raise DpsimError(f"--timeout: {error}") from None
+    if seconds <= 0:
+        raise DpsimError(f"--timeout: must be above 0, but got {text!r}")
+    return seconds
