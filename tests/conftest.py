@@ -31,6 +31,22 @@ def pytest_collection_modifyitems(items):
         )
 
 
+@pytest.fixture
+def dpsim(monkeypatch, capsys):
+    """Runs a command in this process; answers exit code, stdout and stderr. Nobody ever sees a traceback."""
+    from dpsim import cli
+
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def two_layers(tmp_path_factory):
     """A profile: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), update 0.5 s; 8 samples a batch."""

@@ -6,23 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
-
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 FEW = ["--set", "replay.steps=30", "--set", "replay.points=10", "--set", "cluster.nodes=1"]
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", "converge", str(QUICKSTART), *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
+def dpsim(dpsim):
+    return lambda *args: dpsim("converge", QUICKSTART, *args)
 
 
 def documented():

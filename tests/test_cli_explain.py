@@ -6,22 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
-
 ROOT = Path(__file__).parents[1]
 FLIPS = ROOT / "scenarios" / "ranking-flips.yaml"
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", "explain", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
+def dpsim(dpsim):
+    return lambda *args: dpsim("explain", *args)
 
 
 def documented():

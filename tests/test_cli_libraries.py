@@ -6,26 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
 from dpsim.aggregation import AllReduceConfig
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
-
-
-@pytest.fixture
-def dpsim(monkeypatch, capsys):
-    """Runs a command in this process; answers exit code, stdout and stderr."""
-
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def test_nccl_names_its_choice_at_every_size(dpsim):

@@ -7,24 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import DpsimError, cli
+from dpsim import DpsimError
 from dpsim.report.result_files import of_sweep, read_results
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
-
-
-@pytest.fixture
-def dpsim(monkeypatch, capsys):
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 class Page(HTMLParser):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli, load_scenario, simulate, sweep
+from dpsim import load_scenario, simulate, sweep
 from dpsim.errors import DpsimError, FailedError
 from dpsim.sweep import COLUMNS, journal, query
 from dpsim.sweep.compute import Workplace, compute
@@ -24,21 +24,6 @@ SWEEP = """{parameters: {
   workload.batch_per_gpu: {values: [16, 1000000]}, strategy.aggregation.kind: {values: [allreduce, gossip]},
   strategy.overlap.kind: {values: [wfbp, priority]}, run.seed: {values: [0, 1]}}}"""
 """16 points: 4 mean nothing, 6 of the others are too large, 6 work."""
-
-
-@pytest.fixture
-def dpsim(monkeypatch, capsys):
-    """Runs a command in this process; answers exit code, stdout and stderr."""
-
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def documented(heading):

@@ -6,24 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
 from dpsim.scenario import load_scenario
 
 JSON_MD = Path(__file__).parents[2] / "docs" / "json.md"
 OVER = ["--over", "strategy.overlap.kind=sequential,wfbp,priority", "--over", "strategy.compression.kind=none,cast,top-k"]
-
-
-@pytest.fixture
-def dpsim(monkeypatch, capsys):
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def test_json_has_the_documented_keys_and_the_same_bytes_for_the_same_seed(dpsim, tiny):

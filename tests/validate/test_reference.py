@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim import cli
 from dpsim.errors import DpsimError
 from validate.reference import compare
 from validate.reference.table import read_table
@@ -59,20 +58,6 @@ def part(path, name, column, value):
         writer.writeheader()
         writer.writerows(line for line in lines if line[column] == value)
     return path
-
-
-@pytest.fixture
-def dpsim(monkeypatch, capsys):
-    """Runs a command in this process; answers exit code, stdout and stderr."""
-
-    def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return call
 
 
 def test_every_row_of_an_unseen_machine_is_predicted_by_the_shipped_constants(tmp_path):

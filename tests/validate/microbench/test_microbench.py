@@ -153,16 +153,12 @@ def test_under_torchrun_rank_0_alone_prints(tmp_path):
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
+def dpsim(dpsim):
     """Runs a command in this process; answers exit code and stderr."""
 
     def call(*args):
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "microbench", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return ended.value.code or 0, captured.err
+        code, _, err = dpsim("validate", "microbench", *args)
+        return code, err
 
     return call
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
-
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'")]
 
@@ -19,16 +17,10 @@ SCENARIO = str(ROOT / "scenarios" / "testbed" / "allreduce.yaml")
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
+def dpsim(dpsim):
     """Runs ``dpsim validate run``; answers exit code, stdout and stderr."""
 
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "run", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
+    return lambda *args: dpsim("validate", "run", *args)
 
 
 def documented():

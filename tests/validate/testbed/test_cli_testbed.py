@@ -8,23 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import cli
-
 ROOT = Path(__file__).parents[3]
 TWO_RACKS = Path(__file__).with_name("two-racks.yaml")
 
 
 @pytest.fixture
-def dpsim(monkeypatch, capsys):
+def dpsim(dpsim):
     """Runs ``dpsim validate testbed``; answers exit code, stdout and stderr."""
 
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "testbed", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
+    return lambda *args: dpsim("validate", "testbed", *args)
 
 
 def documented_keys():
