@@ -1,14 +1,17 @@
 """Fits a transport's parameters on measured collectives: robust least squares on relative errors, with bootstrap intervals.
 
 Residuals are ln(predicted / measured median), of small messages with less weight, whose times vary more; soft_l1 keeps outliers
-from ruling. Parameters are fitted as multiples of where they start. Each of the bootstrap's fits to resampled cases is one
-Gauss-Newton step from the fit, along its slopes.
+from ruling. Messages go in pieces, so predictions jump with the bytes of a window and of a buffer: no slope leads to the best of
+these, and `TRIED` values are tried together instead, before the others are fitted; both twice. Those are fitted as multiples of
+where they start. Of cases that the bootstrap draws with replacement, tried parameters take the values that are best for them, and
+each fit of the others is one Gauss-Newton step from the fit, along its slopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +26,37 @@ LARGE = 256 * 1024  # bytes, from which a vector counts as large
 _ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors that weigh alike
 _RESAMPLES = 400
 _SEED = 0
-_STEP = 0.05  # of a parameter, for its slope; of
-_COARSE = {"window": 0.2, "buffer": 0.2}  # these more, since messages go in pieces
+_STEP = 0.05  # of a parameter, for its slope
+_PASSES = 2  # trying and fitting
+_ROUNDS = 4  # of a fit, at most
 
 START: Mapping[str, tuple[float, str]] = {
-    "latency": (40e-6, "s"),
-    "overhead": (8e-6, "s"),
-    "dispatch": (13e-6, "s"),
-    "entry": (180e-6, "s"),
-    "per_byte": (0.2e-9, "s/B"),
+    "latency": (50e-6, "s"),
+    "overhead": (7e-6, "s"),
+    "dispatch": (9e-6, "s"),
+    "entry": (170e-6, "s"),
+    "per_byte": (0.15e-9, "s/B"),
     "gamma": (0.15e-9, "s/B"),
-    "header": (350.0, "B"),
-    "window": (120e3, "B"),
-    "buffer": (48e3, "B"),
-    "stall": (0.002, "1"),
-    "contention": (9e-12, "s/B"),
+    "header": (300.0, "B"),
+    "stall": (0.001, "1"),
+    "contention": (2e-12, "s/B"),
     "efficiency": (0.99, "1"),
 }
 """The parameters that are fitted: where they start, and their units."""
 
+TRIED: Mapping[str, tuple[float, ...]] = {
+    "window": (90e3, 120e3, 150e3, 180e3, 220e3, 262144.0),
+    "buffer": (0.0, 24e3, 48e3, 72e3, 96e3, 192e3),
+}
+"""The parameters that are tried, and their values in bytes."""
+
+MOST_PREDICTIONS = _PASSES * (int(np.prod([len(values) for values in TRIED.values()])) + _ROUNDS * (len(START) + 2))
+"""How often a fit predicts all cases, at most."""
+
 _LOW, _HIGH = 0.05, 8.0  # of where they start
+
+Values = Mapping[str, float]
+Residuals = Callable[[Values], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,53 +67,103 @@ class Fit:
     transport: Transport
 
 
+@dataclass(frozen=True, slots=True)
+class _Descent:
+    """Where least squares ended: the values, the residuals there and their slopes along relative changes of the values."""
+
+    values: dict[str, float]
+    residuals: FloatArray
+    slopes: FloatArray
+
+    def spread(self, draws: Sequence[NDArray[np.int64]]) -> FloatArray:
+        """The values (draw, parameter) fitted to the cases that each draw takes, one step along the slopes."""
+        robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
+        weighted, short = self.slopes * robust[:, None], self.residuals * robust
+        base = np.linalg.lstsq(weighted, -short, rcond=1e-6)[0]
+        steps = [np.linalg.lstsq(weighted[draw], -short[draw], rcond=1e-6)[0] - base for draw in draws]
+        return np.asarray(np.maximum(1 + np.array(steps), 0.0) * np.array(list(self.values.values())))
+
+
 def fit(
     cases: Sequence[CollectiveCase],
     measured_s: Sequence[float],
-    known: Mapping[str, float],
+    known: Values,
     *,
-    most: int = 5,
     done: Callable[[int], None] = lambda count: None,
 ) -> Fit:
-    """The parameters with which cases are predicted best; ``known`` ones are not fitted. ``most`` rounds; ``done`` counts them."""
-    from scipy.optimize import least_squares
+    """The parameters with which cases are predicted best; ``known`` ones are not fitted.
 
-    names = [name for name in START if name not in known]
-    starts = np.array([START[name][0] for name in names])
+    ``done`` is told how often all cases have been predicted, at most `MOST_PREDICTIONS` times.
+    """
+    residuals = _residuals(cases, measured_s, done)
+    names = [name for name in TRIED if name not in known]
+    grid = [dict(zip(names, values, strict=True)) for values in product(*(TRIED[name] for name in names))]
+    values = {name: start for name, (start, _) in START.items() if name not in known}
+    for _ in range(_PASSES if len(grid) > 1 else 1):
+        costs = np.array([_soft(residuals({**known, **values, **some})) for some in grid])
+        best = grid[int(costs.sum(axis=1).argmin())]
+        descent = _descend(residuals, values, {**known, **best})
+        values = descent.values
+    draws = list(np.random.default_rng(_SEED).integers(0, len(cases), (_RESAMPLES, len(cases))))
+    parameters = {**_fitted(descent, draws), **_tried(grid, costs, best, draws)}
+    return Fit(parameters, Transport.model_validate({**known, **values, **best}))
+
+
+def _residuals(cases: Sequence[CollectiveCase], measured_s: Sequence[float], done: Callable[[int], None]) -> Residuals:
+    """Predicts all cases with given values: how far off each is, in errors that weigh alike."""
+    logs, counted = np.log(np.asarray(measured_s)), count(1)
     weights = np.array([1 / (_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL) for case in cases])
-    logs = np.log(np.asarray(measured_s))
-    rounds: list[FloatArray] = []  # the slopes of each
 
-    def residuals(multiples: FloatArray) -> FloatArray:
-        transport = _transport(names, starts * multiples, known)
+    def residuals(values: Values) -> FloatArray:
+        transport = Transport.model_validate(dict(values))
+        done(next(counted))
         return np.asarray((np.log([predicted_s(case, transport) for case in cases]) - logs) * weights)
 
-    def slopes(multiples: FloatArray) -> FloatArray:
-        here = residuals(multiples)
-        part = np.array([_COARSE.get(name, _STEP) for name in names])
-        steps = np.diag(np.where(multiples * (1 + part) > high, -part, part) * multiples)
-        rounds.append(np.stack([(residuals(multiples + step) - here) / step.sum() for step in steps], axis=1))
-        done(len(rounds))
-        return rounds[-1]
+    return residuals
 
+
+def _soft(residuals: FloatArray) -> FloatArray:
+    """What each residual costs under soft_l1."""
+    return np.asarray(2 * (np.sqrt(1 + residuals**2) - 1))
+
+
+def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
+    """Least squares over the values of ``start``, from there."""
+    from scipy.optimize import least_squares
+
+    names = list(start)
+    begin = np.array([START[name][0] for name in names])
+    first = np.array([start[name] for name in names]) / begin
     high = np.array([1 / START[name][0] if name == "efficiency" else _HIGH for name in names])
+
+    def at(multiples: FloatArray) -> FloatArray:
+        return residuals({**fixed, **dict(zip(names, (begin * multiples).tolist(), strict=True))})
+
+    def slopes(multiples: FloatArray) -> FloatArray:
+        here = at(multiples)
+        steps = np.diag(np.where(multiples * (1 + _STEP) > high, -_STEP, _STEP) * multiples)
+        return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
+
     found = least_squares(
-        residuals,
-        np.ones(len(names)),
-        slopes,
-        bounds=(_LOW, high),
-        loss="soft_l1",
-        max_nfev=most,
-        xtol=1e-3,
-        ftol=1e-3,
+        at, first, slopes, bounds=(_LOW, high), loss="soft_l1", max_nfev=_ROUNDS, xtol=1e-3, ftol=1e-3, x_scale=first
     )
-    spread = np.maximum(found.x + _bootstrap(rounds[-1], found.fun), 0.0) * starts
-    told = np.asarray(rounds[-1] != 0).sum(axis=0) > 0  # a parameter that changes no prediction has no error either
-    parameters = {
-        name: _parameter(float(starts[which] * found.x[which]), START[name][1], spread[:, which] if told[which] else None)
-        for which, name in enumerate(names)
+    values = dict(zip(names, (begin * found.x).tolist(), strict=True))
+    return _Descent(values, at(found.x), slopes(found.x) * found.x)
+
+
+def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
+    spread = descent.spread(draws)
+    told = np.any(descent.slopes, axis=0).tolist()  # a parameter that changes no prediction has no error either
+    return {
+        name: _parameter(value, START[name][1], spread[:, which] if told[which] else None)
+        for which, (name, value) in enumerate(descent.values.items())
     }
-    return Fit(parameters, _transport(names, starts * found.x, known))
+
+
+def _tried(grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
+    """Tried parameters; ``costs`` are those of each point of the grid (point, case)."""
+    chosen = [grid[int(costs[:, draw].sum(axis=1).argmin())] for draw in draws]
+    return {name: _parameter(value, "B", np.array([one[name] for one in chosen])) for name, value in best.items()}
 
 
 def _parameter(value: float, unit: str, spread: FloatArray | None) -> Parameter:
@@ -107,20 +171,3 @@ def _parameter(value: float, unit: str, spread: FloatArray | None) -> Parameter:
         return Parameter(value=value, unit=unit)
     low, high = np.percentile(spread, [2.5, 97.5])
     return Parameter(value=value, unit=unit, standard_error=float(spread.std(ddof=1)), low=float(low), high=float(high))
-
-
-def _transport(names: Sequence[str], values: FloatArray, known: Mapping[str, float]) -> Transport:
-    return Transport.model_validate({**known, **dict(zip(names, values.tolist(), strict=True))})
-
-
-def _bootstrap(slopes: FloatArray, residuals: FloatArray) -> FloatArray:
-    """Changes of the parameters over fits to cases that are drawn with replacement, a step along the slopes each."""
-    generator = np.random.default_rng(_SEED)
-    robust = (1 + residuals**2) ** -0.25  # the square root of soft_l1's weight
-    weighted, short = slopes * robust[:, None], residuals * robust
-    base = np.linalg.lstsq(weighted, -short, rcond=1e-6)[0]
-    draws = []
-    for _ in range(_RESAMPLES):
-        chosen = generator.integers(0, len(residuals), len(residuals))
-        draws.append(np.linalg.lstsq(weighted[chosen], -short[chosen], rcond=1e-6)[0] - base)
-    return np.array(draws)

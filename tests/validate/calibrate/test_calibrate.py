@@ -21,7 +21,7 @@ from validate.calibrate import (
     read_records,
     within,
 )
-from validate.calibrate.fit import fit
+from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
 from validate.run_record import RunRecord, RunRecords, load_run_records, save_run_records
 
@@ -35,8 +35,8 @@ TRUTH = {
     "per_byte": 1e-10,
     "gamma": 2e-10,
     "header": 300.0,
-    "window": 100e3,
-    "buffer": 50e3,
+    "window": 120e3,
+    "buffer": 48e3,
     "stall": 0.003,
     "contention": 5e-12,
     "efficiency": 0.93,
@@ -74,6 +74,21 @@ def test_what_made_the_measurements_is_found_again(records):
     low, high = found.parameters["efficiency"].low, found.parameters["efficiency"].high
     assert low < found.parameters["efficiency"].value < high
     assert found.parameters["efficiency"].standard_error < 0.01
+
+
+def test_bytes_under_way_are_tried_and_found_again():
+    tried = ("window", "buffer")
+    truth = Transport.model_validate({**TRUTH, **KNOWN})
+    known = {**KNOWN, **{name: value for name, value in TRUTH.items() if name not in (*tried, "header")}}
+    some = cases(4, sizes=(64 * KIB, 256 * KIB), algorithms=("tree", "all-to-all"))
+    counts = []
+    found = fit(some, [predicted_s(case, truth) for case in some], known, done=counts.append)
+    assert {name: found.parameters[name].value for name in (*tried, "header")} == {
+        name: pytest.approx(TRUTH[name], rel=1e-3) for name in (*tried, "header")
+    }
+    assert found.parameters["window"].low <= TRUTH["window"] <= found.parameters["window"].high
+    assert counts == list(range(1, len(counts) + 1))
+    assert len(counts) <= MOST_PREDICTIONS
 
 
 def test_the_residuals_are_of_what_was_held_out(calibrated):

@@ -1,0 +1,35 @@
+"""``python -m validate.calibrate OUTPUT``: measures the whole plan of collectives on testbeds and records it (root, ten minutes).
+
+On a machine that does nothing else: all ranks share its processors.
+"""
+
+import sys
+from pathlib import Path
+
+from dpsim.commands.progress import progress
+from dpsim.errors import DpsimError
+from dpsim.terminal import narrate
+from validate.calibrate.measure import measure
+from validate.calibrate.plan import full_plan
+from validate.microbench.machine import machine, provenance
+from validate.run_record import RunRecord, RunRecords, save_run_records
+
+
+def main(output: Path) -> None:
+    """Measure and write. Raises DpsimError; what was measured until then is written."""
+    plan = full_plan()
+    records: list[RunRecord] = []
+    try:
+        with progress("measuring", len(plan)) as done:
+            records.extend(measure(plan, done))  # one by one: what was measured stays if a later one fails
+    finally:
+        known = {key: value for key, value in machine().items() if key != "host"}
+        save_run_records(output, RunRecords(machine=known, provenance=provenance(), runs=tuple(records)))
+        narrate(f"wrote {len(records)} of {len(plan)} cases to {output}")
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]))
+    except DpsimError as error:
+        sys.exit(str(error))
