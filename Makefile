@@ -15,7 +15,7 @@ run: .venv/.core ## install the core into .venv and predict scenarios/quickstart
 	@$(BIN)/dpsim run $(SCENARIO)
 
 test: lint ## lint, types, import arrows and the whole suite, in minutes
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2
 
 # Code 5 means that no test is marked long, which is no failure.
 test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs
@@ -34,7 +34,8 @@ golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.
 	@$(BIN)/python tests/test_golden.py
 	@$(BIN)/python tests/engine/test_combinations.py
 	@$(BIN)/dpsim schema > scenarios/scenario.schema.json
-	@$(BIN)/python tests/test_readme.py
+	@$(BIN)/python tests/docs/test_reference_pages.py
+	@$(BIN)/python tests/docs/test_documents.py
 
 clean: ## remove .venv and everything else that was made here
 	@rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

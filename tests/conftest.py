@@ -1,6 +1,14 @@
-"""What all tests share: how they are spread over processes, and a tiny job whose times can be worked out on paper."""
+"""What all tests share: how they are spread over processes, and a tiny job whose times can be worked out on paper.
 
-from pathlib import Path
+Tests marked testbed need network namespaces with limited links: where there are none they are skipped, in CI they fail.
+"""
+
+import os
+from functools import cache
+
+# Processes that share the cores have one thread each: linear algebra with more of them waits for itself. Before numpy is loaded.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from hypothesis import settings
@@ -13,22 +21,69 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 # Real ranks measure and hold what the machine has once: one process runs them, one after another. Browsers and sweeps likewise.
-TESTS = Path(__file__).parent
 RANKS = ("calibrate", "emulate", "executor", "launch", "microbench", "run", "testbed", "training")
-TOGETHER = {"app/": "browser", "sweep/": "sweep", **{f"validate/{part}/": "ranks" for part in RANKS}}
+TOGETHER = {
+    "app/": "browser",
+    "sweep/": "sweep",
+    "docs/test_on_the_testbed": "ranks",
+    **{f"validate/{part}/": "ranks" for part in RANKS},
+}
+FIRST = ("ranks", "fuzz/test_fuzz.py", "test_determinism.py", "sweep", "browser")  # what takes long, lest one process waits for it
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
 
 
-@pytest.hookimpl(tryfirst=True)
+def group_of(test):
+    """What runs in one process, by a test's id: its file, for the fixtures' sake, or with others what needs the machine."""
+    path = test.partition("::")[0].removeprefix("tests/")
+    return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
+
+
 def pytest_collection_modifyitems(items):
-    """A file's tests stay in one process, for their fixtures' sake; those on real processes stay together."""
-    for item in items:
-        path = item.path.relative_to(TESTS).as_posix()
-        item.add_marker(
-            pytest.mark.xdist_group(next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path))
-        )
+    items.sort(key=lambda item: FIRST.index(group) if (group := group_of(item.nodeid)) in FIRST else len(FIRST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Shares out groups, in their order."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)
+
+
+RAN_IN = {}
+
+
+def pytest_runtest_logreport(report):
+    """Ends a run in which a group is in two processes: its fixtures would be made twice, and nobody would see it."""
+    group, process = group_of(report.nodeid), getattr(report, "worker_id", "")
+    if RAN_IN.setdefault(group, process) != process:
+        pytest.exit(f"tests of {group} ran in {RAN_IN[group]} and in {process}, and should run in one process", returncode=1)
+
+
+@cache
+def missing():
+    """What this machine lacks for a testbed, or nothing."""
+    from validate import testbed
+
+    try:
+        with testbed.Testbed(testbed.TestbedConfig(hosts=2)):
+            return ""
+    except testbed.TestbedError as error:
+        return str(error)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("testbed") and missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must have a testbed: {missing()}", pytrace=False)
+        pytest.skip(missing())
 
 
 @pytest.fixture

@@ -108,4 +108,6 @@ def _notes(task: Task, scenario: Scenario) -> tuple[str, ...]:
         notes.append(f"steps to the target are known of {task.method} only, the scenario has {optimizer}")
     if scenario.strategy.compression.kind not in ("none", "cast"):
         notes.append("steps to the target are those of dense gradients: compressed ones may take more")
+    if scenario.strategy.aggregation.kind == "gossip":
+        notes.append("steps to the target are those of one model: workers that gossip hold models of their own and may take more")
     return tuple(notes)

@@ -34,7 +34,7 @@ def message(operation: Operation, codec: Codec, aggregation: Aggregation, worker
     wire = (operation.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
     summed = codec.sums_in_flight
     payloads = aggregation.payloads(workers, sums_in_flight=summed)
-    costs = [{"memory_bandwidth": gpu.memory_bandwidth.value, "peak": max(p.value for p in gpu.peak.values())} for gpu in gpus]
+    costs = [{"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus]
     decode = [codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0 for cost in costs]
     return Message(
         operation.name,
@@ -44,3 +44,9 @@ def message(operation: Operation, codec: Codec, aggregation: Aggregation, worker
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
         np.array(decode),
     )
+
+
+def _float32_peak(gpu: Gpu) -> float:
+    """FLOP/s that codecs compute with; of a GPU of which only lower precisions are known, the lowest rate."""
+    known = gpu.peak.get("fp32")
+    return known.value if known else min(peak.value for peak in gpu.peak.values())

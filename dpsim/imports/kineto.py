@@ -103,7 +103,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
 
 def _steps(trace: Trace) -> list[_Step]:
     """The steps of the trace, by the profiler's marks; without marks it is one."""
-    marks = sorted((mark for mark in trace.annotations if mark.name.startswith("ProfilerStep")), key=lambda mark: mark.start)
+    marks = sorted(_marks(trace), key=lambda mark: mark.start)
     starts = np.array([mark.start for mark in marks])
     last = marks[-1].end if marks else float("inf")
     steps = [_Step() for _ in range(max(len(marks), 1))]
@@ -231,8 +231,15 @@ def _collectives(step: _Step) -> list[MeasuredCollective]:
     return found
 
 
+def _marks(trace: Trace) -> list[Event]:
+    """The profiler's marks of steps, which it only writes under a schedule."""
+    return [mark for mark in trace.annotations if mark.name.startswith("ProfilerStep")]
+
+
 def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
     notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
+    if not _marks(trace):
+        notes.append("no marks of steps in the trace, so all of it counts as one step: profile with a schedule, and call step()")
     if not trace.kernels:
         notes.append("no GPU in the trace: times are those of the operators on the CPU")
     if left_out:

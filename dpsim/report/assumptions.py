@@ -13,7 +13,7 @@ ASSUMPTIONS = (
     "A link carries its nominal rate times the share that messages reach; flows that share it get max-min fair shares.",
     "A transfer takes its route's latency and its bytes at that rate; a collective's rounds follow one another at each rank.",
     "Every worker computes the same model on as many samples; what varies from step to step is what the scenario says.",
-    "Communication beside computation slows neither down, unless the scenario's calibration says so.",
+    "Communication beside computation slows neither down.",
 )
 NOT_MODELLED = (
     "Codecs' times and memory use are formulas that were not measured.",

@@ -64,7 +64,8 @@ def run_notes(result: Result) -> list[str]:
     elif isinstance(calibration, dict) and "step_time" not in calibration:
         lines.append(f"calibration compute times x {calibration['compute_scale']:.3f} ({calibration['source']})")
     elif isinstance(calibration, dict):
-        measured = f"a measured step of {human(calibration['step_time'], TIME)} on {calibration['nodes']} nodes"
+        nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
+        measured = f"a measured step of {human(calibration['step_time'], TIME)} on {nodes}"
         lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
     else:
         source = "as measured in the model's profile" if calibration == "profile" else "from the catalogue's figures, not measured"

@@ -11,7 +11,7 @@ from dpsim.errors import DpsimError
 SERVERS = "parameter-server"
 ELSEWHERE = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
 ALONE = [(SERVERS, "ssp"), (SERVERS, "asp"), (SERVERS, "backup"), ("gossip", "asp")]
-EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), ALONE, ids="-".join)
+EVERY_PAIR = pytest.mark.parametrize(("aggregation", "sync"), ALONE)
 
 
 def cut(at, *more):

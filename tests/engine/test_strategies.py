@@ -6,9 +6,10 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
 from dpsim.engine.job import prepare
+from dpsim.report.combinations import kinds_of
 
 QUICKSTART = "scenarios/quickstart.yaml"
-CODECS = ("none", "cast", "int8", "qsgd", "ternary", "onebit", "top-k", "random-k", "threshold", "powersgd")
+CODECS = kinds_of("compression")
 
 
 @pytest.fixture(autouse=True)

@@ -72,12 +72,14 @@ def test_modules_are_layers_where_the_trace_has_them(profile):
     assert [layer.name for layer in profile(trace).layers] == ["Conv2d_0", "Linear_0", "Net_0"]
 
 
-def test_without_step_marks_the_trace_is_one_step(profile):
+def test_without_step_marks_the_trace_is_one_step_and_says_so(profile):
     trace = gpu_trace()
+    assert not any("no marks of steps" in note for note in profile(trace).notes)
     trace["traceEvents"] = [event for event in trace["traceEvents"] if not event["name"].startswith("ProfilerStep")]
     found = profile(trace)
     assert len(found.layers) == 6
     assert sum(found.measured.forward_s[0]) == pytest.approx(144 * US)
+    assert any("no marks of steps in the trace, so all of it counts as one step" in note for note in found.notes)
 
 
 def test_a_step_unlike_the_others_is_left_out_and_said(profile):

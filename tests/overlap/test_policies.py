@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from dpsim.aggregation import Operation
 from dpsim.overlap import BucketsConfig, MgWfbpConfig, Outlook, PriorityConfig, SequentialConfig, WfbpConfig
+from dpsim.report.combinations import kinds_of
+from dpsim.scenario import StrategyConfig
 
 POLICIES = [
-    SequentialConfig(kind="sequential"),
-    WfbpConfig(kind="wfbp"),
-    MgWfbpConfig(kind="mg-wfbp"),
+    *(StrategyConfig.model_validate({"overlap": {"kind": kind}}).overlap for kind in kinds_of("overlap")),
     MgWfbpConfig(kind="mg-wfbp", merge="exact"),
     BucketsConfig(kind="buckets", bucket_size="100 B", first_bucket="10 B"),
     PriorityConfig(kind="priority", slice_size="64 B"),

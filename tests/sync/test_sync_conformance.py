@@ -25,7 +25,7 @@ PLACES = [
     }.items()
     for kind in kinds
 ]
-EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES, ids="-".join)
+EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES)
 
 
 def sync(kind, **fields):

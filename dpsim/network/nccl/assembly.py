@@ -76,7 +76,7 @@ def machine_logs(known: Known, machine: NcclMachine) -> Array:
 
 def physical(logs: Array, machines: Sequence[NcclMachine]) -> dict[str, Array]:
     """Ln theta (machines x constants) -> what `dpsim.network.nccl.cost.seconds` takes: shares become bytes per second."""
-    theta = {n: np.exp(np.clip(logs[:, i], -50, 50)) for i, n in enumerate(NAMES)}
+    theta = dict(zip(NAMES, np.exp(np.clip(logs.T, -50, 50)), strict=True))
     pcie = np.array([m.intra == PCIE for m in machines])
     local = np.array([max(m.gpus_per_node, 2) for m in machines])
     port = np.array([m.intra_rate for m in machines]) * theta["port_share"]

@@ -192,7 +192,7 @@ def seconds(w: Work, p: Params) -> Array:
         for net in (False, True):
             mask = (w.branch == index) & (several == net)
             if mask.any():
-                rows, values = _subset(w, mask), {k: _pick(v, mask) for k, v in p.items()}
+                rows, values = _subset(w, mask), _Picked(p, mask)
                 out[mask] = _branch(rows, values, algorithm, proto, net) + _reduced_penalty(rows, values)
     floor: Array = out + p["floor"]
     return floor
@@ -208,8 +208,17 @@ def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> Array:
     return _stepped(w, p, proto) if proto != "Simple" else _simple_ring(w, p)
 
 
-def _pick(value: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    return value[mask] if np.ndim(value) else value
+class _Picked(dict[str, Array]):
+    """Constants of the rows of ``mask``; each is picked when it is first read, for a branch reads few of them."""
+
+    def __init__(self, constants: Params, mask: npt.NDArray[np.bool_]) -> None:
+        super().__init__()
+        self._of, self._mask = constants, mask
+
+    def __missing__(self, name: str) -> Array:
+        value = self._of[name]
+        self[name] = value[self._mask] if np.ndim(value) else value
+        return self[name]
 
 
 def _subset(w: Work, mask: npt.NDArray[np.bool_]) -> Work:

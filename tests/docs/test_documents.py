@@ -1,0 +1,54 @@
+"""What the documents show is so: commands and Python run, outputs are those quoted, scenarios load, links lead somewhere."""
+
+import os
+import re
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from document_blocks import DOCUMENTS, ROOT, name
+from document_walk import OUTDATED, Walk, refreshed
+
+HAS = [extra for extra in ("torch", "distributed") if find_spec(extra) or os.environ.get("CI") == "true"]
+EVERY_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+
+
+@EVERY_DOCUMENT
+def test_every_block_is_so(document, tmp_path):
+    assert [f"{name(document)}:{problem}" for problem in Walk(tmp_path, HAS).problems(document.read_text())] == []
+
+
+@EVERY_DOCUMENT
+def test_every_link_leads_somewhere(document):
+    """To a file, and to a heading of it where one is named."""
+    targets = re.findall(r"\]\((?!https?://)([^)#\s]*)(?:#([^)]*))?\)", document.read_text())
+    paths = [(document.parent / target if target else document, heading) for target, heading in targets]
+    assert [str(path) for path, _ in paths if not path.exists()] == []
+    assert [f"{path}#{heading}" for path, heading in paths if heading and heading not in anchors(path.read_text())] == []
+
+
+def anchors(content):
+    """The names under which the headings of a page are linked, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", content, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_names_every_page():
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page != "README.md" and f"]({page})" not in index] == []
+
+
+def refresh(document):
+    """Write the document's quotes anew; answers its other problems."""
+    with tempfile.TemporaryDirectory() as folder:
+        walk = Walk(Path(folder), HAS)
+        others = [f"{name(document)}:{problem}" for problem in walk.problems(document.read_text()) if OUTDATED not in problem]
+    document.write_text(refreshed(document.read_text(), walk.quotes))
+    return others
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(problem for each in DOCUMENTS for problem in refresh(each)) or 0)
