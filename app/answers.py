@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app import limits
 from app.reading import scenario
 from app.spec import Spec
-from app.work import CancelledError, Report
+from app.work import Report
 from dpsim.engine import Result, simulate
 from dpsim.engine.collective import CollectiveRow, collective_rows
 from dpsim.engine.job import Job, prepare, reduction_cost
@@ -43,7 +43,17 @@ def answer(spec: Spec, report: Report) -> Answer:
 
 def explained(spec: Spec, report: Report) -> Explanation:
     """What limits ``spec``. Raises DpsimError."""
-    return explain(_admitted(spec), lambda done: report(done, len(KNOBS)))
+    done = 0
+
+    def turned(knobs: int) -> None:
+        nonlocal done
+        done = knobs
+        tick()
+
+    def tick() -> None:
+        report(done, len(KNOBS))
+
+    return explain(_admitted(spec), turned, tick)
 
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
@@ -84,8 +94,6 @@ def varied(spec: Spec, path: str, values: Iterable[str], report: Report) -> dict
         report(done, len(chosen))
         try:
             found[value] = simulate(_admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen)))
-        except CancelledError:
-            raise
         except DpsimError as error:
             found[value] = error
     return found

@@ -31,7 +31,7 @@ def numbers(result: Result) -> Iterator[Number]:
     bounds = f"{human(step['low'], TIME, 4)} to {human(step['high'], TIME, 4)}"
     yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, f"Mean; 95 % interval {bounds}.")
     rate = result.throughput_samples_per_s
-    yield Number("samples / s", f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}", rate, False, "Throughput of all workers.")
+    yield Number("samples / s", per_second(rate), rate, False, "Throughput of all workers.")
     efficiency = result.scaling_efficiency
     yield Number(
         "scaling efficiency", f"{efficiency:.1%}", efficiency, False, "Throughput over that of as many workers on their own."
@@ -41,6 +41,11 @@ def numbers(result: Result) -> Iterator[Number]:
     energy = result.energy
     if energy is not None:
         yield Number("power", human(energy.power_W, POWER, 3), energy.power_W, True, f"Of all machines, at most: {energy.source}.")
+
+
+def per_second(rate: float) -> str:
+    """A rate of samples, with four digits or all of them."""
+    return f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}"
 
 
 def headline(result: Result, base: Result | None) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import state
+from app import state, waiting
 from app.pages_ import batches, compare, convergence, stragglers, topology, trust, what_if
 
 PAGES = (
@@ -41,6 +41,7 @@ def main() -> None:
         st.warning("This scenario is too long for an address: a link to this page does not reproduce it. Download it instead.")
     if problem := state.address_problem():
         st.warning(problem)
+    waiting.leave_others(chosen.url_path)
     chosen.run()
 
 

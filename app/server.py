@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,9 +11,13 @@ from threading import Thread
 from typing import Any
 
 import streamlit as st
+from starlette.middleware import Middleware
+
+from app.assets import Assets
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
+_SWITCH = 0.001  # seconds that a simulation keeps others from answering the browser, instead of 5 ms
 
 
 def serve(port: int, started: str, *, browser: bool) -> None:
@@ -27,7 +32,9 @@ def serve(port: int, started: str, *, browser: bool) -> None:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
-    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan).run(config=_config(port))
+    sys.setswitchinterval(_SWITCH)
+    middleware = [Middleware(Assets)]
+    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan, middleware=middleware).run(config=_config(port))
 
 
 def _config(port: int) -> dict[str, Any]:
@@ -46,7 +53,12 @@ def _config(port: int) -> dict[str, Any]:
 
 
 def _warm() -> None:
-    """Load in advance what the first page needs."""
-    import plotly.graph_objects  # noqa: F401
+    """Do in advance what the first page needs, while the browser loads its part: imports, the first preset, its figures."""
+    from app import forms
+    from app.pages_ import what_if
+    from app.presets import FIRST
+    from app.spec import Spec
+    from app.waiting import in_advance
 
-    import app.pages_.what_if  # noqa: F401
+    forms.whole()
+    what_if.figures(in_advance(Spec(FIRST)), None)

@@ -38,7 +38,8 @@ def _source() -> None:
         "set-up", options, key="source", format_func=_title, on_change=_source_chosen, help="Ten well-known ones, or yours."
     )
     if shown in preset_names():
-        st.caption(about(shown)[1])
+        title, text = about(shown)
+        st.caption(f"**{title}.** {text}")
     if spec.changes:
         words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
         st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")

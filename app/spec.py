@@ -79,10 +79,11 @@ class View:
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], start: Spec) -> View:
-        """What `to_query` wrote; the scenario is ``start`` where the address names none. Raises DpsimError."""
+        """What `to_query` wrote; the scenario is ``start``, changed, where the address names none. Raises DpsimError."""
         own = {prefix + key for prefix in ("", "pin-") for key in _OWN}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
-        return cls(Spec.from_query(query) or start, Spec.from_query(query, "pin-"), choices)
+        changed = replace(start, changes=(*start.changes, *query.get("set", [])[:MOST_CHANGES]))
+        return cls(Spec.from_query(query) or changed, Spec.from_query(query, "pin-"), choices)
 
 
 def _packed(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import streamlit as st
 
@@ -95,7 +96,7 @@ def choose(name: str, value: str) -> None:
     show(replace(current(), choices={**current().choices, name: value}))
 
 
-@st.cache_resource(show_spinner=False)
+@cache
 def tasks() -> Tasks:
-    """The work of all tabs."""
+    """The work of all tabs, of this server."""
     return Tasks()

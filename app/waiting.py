@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
+from uuid import uuid4
 
 import streamlit as st
 
@@ -11,22 +12,33 @@ from app import state
 from app.answers import Answer, answer
 from app.reading import scenario
 from app.spec import Spec
-from app.work import Report, Task
+from app.work import CancelledError, Report, Task
 from dpsim.errors import DpsimError
 from dpsim.scenario import Scenario
 
 T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds until progress is shown instead
+DRAWN = "drawn before"  # of a session: whether its browser has drawn a page
+_WAITED, _SHOWN, _NAME = "waited for", "waited where", "session"
 
 
 def result_of(spec: Spec) -> Answer:
     """The answer to ``spec``; ends the page's run, with progress or what is wrong, where there is none yet."""
     scenario_of(spec)
-    found = finished("simulating steps", ("answer", spec), lambda report: answer(spec, report))
+    found = finished("simulating steps", *_asked(spec))
     if found is None:
         st.stop()
     return found
+
+
+def in_advance(spec: Spec) -> Answer:
+    """The answer to ``spec``, kept for the session that will ask for it. Raises DpsimError."""
+    return state.tasks().start(*_asked(spec)).value()
+
+
+def _asked(spec: Spec) -> tuple[Hashable, Callable[[Report], Answer]]:
+    return ("answer", spec), lambda report: answer(spec, report)
 
 
 def scenario_of(spec: Spec) -> Scenario:
@@ -41,7 +53,7 @@ def scenario_of(spec: Spec) -> Scenario:
 def finished(what: str, key: Hashable, function: Callable[[Report], T], patience: float = PATIENCE) -> T | None:
     """What ``function`` came to; None while it is at work (its progress is drawn), was cancelled or went wrong (which is said).
 
-    A session waits for one task of a kind (``key``'s first part) at a time: what it waited for before is cancelled.
+    A session waits for one task of a kind (``key``'s first part) at a time: what it waited for before is left.
     """
     task = _only(key, function)
     if not task.wait(patience):
@@ -49,13 +61,31 @@ def finished(what: str, key: Hashable, function: Callable[[Report], T], patience
         return None
     try:
         return task.value()
+    except CancelledError:
+        st.info("Cancelled.")
+        st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
     except DpsimError as error:
-        if task.cancelled:
-            st.info("Cancelled.")
-            st.button("start again", key=f"again {what}", on_click=_forget, args=(key,))
-        else:
-            refuse(str(error))
+        refuse(str(error))
     return None
+
+
+def let_draw() -> bool:
+    """Whether the browser is to draw what it was sent so far, in a session's first run: it then asks again for all of the page.
+
+    Charts take a browser a second to begin with, in which it draws and hears nothing else.
+    """
+    if st.session_state.get(DRAWN):
+        return False
+    _ask_again()
+    return True
+
+
+@st.fragment(run_every=0.2)
+def _ask_again() -> None:
+    """The second time it is the browser that calls."""
+    if st.session_state.get(DRAWN):
+        st.rerun()
+    st.session_state[DRAWN] = True
 
 
 def refuse(problem: str) -> None:
@@ -64,22 +94,50 @@ def refuse(problem: str) -> None:
     st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
 
 
+def leave_others(page: str) -> None:
+    """Stop what this session waited for on another page or in another view: it would take its time from what is asked now."""
+    now = (page, state.current())
+    if st.session_state.get(_SHOWN) != now:
+        st.session_state[_SHOWN] = now
+        for key in _waited().values():
+            _leave(key)
+        _waited().clear()
+
+
 def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
-    """The task of ``key``; what the session waited for of its kind is cancelled, and stays so until asked for."""
-    waited: dict[Hashable, Hashable] = st.session_state.setdefault("waited for", {})
-    kind = key[0] if isinstance(key, tuple) else key
-    before = waited.get(kind)
+    """The task of ``key``; what the session waited for of its kind is left, and one that was cancelled stays so until asked for."""
+    before = _waited().get(_kind(key))
     if before == key and (known := state.tasks().known(key)) is not None:
         return known
-    if before is not None and (old := state.tasks().known(before)) is not None and not old.ended:
-        old.cancel()
-    waited[kind] = key
-    return state.tasks().start(key, function)
+    _leave(before)
+    _waited()[_kind(key)] = key
+    task = state.tasks().start(key, function)
+    task.join(_me())
+    return task
+
+
+def _kind(key: Hashable) -> Hashable:
+    return key[0] if isinstance(key, tuple) else key
+
+
+def _waited() -> dict[Hashable, Hashable]:
+    """What this session waits for, by kind."""
+    waited: dict[Hashable, Hashable] = st.session_state.setdefault(_WAITED, {})
+    return waited
+
+
+def _leave(key: Hashable) -> None:
+    if (task := state.tasks().known(key)) is not None:
+        task.leave(_me())
+
+
+def _me() -> str:
+    """What this session is called."""
+    return str(st.session_state.setdefault(_NAME, uuid4().hex))
 
 
 def _forget(key: Hashable) -> None:
-    kind = key[0] if isinstance(key, tuple) else key
-    st.session_state.get("waited for", {}).pop(kind, None)
+    _waited().pop(_kind(key), None)
 
 
 @st.fragment(run_every=0.4)

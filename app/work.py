@@ -17,8 +17,8 @@ Report = Callable[[int, int], None]
 _KEPT = 64
 
 
-class CancelledError(DpsimError):
-    """Nobody waits for it any more."""
+class CancelledError(Exception):
+    """Nobody waits for it any more; nothing went wrong, so that it is no DpsimError, which some work takes for an answer."""
 
 
 class Task(Generic[T]):
@@ -30,6 +30,7 @@ class Task(Generic[T]):
         self._value: list[T] = []
         self._error: BaseException | None = None
         self._stop, self._ended = Event(), Event()
+        self._waiting: set[str] = set()
         Thread(target=self._run, daemon=True, name="dashboard work").start()
 
     @property
@@ -45,6 +46,16 @@ class Task(Generic[T]):
     def cancel(self) -> None:
         """Stop it at its next report."""
         self._stop.set()
+
+    def join(self, who: str) -> None:
+        """``who`` waits for it."""
+        self._waiting.add(who)
+
+    def leave(self, who: str) -> None:
+        """``who`` waits no more; it is stopped where nobody does."""
+        self._waiting.discard(who)
+        if not self._waiting and not self.ended:
+            self.cancel()
 
     def wait(self, seconds: float) -> bool:
         """Whether it ends within ``seconds``."""

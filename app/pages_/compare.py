@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
+from app.headline import per_second
 from app.spec import Spec
 from app.waiting import finished, scenario_of
 from dpsim.collectives import ALL_REDUCES
@@ -18,6 +19,7 @@ from dpsim.report.step_figures import breakdown_figure
 from dpsim.units import DATA, TIME, human
 
 _STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
+_HEIGHT = 560  # pixels
 _MOST_GPUS = 4_096
 _MOST_STEPS = 10
 _SIZES_B = tuple(4**power for power in range(5, 16))  # 1 KiB to 1 GiB
@@ -41,16 +43,13 @@ def draw() -> None:
 
 
 def _strategies(spec: Spec) -> None:
-    left, right = st.columns([1, 3])
-    with left:
-        part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
+    part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
     known = list(ALL_REDUCES) if part == _ALGORITHM else list(forms.union(_PARTS[part]).kinds)
     path = "strategy.aggregation.algorithm" if part == _ALGORITHM else f"{_PARTS[part]}.kind"
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (None, "allreduce"):
         spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
-    with right:
-        values = controls.pick_several("among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known)
+    values = controls.pick_several("among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known)
     found = finished("simulating", ("varied", spec, path, tuple(values)), lambda report: varied(spec, path, values, report))
     if found is not None:
         _side_by_side(found)
@@ -61,7 +60,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
     best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
         st.plotly_chart(breakdown_figure(list(best.values()), list(best)), key="side by side", theme=None)
-        st.dataframe(_rows(best), hide_index=True)
+        st.dataframe(_rows(best), hide_index=True, height="content")
     for name, result in found.items():
         if not isinstance(result, Result):
             st.caption(f"{name}: {str(result).partition(chr(10))[0]}")
@@ -70,7 +69,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
 def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
     return {
         "": list(results),
-        "samples/s": [f"{result.throughput_samples_per_s:,.4g}" for result in results.values()],
+        "samples/s": [per_second(result.throughput_samples_per_s) for result in results.values()],
         "step": [human(result.step_time_s["mean"], TIME, 4) for result in results.values()],
         "communication not hidden": [human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()],
         "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results.values()],
@@ -86,7 +85,7 @@ def _algorithms(spec: Spec) -> None:
         lambda report: collectives(spec, tuple(algorithms), _SIZES_B, report),
     )
     if found:
-        st.plotly_chart(algorithms_figure(found), key="sizes", theme=None)
+        st.plotly_chart(algorithms_figure(found), key="sizes", theme=None, height=_HEIGHT)
     if found is not None:
         missing = sorted(set(algorithms) - {row.algorithm for row in found})
         if missing:
@@ -113,6 +112,7 @@ def _scaling(spec: Spec) -> None:
         st.dataframe(
             {"nodes": list(results), **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k}},
             hide_index=True,
+            height="content",
         )
     for name, result in found.items():
         if not isinstance(result, Result):

@@ -71,6 +71,7 @@ def _table(replays: dict[str, Replay]) -> None:
             "updates late, mean": [f"{row['versions']['mean']:.3g}" for row in rows],
         },
         hide_index=True,
+        height="content",
     )
 
 

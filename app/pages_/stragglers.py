@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import varied
+from app.headline import per_second
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.engine import Result
@@ -25,12 +26,9 @@ def draw() -> None:
     how = controls.switch(
         "who is slow", ("worker 0 is slow, always", "anyone is slow, now and then"), "slow", "worker 0 is slow, always"
     )
-    left, right = st.columns(2)
-    with left:
-        factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
-    with right:
-        known = list(forms.union("strategy.sync").kinds)
-        kinds = controls.pick_several("ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known])
+    factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
+    known = list(forms.union("strategy.sync").kinds)
+    kinds = controls.pick_several("ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known])
     slowed = _slowed(spec, how, factor)
     found = finished(
         "simulating each way", ("sync", slowed, tuple(kinds)), lambda report: varied(slowed, "strategy.sync.kind", kinds, report)
@@ -59,13 +57,14 @@ def _results(results: dict[str, Result]) -> None:
     st.dataframe(
         {
             "synchronisation": [kind for kind, _ in best],
-            "samples/s": [f"{result.throughput_samples_per_s:,.4g}" for _, result in best],
+            "samples/s": [per_second(result.throughput_samples_per_s) for _, result in best],
             "mean step": [human(result.step_time_s["mean"], TIME, 4) for _, result in best],
             "95th percentile": [human(result.step_time_s["p95"], TIME, 4) for _, result in best],
             "waits for others": [human(result.parts_s["straggler_wait"], TIME, 3) for _, result in best],
-            "clock gap, most": [result.staleness["clock_gap"]["max"] for _, result in best],
+            "clock gap, most": [str(result.staleness["clock_gap"]["max"]) for _, result in best],
             "updates in between, mean": [f"{result.staleness['versions']['mean']:.3g}" for _, result in best],
             "gradients dropped": [f"{result.staleness['dropped']:.1%}" for _, result in best],
         },
         hide_index=True,
+        height="content",
     )

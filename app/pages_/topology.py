@@ -40,4 +40,5 @@ def draw() -> None:
             "share of its rate": [f"{link['utilisation']:.1%}" for link in links],
         },
         hide_index=True,
+        height="content",
     )

@@ -69,6 +69,7 @@ def _published() -> None:
             **{head: [f"{table['errors'][key]:.1%}" for table in tables.values()] for head, key in _ERRORS.items()},
         },
         hide_index=True,
+        height="content",
     )
     st.caption("Absolute percentage errors. What a row's own group contributed is left out of the constants that predict it.")
     kind = controls.pick("table", list(tables), "table", next(iter(tables)))
@@ -117,23 +118,32 @@ def _own() -> None:
         _comparison(records)
 
 
+def _pair(record: RunRecord) -> Pair:
+    return Pair(record.name, record.median_s, record.predicted_s or 0.0)
+
+
 def _comparison(records: list[RunRecord]) -> None:
-    from validate.compare import Comparison, comparison_figure
+    from validate.compare import Comparison
 
     found = Comparison(records)
     if found.overall is None:
         st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
         return
-    st.plotly_chart(comparison_figure(found), key="compared", theme=None, height=560)
+    kinds = dict.fromkeys(record.kind for record in found.counted)
+    pairs = {f"{kind}s": [_pair(record) for record in found.counted if record.kind == kind] for kind in kinds}
+    errors = f"mean error {found.overall.mean_ape:.1%}, worst {found.overall.worst_ape:.1%}"
+    title = f"{found.overall.n:,} cases on real ranks<br><sub>{errors}</sub>"
+    st.plotly_chart(measured_figure(pairs, "time", "s", title), key="compared", theme=None, height=560)
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(
         {
             "cases of": list(groups),
-            "n": [score.n for score in groups.values()],
+            "n": [f"{score.n:,}" for score in groups.values()],
             **{head: [f"{getattr(score, key):.1%}" for score in groups.values()] for head, key in _ERRORS.items()},
             "worst case": [score.worst for score in groups.values()],
         },
         hide_index=True,
+        height="content",
     )
     st.markdown("**The worst cases**")
     for cause in found.worst:

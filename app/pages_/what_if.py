@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from app import sidebar, state
 from app.answers import Answer, answer, explained
 from app.headline import headline
 from app.spec import Spec
-from app.waiting import finished, result_of
+from app.waiting import finished, let_draw, result_of
 from dpsim.explain import Explanation, Turn, as_options
 from dpsim.report import run_notes
 from dpsim.report.explanation import KIND_NAMES
 from dpsim.report.step_figures import breakdown_figure, timeline_figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 _BEST = 3
 _GAIN = -0.005
@@ -27,14 +32,24 @@ def draw() -> None:
     base = None if view.pinned is None else _baseline(view.pinned)
     _title(shown, view.pinned)
     headline(shown.result, None if base is None else base.result)
-    results, names = ([shown.result], ["this"]) if base is None else ([base.result, shown.result], ["baseline", "this"])
-    st.plotly_chart(breakdown_figure(results, names), key="breakdown", theme=None, height=_HEIGHT + _BAR * len(results))
-    with st.container(border=True, key="limits"):
-        _limits(view.spec)
-    st.plotly_chart(timeline_figure(shown.intervals), key="timeline", theme=None)
+    if let_draw():
+        return
+    breakdown, timeline = figures(shown, base)
+    st.plotly_chart(breakdown, key="breakdown", theme=None)
+    limits = st.container(border=True, key="limits")
+    st.plotly_chart(timeline, key="timeline", theme=None)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             st.markdown(f"- {' '.join(note.split())}")
+    with limits:  # last, since turning every knob takes long
+        _limits(view.spec)
+
+
+def figures(shown: Answer, base: Answer | None) -> tuple[go.Figure, go.Figure]:
+    """Where the time goes, beside the baseline's, and what each worker does when."""
+    results, names = ([shown.result], ["this"]) if base is None else ([base.result, shown.result], ["baseline", "this"])
+    breakdown = breakdown_figure(results, names).update_layout(height=_HEIGHT + _BAR * len(results))
+    return breakdown, timeline_figure(shown.intervals)
 
 
 def _baseline(pinned: Spec) -> Answer | None:
@@ -54,7 +69,7 @@ def _title(shown: Answer, pinned: Spec | None) -> None:
 
 def _limits(spec: Spec) -> None:
     """What limits the step, and the three changes that gain most."""
-    st.markdown("**What limits it, and what would change it**")
+    st.markdown("**What limits it, and what would change it** (press one to try it)")
     found = finished("turning every knob", ("explained", spec), lambda report: explained(spec, report), patience=0.05)
     if found is None:
         return
@@ -71,9 +86,8 @@ def _limits(spec: Spec) -> None:
 
 def _turn(number: int, turn: Turn) -> None:
     assert turn.change is not None
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("try it", key=f"try {number}", on_click=_try, args=(as_options(turn.change.values),))
-        st.markdown(f"{number + 1}. {turn.change.words}: **{turn.change_per_sample:+.0%}** time per sample", width="content")
+    words = f"{turn.change.words}: **{turn.change_per_sample:+.0%}** time per sample"
+    st.button(words, key=f"try {number}", icon=":material/play_arrow:", on_click=_try, args=(as_options(turn.change.values),))
 
 
 def _try(options: list[str]) -> None:
@@ -85,7 +99,10 @@ def _try(options: list[str]) -> None:
 
 
 def _others(found: Explanation) -> None:
-    with st.expander("every knob"):
+    opened = st.expander("every knob", key="every knob", on_change="rerun")
+    if not opened.open:  # tables take a browser long to load
+        return
+    with opened:
         rows = [turn for turn in found.turns if turn.change is not None]
         st.dataframe(
             {
@@ -95,4 +112,5 @@ def _others(found: Explanation) -> None:
                 "why not": [turn.why or "" for turn in rows],
             },
             hide_index=True,
+            height="content",
         )

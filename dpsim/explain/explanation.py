@@ -18,6 +18,8 @@ from dpsim.explain.knobs import all_options
 from dpsim.explain.reasons import reason
 from dpsim.scenario import MeasuredStep, Scenario
 
+Run = Callable[[Scenario], Result]
+
 NOTHING = 0.005  # a change of less is none
 _STEADY = 1e-9
 _FEW = 2  # steps, where all are alike
@@ -120,19 +122,25 @@ class Explanation:
         }
 
 
-def explain(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Explanation:
-    """What limits ``scenario``. ``progress`` gets the number of knobs turned so far.
+def explain(
+    scenario: Scenario, progress: Callable[[int], None] = lambda done: None, tick: Callable[[], None] = lambda: None
+) -> Explanation:
+    """What limits ``scenario``. ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
 
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises DpsimError as `simulate` does.
     """
     pinned = _pinned(scenario)
     fixed = changed(scenario, pinned)
-    base = simulate(fixed)
+
+    def run(given: Scenario) -> Result:
+        return simulate(given, lambda _: tick())
+
+    base = run(fixed)
     tried = _shorter(fixed, _enough(base, fixed))
-    before = base if tried == fixed else simulate(tried)
+    before = base if tried == fixed else run(tried)
     turns = []
     for done, (name, knob, options) in enumerate(all_options(fixed), 1):
-        turns.append(_turn(name, knob, options, tried, before, pinned))
+        turns.append(_turn(name, knob, options, tried, before, pinned, run))
         progress(done)
     ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
     return Explanation(base, critical_path(fixed, _typical(base)), tuple(_with_reasons(ranked)))
@@ -161,26 +169,26 @@ def _shorter(scenario: Scenario, steps: int, warmup: int | None = None) -> Scena
     return scenario.model_copy(update={"run": run.model_copy(update=fewer)})
 
 
-def _turn(name: str, knob: Knob, options: Options, scenario: Scenario, base: Result, pinned: Values) -> Turn:
+def _turn(name: str, knob: Knob, options: Options, scenario: Scenario, base: Result, pinned: Values, run: Run) -> Turn:
     """The best of the ways to turn one knob."""
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
     several = len(options) > 1 and scenario.strategy.sync.kind not in _BY_PERIODS
-    found, refused = _simulated(options, _shorter(scenario, _TRIAL, 1) if several else scenario)
+    found, refused = _simulated(options, _shorter(scenario, _TRIAL, 1) if several else scenario, run)
     if several and found:
-        found, refused = _simulated([_best(found)[0]], scenario)
+        found, refused = _simulated([_best(found)[0]], scenario, run)
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
     return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
 
 
-def _simulated(options: Iterable[Change], scenario: Scenario) -> tuple[list[tuple[Change, Result]], str]:
+def _simulated(options: Iterable[Change], scenario: Scenario, run: Run) -> tuple[list[tuple[Change, Result]], str]:
     """The changes that can be, with their results, and why the last of the others cannot."""
     found, refused = [], ""
     for change in options:
         try:
-            found.append((change, simulate(changed(scenario, change.values))))
+            found.append((change, run(changed(scenario, change.values))))
         except DpsimError as error:
             refused = str(error).partition(";")[0].partition("\n")[0]
     return found, refused

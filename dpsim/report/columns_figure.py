@@ -50,9 +50,7 @@ def columns_figure(
     best = f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})" if aims is not None and drawn else ""
     by = "" if colour is None else f" by {colour}"
     title = f"{axis_title(up)} against {axis_title(across)}{by}<br><sub>{len(kept):,} points{missing}{best}</sub>"
-    figure = styled(figure, title, axis_title(across), axis_title(up), legend_title=colour or "")
-    figure.update_layout(title_pad_t=26)  # room for two lines
-    return figure
+    return styled(figure, title, axis_title(across), axis_title(up), legend_title=colour or "")
 
 
 def axis_title(column: str) -> str:

@@ -42,9 +42,7 @@ def measured_figure(groups: Mapping[str, Sequence[Pair]], what: str, unit: str, 
     label = f" ({unit})" if unit else ""
     figure.update_xaxes(**axis)
     figure.update_yaxes(**axis)
-    figure = styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
-    figure.update_layout(title_pad_t=26)  # room for two lines
-    return figure
+    return styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
 
 
 def _points(number: int, name: str, pairs: Sequence[Pair], unit: str) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpsim.errors import DpsimError
+from dpsim.files import read_text_limited
 from dpsim.report.style import Answer
 
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
@@ -31,11 +32,9 @@ class Source:
 def read_results(path: Path) -> Source:
     """The results in a JSON file. Raises DpsimError where it cannot be read, or no command printed it."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DpsimError(f"{path}: must be at most {_MOST_BYTES:,} bytes, but got {path.stat().st_size:,}")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DpsimError(f"{path}: cannot be read: {error.strerror}") from None
+        content = json.loads(read_text_limited(path, _MOST_BYTES))
+    except DpsimError:
+        raise
     except (ValueError, RecursionError):
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is no JSON") from None
     found = _recognised(str(path), content) if isinstance(content, dict) else None

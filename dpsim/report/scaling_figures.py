@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from math import log10
+from math import log2, log10
 from typing import TYPE_CHECKING, Any
 
 from dpsim.engine import Result
 from dpsim.engine.collective import CollectiveRow
-from dpsim.report.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled
+from dpsim.report.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled, wrapped
 from dpsim.units import DATA, human
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MICRO = 1e6
+_MOST_TICKS = 6
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
@@ -38,7 +40,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         customdata=efficiency,
         hovertemplate="%{x} workers: %{y:,.0f} samples/s, efficiency %{customdata:.1%}",
     )
-    title = f"Scaling: efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, {efficiency[-1]:.0%} on {workers[-1]:,}"
+    title = f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, {efficiency[-1]:.0%} on {workers[-1]:,}"
     axis = {"type": "log", "tickvals": sorted(set(workers))}
     return styled(figure, title, "workers", "throughput (samples/s)", xaxis=axis, yaxis={"type": "log"})
 
@@ -62,16 +64,36 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
             hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4g}} us",
         )
     found = winners(listed)
-    for low, high, algorithm in found:
+    for number, (low, high, algorithm) in enumerate(found):
         colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
         figure.add_vrect(x0=low, x1=high, fillcolor=colour, opacity=0.1, line_width=0)
         middle = (log10(low) + log10(high)) / 2  # an annotation's place on a logarithmic axis
         figure.add_annotation(
-            x=middle, y=1.0, yref="paper", text=algorithm, showarrow=False, textangle=-90 if high < 8 * low else 0
+            x=middle,
+            y=1.0,
+            yref="paper",
+            text=algorithm,
+            showarrow=False,
+            textangle=-90 if high < 8 * low else 0,
+            yshift=-16 * (number % 2),
         )
-    said = ", ".join(f"{algorithm} from {human(low, DATA, 3)}" for low, _, algorithm in found)
-    axes = {"xaxis": {"type": "log"}, "yaxis": {"type": "log"}}
-    return styled(figure, f"Fastest: {said}", "size (bytes)", "time (us)", **axes)
+    said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    axes = {"xaxis": {"type": "log", **_ticks(listed)}, "yaxis": {"type": "log", "dtick": 1, "tickformat": ","}}
+    return styled(figure, wrapped(f"Fastest: {said}"), "size (bytes)", "time (us)", **axes)
+
+
+def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A few of the sizes."""
+    sizes = sorted({row["bytes"] for row in rows})
+    few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
+    return {"tickvals": few, "ticktext": [_size(size) for size in few]}
+
+
+def _size(nbytes: float) -> str:
+    """Bytes in binary units where they are whole ones."""
+    power = int(log2(nbytes) // 10) if nbytes >= 1 else 0
+    whole = nbytes / 1024**power
+    return f"{whole:.0f} {_BINARY[power]}" if 0 < power < len(_BINARY) and whole == int(whole) else human(nbytes, DATA, 3)
 
 
 def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]:

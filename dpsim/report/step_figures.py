@@ -11,6 +11,7 @@ from dpsim.engine import Result
 from dpsim.engine.timeline import Interval
 from dpsim.report.style import COLOURS, PART_COLOURS, Answer, answer, styled
 from dpsim.report.tables import PART_NAMES
+from dpsim.topology.network import FloatArray
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 _MILLI = 1e3
 _MOST_BARS = 60
 _STREAM_COLOURS = {"input": "#56b4e9", "communication": "#d55e00"}
-_PASS_COLOURS = {"forward": "#0072b2", "backward": "#009e73", "update": "#000000", "encode": "#cc79a7", "decode": "#cc79a7"}
+_BOTH = "forward and backward"
+_PASS_COLOURS = {
+    "forward": "#0072b2",
+    "backward": "#009e73",
+    _BOTH: "#009e73",
+    "update": "#000000",
+    "encode": "#cc79a7",
+    "decode": "#cc79a7",
+}
 
 
 def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = ()) -> go.Figure:
@@ -72,14 +81,20 @@ def timeline_figure(intervals: Sequence[Interval], title: str = "What each worke
             )
     rows = len({(each.worker, each.stream) for each in intervals})
     axis = {"autorange": "reversed", "categoryorder": "category ascending"}
-    return styled(figure, title, "time since the step began (ms)", "", barmode="overlay", height=200 + 24 * rows, yaxis=axis)
+    return styled(figure, title, "time (ms)", "", barmode="overlay", height=220 + 24 * rows, yaxis=axis)
 
 
 def _kind(interval: Interval) -> str:
     if interval.stream != "compute":
         return interval.stream
     word = interval.name.partition(" ")[0]
-    return word if word in _PASS_COLOURS else "backward" if word == "passes" else "forward"
+    return word if word in _PASS_COLOURS else _BOTH if word == "passes" else "forward"
+
+
+def _ends(times: FloatArray) -> tuple[float, float]:
+    """The least and the greatest, or where they are as good as one a thousandth below and above it."""
+    least, most = float(times.min()), float(times.max())
+    return (least, most) if most - least > 1e-9 * most else (0.999 * least, 1.001 * most or 1.0)
 
 
 def step_distribution_figure(result: Result) -> go.Figure:
@@ -87,7 +102,8 @@ def step_distribution_figure(result: Result) -> go.Figure:
     import plotly.graph_objects as go
 
     times = _MILLI * result.steps.step.ravel()
-    count, edges = np.histogram(times, bins=min(_MOST_BARS, max(10, round(np.sqrt(len(times))))))
+    bars = min(_MOST_BARS, max(10, round(np.sqrt(len(times)))))
+    count, edges = np.histogram(times, bins=bars, range=_ends(times))
     figure = go.Figure()
     figure.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,

@@ -50,5 +50,5 @@ def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
             marker={"color": COLOURS[number % len(COLOURS)]},
         )
     figure.update_xaxes(rangemode="tozero")
-    title = "Staleness: updates while a gradient was computed"
-    return styled(figure, title, "updates in between", "gradients (%)", barmode="group")
+    title = "Staleness: updates during a gradient"
+    return styled(figure, title, "updates in between (count)", "gradients (%)", barmode="group")

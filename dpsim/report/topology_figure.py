@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsim.report.link_loads import LinkLoads, busiest_links
+from dpsim.report.style import wrapped
 from dpsim.report.topology_layout import Graph, Layout, Point, layout, node_of
 from dpsim.topology import Cluster
 from dpsim.units import DATA, RATE, TIME, human
@@ -24,6 +25,7 @@ _SCALE = "Cividis"  # told apart by people with any kind of colour vision, and i
 _SHADES = 10
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
 _DEEPEST_ARC = 1.4
+_LINE = 62  # letters of a line of the title
 _UNUSED = "#c9ced6"
 _MARKERS = {
     "gpu": ("square", "#0072b2", 15),
@@ -32,6 +34,8 @@ _MARKERS = {
     "cpu": ("square", "#5c4b51", 15),
     "nic": ("triangle-up", "#cc79a7", 12),
 }
+_MOST_NAMES = 6  # of nodes, side by side on a narrow page
+_MOST_LETTERS = 30  # of the names of a row of switches
 _CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
 _SWITCH = ("circle", "#3b3f46", 17)
 
@@ -64,10 +68,11 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     for trace in _device_traces(graph, place, drawn):
         figure.add_trace(go.Scatter(**trace))
     _frames(figure, place)
+    title = _title(name, cluster, loads, nodes, drawn)
     figure.update_layout(
-        title={"text": _title(name, cluster, loads, nodes, drawn), "x": 0.01, "xanchor": "left", "y": 0.97, "yanchor": "top"},
+        title={"text": title, "x": 0.01, "xanchor": "left", "y": 0.97, "yanchor": "top"},
         template="plotly_white",
-        margin={"l": 20, "r": 20, "t": 145, "b": 20},
+        margin={"l": 20, "r": 20, "t": 65 + 20 * title.count("<br>"), "b": 20},
         xaxis={"visible": False},
         yaxis={"visible": False},
         legend={"orientation": "h", "x": 0.0, "y": 0.0, "yanchor": "top"},
@@ -187,12 +192,13 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
     for kind, devices in kinds.items():
         symbol, colour, size = _MARKERS.get(kind, _SWITCH)
         shown = kind == "switch" or drawn <= (1 if kind in _CROWDED else 2)
+        named = _with_room(place, devices) if kind == "switch" else devices
         traces.append(
             {
                 "x": [place.places[device][0] for device in devices],
                 "y": [place.places[device][1] for device in devices],
                 "mode": "markers+text" if shown else "markers",
-                "text": [device.rpartition("/")[2] for device in devices],
+                "text": [device.rpartition("/")[2] if device in named else "" for device in devices],
                 "textposition": "top center" if kind in ("switch", "nic", "cpu") else "bottom center",
                 "textfont": {"size": 10},
                 "marker": {
@@ -209,12 +215,22 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
     return traces
 
 
+def _with_room(place: Layout, switches: list[str]) -> set[str]:
+    """The switches of rows whose names have room side by side; the pointer finds the others' names."""
+    rows: dict[float, list[str]] = {}
+    for switch in switches:
+        rows.setdefault(place.places[switch][1], []).append(switch)
+    return {switch for row in rows.values() if sum(map(len, row)) <= _MOST_LETTERS for switch in row}
+
+
 def _frames(figure: go.Figure, place: Layout) -> None:
     shapes, notes = [], []
-    for node, (left, bottom, right, top) in place.frames.items():
+    every = ceil(len(place.frames) / _MOST_NAMES)
+    for number, (node, (left, bottom, right, top)) in enumerate(place.frames.items()):
         box = {"x0": left, "x1": right, "y0": bottom, "y1": top}
         shapes.append({"type": "rect", **box, "layer": "below", "line": {"color": "#d5d9e0", "width": 1}, "fillcolor": "#f7f8fa"})
-        notes.append({"x": left, "y": bottom, "text": node, "showarrow": False, "xanchor": "left", "yanchor": "top"})
+        if number % every == 0:
+            notes.append({"x": left, "y": bottom, "text": node, "showarrow": False, "xanchor": "left", "yanchor": "top"})
     figure.update_layout(shapes=shapes, annotations=notes)
 
 
@@ -229,7 +245,10 @@ def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int
     if drawn < nodes:
         size += f" (<b>only the first {drawn} nodes are drawn</b>)"
     took = f", which takes {human(loads.time_s, TIME)}" if loads.time_s > 0 else ""
-    return (
-        f"{head} of the links<br><sub>under {loads.what}{took}<br>{size}{busiest}<br>"
-        "colour: share of the link's rate used in that time<br>width: bytes carried, of the busier direction; grey: unused</sub>"
-    )
+    lines = [
+        f"under {loads.what}{took}",
+        f"{size}{busiest}",
+        "colour: share of the link's rate used in that time",
+        "width: bytes carried, of the busier direction; grey: unused",
+    ]
+    return f"{head} of the links<br><sub>{'<br>'.join(wrapped(line, _LINE) for line in lines)}</sub>"

@@ -47,7 +47,7 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
         bottom = min(*(y for _, y in inside.values()), _ROWS["gpu"] - _ARCS + 0.7)
         frames[node] = (left - 0.7, bottom - 0.7, left + width + 0.7, 0.7)
         left += width + _BETWEEN_NODES + 0.9
-    _add_fabric(graph, places)
+    _add_fabric(graph, places, whole=len(nodes) <= most_nodes)
     return Layout(places, frames)
 
 
@@ -77,25 +77,36 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
     return {device: (x - least, y) for device, (x, y) in places.items()}
 
 
-def _add_fabric(graph: Graph[str], places: dict[str, Point]) -> None:
+def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> None:
     """Switches tier by tier upwards from the network cards that are drawn, each over what it joins."""
-    tier = [device for device in places if graph.nodes[device].get("kind") == "nic"]
     right = max((x for x, _ in places.values()), default=0.0)
-    height = 0
-    while tier:
-        height += 1
-        above = {other: None for device in tier for other in graph[device] if node_of(other) is None and other not in places}
-        if not above:
-            return
-        wanted = {switch: _mean([places[other][0] for other in graph[switch] if other in places], default=0.0) for switch in above}
-        row = sorted(above, key=lambda switch: (round(wanted[switch], 6), _number(switch)))
+    for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
+        gap = max(1.6, 0.6 * right / len(tier))
+        wanted = {switch: _mean([places[other][0] for other in graph[switch] if other in places], right + gap) for switch in tier}
+        row = sorted(tier, key=lambda switch: (round(wanted[switch], 6), _number(switch)))
         xs = [wanted[switch] for switch in row]
         if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(right, 1.0):  # spines all join the same leaves: over the whole width
             xs = [right * (i + 1) / (len(row) + 1) for i in range(len(row))]
         # Rows of switches that join the same ones below are spread over the width, not crowded in its middle.
-        for x, switch in zip(_spread(xs, max(1.6, 0.6 * right / len(row))), row, strict=True):
+        for x, switch in zip(_spread(xs, gap), row, strict=True):
             places[switch] = (x, 0.6 + height * _TIER)
-        tier = row
+
+
+def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[list[str]]:
+    """Switches by their hops from the network cards; those over no drawn card beside others of their kind, if all is drawn."""
+    below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
+    tiers: list[list[str]] = []
+    of_kind: dict[str, int] = {}
+    seen: set[str] = set()
+    while below := list(dict.fromkeys(o for device in below for o in graph[device] if node_of(o) is None and o not in seen)):
+        seen |= set(below)
+        new = [switch for switch in below if of_kind.setdefault(_number(switch)[0], len(tiers)) == len(tiers)]
+        for switch in below:
+            if switch not in new and whole:
+                tiers[of_kind[_number(switch)[0]]].append(switch)
+        if new:
+            tiers.append(new)
+    return tiers
 
 
 def _mean(values: list[float], default: float) -> float:

@@ -11,7 +11,7 @@ if os.environ.get("CI") != "true":
 from app_pages import script, settled
 from streamlit.testing.v1 import AppTest
 
-from app import sidebar, state
+from app import sidebar, state, waiting
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,7 @@ def open_page():
             page.query_params[key.replace("_", "-")] = value
         for part in (*sidebar.PARTS, sidebar.IN_AND_OUT):
             page.session_state[f"part {part}"] = True
+        page.session_state[waiting.DRAWN] = True
         page.run()
         return settled(page) if wait else page
 

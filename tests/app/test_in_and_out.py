@@ -109,6 +109,11 @@ def test_an_address_holds_the_whole_view(spec, pinned, choices):
     assert View.from_query(query, Spec("another")) == view
 
 
+def test_changes_without_a_preset_are_of_the_first():
+    view = View.from_query({"set": ["cluster.nodes=2"]}, Spec("first"))
+    assert view.spec == Spec("first", changes=("cluster.nodes=2",))
+
+
 @pytest.mark.parametrize("packed", ["xx", "!!", Spec(text=GOOD).to_query()["yaml"][0][:-8]])
 def test_an_address_that_was_cut_is_refused(packed):
     with pytest.raises(DpsimError, match="address holds a scenario that cannot be read"):

@@ -1,11 +1,14 @@
 """The first page: its numbers are the library's, knobs change them, a baseline stands beside them, and what limits it is said."""
 
 import pytest
-from app_pages import QUICK, metrics, settled
+from app_pages import QUICK, charts, metrics, settled
 
-from app import forms
+from app import forms, waiting
+from app.answers import explained
 from app.headline import numbers
 from app.presets import FIRST, preset_path
+from app.spec import Spec
+from app.work import CancelledError
 from dpsim.engine import simulate
 from dpsim.scenario import load_scenario
 
@@ -63,6 +66,30 @@ def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried
     tries[0].click().run()
     settled(page)
     assert float(shown(page)["samples / s"].replace(",", "")) > before
+
+
+def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
+    calls = []
+
+    def report(done, total):
+        calls.append(done)
+        if len(calls) == 3:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        explained(Spec(SMALL), report)
+    assert calls == [0, 0, 0]
+
+
+def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the_charts(open_page):
+    page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
+    assert charts(page) == 2
+    page.session_state[waiting.DRAWN] = False
+    page.run()
+    assert metrics(page)
+    assert charts(page) == 0
+    settled(page.run())
+    assert charts(page) == 2
 
 
 def test_a_wrong_value_is_said_and_can_be_undone(open_page):

@@ -36,6 +36,32 @@ def test_a_task_that_takes_too_long_is_stopped_with_the_number():
         Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).value()
 
 
+def test_a_task_is_stopped_when_the_last_who_waits_leaves():
+    task = Task(endless)
+    task.join("a")
+    task.join("b")
+    task.leave("a")
+    assert not task.cancelled
+    task.leave("b")
+    with pytest.raises(CancelledError):
+        task.value()
+
+
+def test_a_changed_view_and_another_page_leave_what_was_waited_for(monkeypatch):
+    session, tasks, shown = {}, Tasks(), ["view"]
+    monkeypatch.setattr(waiting.st, "session_state", session)
+    monkeypatch.setattr(waiting.state, "tasks", lambda: tasks)
+    monkeypatch.setattr(waiting.state, "current", lambda: shown[0])
+    for page, view in (("page", "changed"), ("other", "changed")):
+        waiting.leave_others("page")
+        task = waiting._only(("kind", view, page), endless)
+        waiting.leave_others("page")
+        assert not task.cancelled
+        shown[0] = view
+        waiting.leave_others(page)
+        assert task.cancelled
+
+
 def test_tasks_of_one_key_are_one_and_a_cancelled_one_is_begun_again():
     tasks, calls = Tasks(), []
     first = tasks.start("key", lambda report: calls.append(1))

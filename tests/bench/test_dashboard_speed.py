@@ -15,8 +15,10 @@ pytestmark = pytest.mark.bench
 COLD = """
 import time
 from streamlit.testing.v1 import AppTest
-AppTest.from_file("app/main.py", default_timeout=60).run()
-print(time.process_time())
+page = AppTest.from_file("app/main.py", default_timeout=60).run()  # the numbers
+numbers = time.process_time()
+page.run()  # the charts, when the browser has drawn those
+print(numbers, time.process_time())
 """
 
 
@@ -38,6 +40,7 @@ def opened(monkeypatch):
     def at(preset):
         page = testing.AppTest.from_function(first_page, default_timeout=60)
         page.query_params["preset"] = preset
+        page.session_state["drawn before"] = True
         return page.run()
 
     monkeypatch.setattr("app.pages_.what_if._limits", lambda spec: None)
@@ -49,7 +52,9 @@ def opened(monkeypatch):
 def test_the_first_page_from_a_cold_start(measured):
     pytest.importorskip("streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
     ran = subprocess.run([sys.executable, "-c", COLD], check=True, capture_output=True, text=True)
-    measured("dashboard: first page, interpreter and imports included", float(ran.stdout), "s", limit=3)
+    numbers, charts = map(float, ran.stdout.split())
+    measured("dashboard, first page", "from cold, numbers", numbers, limit=2)
+    measured("dashboard, first page", "from cold, charts", charts, limit=3)
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -62,4 +67,4 @@ def test_a_knob(measured, opened, preset):
     page.run()
     taken = time.process_time() - begin
     assert page.metric[1].value != before
-    measured(f"dashboard: a knob, {preset}", taken, "s", limit=1)
+    measured("dashboard, a turn of a knob", preset, taken, limit=1)

@@ -46,7 +46,7 @@ def test_a_timeline_has_every_interval_where_it_is(tiny):
     )
     expected = sorted((f"worker {w} {stream}", name, 1e3 * start, 1e3 * (end - start)) for w, stream, name, start, end in intervals)
     assert drawn == expected
-    assert titles(figure)[1] == "time since the step began (ms)"
+    assert titles(figure)[1] == "time (ms)"
     assert timeline_figure([]).data == ()
 
 
@@ -69,7 +69,7 @@ def test_a_scaling_curve_and_what_it_would_be_without_communication():
     assert list(reached.y) == [900, 1500]
     assert list(ideal.y) == pytest.approx([1000, 2000])
     assert titles(scaling_figure(points)) == (
-        "Scaling: efficiency 90% on 8 workers, 75% on 16",
+        "Efficiency 90% on 8 workers, 75% on 16",
         "workers",
         "throughput (samples/s)",
     )

@@ -36,5 +36,5 @@ def test_the_bars_of_each_are_all_of_its_gradients(results):
 def test_titles_and_axes_say_what_is_shown_with_units(results, draw):
     layout = draw(results).layout
     assert layout.title.text
-    assert layout.xaxis.title.text in ("step time (ms)", "updates in between")
+    assert layout.xaxis.title.text in ("step time (ms)", "updates in between (count)")
     assert layout.yaxis.title.text.endswith("(%)")

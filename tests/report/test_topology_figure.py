@@ -88,7 +88,7 @@ def test_of_many_nodes_the_first_few_are_drawn_and_it_says_so():
     figure = topology_figure(made, loads_of(made, **{"node64/nic0->switch": 0.9}))
     assert "only the first 16 nodes are drawn" in figure.layout.title.text
     assert "busiest: node64/nic0->switch at 90%" in figure.layout.title.text
-    assert [note.text for note in figure.layout.annotations] == [f"node{i}" for i in range(16)]
+    assert [note.text for note in figure.layout.annotations] == [f"node{i}" for i in range(0, 16, 3)]  # the names that have room
     assert "only" not in topology_figure(cluster(64, "single-gpu"), loads_of(cluster(64, "single-gpu"))).layout.title.text
 
 
