@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError
+from dpsim.files import read_limited
 
+COMPUTE = "compute"
+_MOST_BYTES = 64 * 2**20
 TRANSPORT = "transport"
 NCCL_TESTS = "nccl-tests"
 
@@ -55,7 +68,36 @@ class Residuals(Config):
     mean_ape: float = Field(ge=0)
     p95_ape: float = Field(ge=0)
     worst_ape: float = Field(ge=0)
-    worst_bytes: int = Field(ge=0, description="The size of the worst row.")
+    worst_bytes: int = Field(ge=0, description="The size of the worst row; 0 where rows have no size in bytes.")
+
+
+class MeasuredModel(Config):
+    """What the layers of a model take on a device, forward and backward: a row for each batch size, in it a number a layer.
+
+    ``low`` and ``high`` are the 2.5th and 97.5th percentiles over repetitions drawn with replacement.
+    """
+
+    model: str = Field(description="Its name.")
+    device: str = Field(description="What it was measured on.")
+    layers: tuple[str, ...] = Field(min_length=1, description="The layers' names, in forward order.")
+    batch_sizes: tuple[PositiveInt, ...] = Field(min_length=1, description="Samples of each row, rising.")
+    forward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="Seconds of each layer's forward pass.")
+    forward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="From where each of them may be.")
+    forward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="To where each of them may be.")
+    backward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="Seconds of each layer's backward pass.")
+    backward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="From where each of them may be.")
+    backward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(description="To where each of them may be.")
+    optimizers: dict[str, Parameter] = Field(default={}, description="Seconds of the update, by optimiser.")
+
+    @model_validator(mode="after")
+    def _a_time_a_layer(self) -> MeasuredModel:
+        for name in ("forward", "backward"):
+            for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
+                if [len(row) for row in getattr(self, field)] != [len(self.layers)] * len(self.batch_sizes):
+                    raise ValueError(
+                        f"{field} must have {len(self.batch_sizes)} rows (one a batch size) of {len(self.layers)} layers"
+                    )
+        return self
 
 
 class Transport(Config):
@@ -68,6 +110,12 @@ class Transport(Config):
         default=0.0, ge=0, description="s of a processor for each message that is sent, and for each that comes."
     )
     efficiency: float | None = Field(default=None, gt=0, le=1, description="What a long message gets of a link's nominal rate.")
+    duplex: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=1,
+        description="What each direction of a link keeps of that while both carry; 0.5: they take turns.",
+    )
     dispatch: float = Field(
         default=0.0, ge=0, description="s of a processor for each message that a program posts, and each time it adds up."
     )
@@ -84,6 +132,8 @@ class Transport(Config):
     stall: float = Field(default=0.0, ge=0, description="Part of the time that is lost for each link that is full.")
     contention: float = Field(default=0.0, ge=0, description="The same, for each B/s that full links carry together.")
     cores: NonNegativeInt = Field(default=0, description="Processors that all ranks share; 0: each has its own.")
+    copy_latency: float | None = Field(default=None, ge=0, description="s of a copy without bytes between a GPU and its host.")
+    copy_rate: float | None = Field(default=None, gt=0, description="B/s of a long copy between a GPU and its host, pinned.")
 
     @property
     def detailed(self) -> bool:
@@ -103,12 +153,19 @@ class CalibrationProfile(Config):
     name: str = Field(min_length=1, description="What predictions that use it call it.")
     kind: str = Field(description="Which model the parameters belong to, such as nccl-tests.")
     formula: str = Field(default="", description="The model, in its parameters.")
-    parameters: dict[str, Parameter] = Field(min_length=1)
+    parameters: dict[str, Parameter] = Field(default={}, description="By name; none where only layers were measured.")
+    compute: tuple[MeasuredModel, ...] = Field(default=(), description="Layer times of the models that were measured.")
     measured: Measured | None = Field(default=None, description="The table that was fitted on, of one operation over sizes.")
     residuals: Residuals
     residuals_by: dict[str, Residuals] = Field(default={}, description="The same for parts of the rows, by what they are.")
     runs: dict[str, NonNegativeInt] = Field(default={}, description="How many measured cases each run file gave.")
     provenance: dict[str, str] = Field(default={}, description="Versions, dates and files: what differs from run to run.")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> CalibrationProfile:
+        if not self.parameters and not self.compute:
+            raise ValueError("parameters must have at least 1 entry where compute has none, but got none")
+        return self
 
     def to_json(self) -> str:
         """The profile as the text of its file."""
@@ -116,7 +173,7 @@ class CalibrationProfile(Config):
 
     def transport(self) -> Transport:
         """Its parameters as those of a transport. Raises ValueError where it is of another kind, or they are not."""
-        if self.kind != TRANSPORT:
+        if self.kind not in (TRANSPORT, COMPUTE):
             why = ", which describes one collective of one machine" if self.kind == NCCL_TESTS else ""
             raise ValueError(
                 f"calibration must be a profile of kind {TRANSPORT} (dpsim validate calibrate), "
@@ -127,13 +184,15 @@ class CalibrationProfile(Config):
             raise ValueError(f"parameters of a transport must be among {', '.join(Transport.model_fields)}, but got {unknown[0]}")
         return Transport.model_validate({name: parameter.value for name, parameter in self.parameters.items()})
 
+    def layer_times(self, layers: Sequence[str]) -> MeasuredModel | None:
+        """The measured model whose layers have these names, if there is one."""
+        return next((model for model in self.compute if model.layers == tuple(layers)), None)
+
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
     """The profile in the file at ``path``. Raises DpsimError where there is none, or it is not one."""
     try:
-        return CalibrationProfile.model_validate_json(Path(path).read_bytes())
-    except OSError as error:
-        raise DpsimError(f"{path}: cannot be read: {error.strerror}") from None
+        return CalibrationProfile.model_validate_json(read_limited(path, _MOST_BYTES))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

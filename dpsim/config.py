@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+LARGEST_INTEGER = 2**63 - 1  # of 64 bits: what arrays of integers hold
 
 
 class Config(BaseModel):
     """A checked, immutable piece of configuration; unknown keys are errors.
 
-    Fields that hold quantities are text with a unit in the file and SI floats inside (`dpsim.units`).
+    Fields that hold quantities are text with a unit in the file and SI floats inside (`dpsim.units`); integers have 64 bits.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _of_64_bits(cls, value: Any) -> Any:
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, int) and abs(one) > LARGEST_INTEGER:
+                raise ValueError(f"must be an integer of 64 bits, at most {LARGEST_INTEGER}, but got one of {len(str(one))} digits")
+        return value

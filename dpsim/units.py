@@ -1,7 +1,8 @@
 """Quantities with units: ``"25 Gbit/s"``, ``"1.5 us"``, ``"100 MiB"`` to and from SI floats (seconds, bytes, FLOP).
 
-The registry is private and small, because pint's own reads ``Gb`` as gilbert: here ``b`` and ``bit`` are bits, ``B`` is a
-byte, k/M/G/T/P are powers of 1000 and Ki/Mi/Gi/Ti powers of 1024. Amounts of data are bytes inside, rates bytes per second.
+``b`` and ``bit`` are bits, ``B`` is a byte, k/M/G/T/P are powers of 1000 and Ki/Mi/Gi/Ti powers of 1024. Amounts of data are bytes
+inside, rates bytes per second. The few units stand here in a table: a library of all units takes longer to import than a small
+scenario to simulate, and reads ``Gb`` as gilbert.
 """
 
 from __future__ import annotations
@@ -11,67 +12,76 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from dpsim.errors import DpsimError
 
-if TYPE_CHECKING:
-    from pint import UnitRegistry
 
-_DEFINITIONS = (
-    "kilo- = 1e3 = k-",
-    "mega- = 1e6 = M-",
-    "giga- = 1e9 = G-",
-    "tera- = 1e12 = T-",
-    "peta- = 1e15 = P-",
-    "milli- = 1e-3 = m-",
-    "micro- = 1e-6 = µ- = u-",
-    "nano- = 1e-9 = n-",
-    "kibi- = 1024 = Ki-",
-    "mebi- = 1048576 = Mi-",
-    "gibi- = 1073741824 = Gi-",
-    "tebi- = 1099511627776 = Ti-",
-    "byte = [data] = B",
-    "bit = byte / 8 = b",
-    "second = [time] = s",
-    "minute = 60 * second = min",
-    "hour = 3600 * second = h",
-    "FLOP = [operation] = FLOP = flop",
-    "watt = [power] = W",
-    "joule = watt * second = J",
-)
+class Powers(NamedTuple):
+    """What a unit is made of: the powers of a byte, a second, a FLOP and a watt."""
+
+    data: int = 0
+    time: int = 0
+    operation: int = 0
+    power: int = 0
+
+    def per(self, other: Powers) -> Powers:
+        """Those of this over ``other``."""
+        return Powers(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+
+_PREFIXES = {
+    **dict.fromkeys(("kilo", "k"), Fraction(10**3)),
+    **dict.fromkeys(("mega", "M"), Fraction(10**6)),
+    **dict.fromkeys(("giga", "G"), Fraction(10**9)),
+    **dict.fromkeys(("tera", "T"), Fraction(10**12)),
+    **dict.fromkeys(("peta", "P"), Fraction(10**15)),
+    **dict.fromkeys(("milli", "m"), Fraction(1, 10**3)),
+    **dict.fromkeys(("micro", "µ", "u"), Fraction(1, 10**6)),
+    **dict.fromkeys(("nano", "n"), Fraction(1, 10**9)),
+    **dict.fromkeys(("kibi", "Ki"), Fraction(2**10)),
+    **dict.fromkeys(("mebi", "Mi"), Fraction(2**20)),
+    **dict.fromkeys(("gibi", "Gi"), Fraction(2**30)),
+    **dict.fromkeys(("tebi", "Ti"), Fraction(2**40)),
+}
+_UNITS = {
+    **dict.fromkeys(("byte", "bytes", "B"), (Fraction(1), Powers(data=1))),
+    **dict.fromkeys(("bit", "bits", "b"), (Fraction(1, 8), Powers(data=1))),
+    **dict.fromkeys(("second", "seconds", "s"), (Fraction(1), Powers(time=1))),
+    **dict.fromkeys(("minute", "minutes", "min"), (Fraction(60), Powers(time=1))),
+    **dict.fromkeys(("hour", "hours", "h"), (Fraction(3600), Powers(time=1))),
+    **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), (Fraction(1), Powers(operation=1))),
+    **dict.fromkeys(("watt", "watts", "W"), (Fraction(1), Powers(power=1))),
+    **dict.fromkeys(("joule", "joules", "J"), (Fraction(1), Powers(power=1, time=1))),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """What a quantity measures: its name in messages, its SI unit as pint knows it and as people write it, and an example."""
+    """What a quantity measures: its name in messages, what its unit is made of, its SI unit, and an example.
+
+    A field's quantity is 0 or, without its sign, from ``least`` to ``most`` SI units: far beyond what there is, and so that what is
+    computed from it neither overflows nor vanishes.
+    """
 
     name: str
-    unit: str
+    powers: Powers
     symbol: str
     example: str
+    least: float
+    most: float
 
 
-TIME = Dimension("a time", "second", "s", "1.5 us")
-DATA = Dimension("an amount of data", "byte", "B", "25 MiB")
-RATE = Dimension("a data rate", "byte / second", "B/s", "25 Gbit/s")
-OPERATIONS = Dimension("a number of operations", "FLOP", "FLOP", "4.1 GFLOP")
-SPEED = Dimension("a compute rate", "FLOP / second", "FLOP/s", "15.7 TFLOP/s")
-POWER = Dimension("a power", "watt", "W", "300 W")
+TIME = Dimension("a time", Powers(time=1), "s", "1.5 us", 1e-18, 1e12)
+DATA = Dimension("an amount of data", Powers(data=1), "B", "25 MiB", 1e-3, 1e21)
+RATE = Dimension("a data rate", Powers(data=1, time=-1), "B/s", "25 Gbit/s", 1e-3, 1e18)
+OPERATIONS = Dimension("a number of operations", Powers(operation=1), "FLOP", "4.1 GFLOP", 1e-3, 1e30)
+SPEED = Dimension("a compute rate", Powers(operation=1, time=-1), "FLOP/s", "15.7 TFLOP/s", 1e-3, 1e24)
+POWER = Dimension("a power", Powers(power=1), "W", "300 W", 1e-9, 1e12)
 DIMENSIONS = (TIME, DATA, RATE, OPERATIONS, SPEED, POWER)
-
-
-@cache
-def _registry() -> UnitRegistry[Any]:
-    import pint  # slow to import: only when the first quantity is read
-
-    registry: UnitRegistry[Any] = pint.UnitRegistry(None)
-    for definition in _DEFINITIONS:
-        registry.define(definition)
-    return registry
 
 
 # A number, then one unit or one unit per another: no arithmetic, so that text cannot ask for endless work.
@@ -92,23 +102,35 @@ def parse(text: str, dimension: Dimension) -> float:
     factor = _factor(unit, dimension, wrong)
     # Exact until the last rounding: "500 ns" is 5e-07 and "4.1 GFLOP" 4.1e9, the nearest floats.
     try:
-        return float(Fraction(number) * (Fraction(factor) if factor >= 1 else 1 / Fraction(round(1 / factor))))
+        return float(Fraction(number) * factor)
     except OverflowError:
         raise DpsimError(f"must be finite, but got {text!r}") from None
 
 
-def _factor(unit: str, dimension: Dimension, wrong: str) -> float:
+def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
     """SI units in one ``unit``; raises DpsimError, beginning with ``wrong``, where it is none of ``dimension``."""
-    import pint
+    found = [_unit(part.strip()) for part in unit.split("/")]
+    known = [part for part in found if part is not None]
+    if len(known) < len(found):
+        raise DpsimError(f"{wrong}, whose unit {unit!r} is not known")
+    factor, powers = known[0]
+    for other, its in known[1:]:
+        factor, powers = factor / other, powers.per(its)
+    if powers != dimension.powers:
+        what = next((f", which is {d.name}" for d in DIMENSIONS if powers == d.powers), "")
+        raise DpsimError(wrong + what)
+    return factor
 
-    try:
-        return float(_registry().Quantity(1, unit).to(dimension.unit).magnitude)
-    except pint.DimensionalityError:
-        quantity = _registry().Quantity(1, unit)
-        what = next((f", which is {d.name}" for d in DIMENSIONS if quantity.is_compatible_with(d.unit)), "")
-        raise DpsimError(wrong + what) from None
-    except pint.UndefinedUnitError:
-        raise DpsimError(f"{wrong}, whose unit {unit!r} is not known") from None
+
+def _unit(text: str) -> tuple[Fraction, Powers] | None:
+    """SI units in one unit without a slash, with or without a prefix, and what it is made of; None where it is not known."""
+    if text in _UNITS:
+        return _UNITS[text]
+    for length in range(1, len(text)):
+        if text[:length] in _PREFIXES and text[length:] in _UNITS:
+            factor, powers = _UNITS[text[length:]]
+            return _PREFIXES[text[:length]] * factor, powers
+    return None
 
 
 def _is_number(text: str) -> bool:
@@ -128,12 +150,19 @@ def to_si(value: object, dimension: Dimension) -> float:
     raise DpsimError(f"must be {dimension.name} with its unit, such as {dimension.example!r}, but got {value!r}, which has no unit")
 
 
+def _in_range(value: float, dimension: Dimension) -> float:
+    if value and not dimension.least <= abs(value) <= dimension.most:
+        least, most = (f"{bound:g} {dimension.symbol}" for bound in (dimension.least, dimension.most))
+        raise DpsimError(f"must be 0, or from {least} to {most}, but got {value:g} {dimension.symbol}")
+    return value
+
+
 def exact(value: float, dimension: Dimension) -> str:
     """``value`` as text that reads back to the very same float: ``exact(3.125e9, RATE)`` is ``"3125000000.0 B/s"``."""
     return f"{float(value)!r} {dimension.symbol}"
 
 
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "us"), (1e-9, "n"))
+_FOR_PEOPLE = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "us"), (1e-9, "n"))
 
 
 def human(value: float, dimension: Dimension, digits: int = 4) -> str:
@@ -142,7 +171,7 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
         return f"{value:g} {dimension.symbol}"
     smallest = 1e-9 if dimension is TIME else 1.0
     largest = 1.0 if dimension is TIME else 1e15
-    for factor, prefix in _PREFIXES:
+    for factor, prefix in _FOR_PEOPLE:
         if smallest <= factor <= largest and (abs(value) >= factor * (1 - 1e-12) or factor == smallest):
             return f"{value / factor:.{digits}g} {prefix.rstrip('s')}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
@@ -150,7 +179,7 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
 
 def _quantity(dimension: Dimension) -> Any:
     def read(value: object) -> float:
-        return to_si(value, dimension)
+        return _in_range(to_si(value, dimension), dimension)
 
     def write(value: object) -> object:
         return exact(value, dimension) if isinstance(value, float) else value  # in a union the value may be another member's

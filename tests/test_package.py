@@ -55,16 +55,31 @@ def test_an_unknown_public_name_is_an_attribute_error():
         _ = dpsim.simulatte
 
 
+# What a first prediction needs is imported when it is needed, and what it does not need is not: it is there in a second.
+BESIDE = {"dask", "distributed", "duckdb", "joblib", "optuna", "pandas", "plotly", "pyarrow", "scipy", "streamlit", "torch"}
+MODELS = {"networkx", "numpy", "pydantic", "ruamel", "simpy"}
+FIRST_PREDICTION = """
+import contextlib, io, sys
+from dpsim.cli import app
+with contextlib.redirect_stdout(io.StringIO()):
+    app(["run", "scenarios/quickstart.yaml"], standalone_mode=False)
+"""
+
+
 @pytest.mark.parametrize(
     ("statement", "unwanted"),
     [
-        ("import dpsim", {"torch", "streamlit", "numpy", "pydantic"}),
-        ("from dpsim import *", {"torch", "streamlit"}),
-        ("import dpsim.cli", {"torch", "streamlit"}),
+        ("import dpsim", BESIDE | MODELS | {"typer", "rich"}),
+        ("from dpsim import *", BESIDE),
+        ("import dpsim.cli", BESIDE | MODELS | {"rich"}),
+        (FIRST_PREDICTION, BESIDE),
     ],
+    ids=["import", "all-names", "command-line", "first-prediction"],
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
-    loaded = python(f"{statement}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' not in name]))")
+    loaded = python(
+        f"{statement}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' not in name]))", cwd=ROOT
+    )
     assert "dpsim" in loaded
     assert not unwanted & set(loaded)
 

@@ -60,6 +60,9 @@ from dpsim.units import (
         ("15.7 TFLOP/s", SPEED, 15.7e12),
         ("0.3 kW", POWER, 300.0),
         ("10 J/s", POWER, 10.0),
+        ("10 joules/second", POWER, 10.0),
+        ("3 kilobytes", DATA, 3000.0),
+        ("2 minutes", TIME, 120.0),
     ],
 )
 def test_text_with_a_unit_is_an_si_float(text, dimension, value):
@@ -77,6 +80,9 @@ def test_text_with_a_unit_is_an_si_float(text, dimension, value):
         ("inf", TIME, "but got 'inf', which has no unit"),
         ("3 parsec", TIME, "but got '3 parsec', whose unit 'parsec' is not known"),
         ("25 Gbps", RATE, "but got '25 Gbps', whose unit 'Gbps' is not known"),
+        ("25 Gibs", RATE, "but got '25 Gibs', whose unit 'Gibs' is not known"),
+        ("25 Gb/parsec", RATE, "but got '25 Gb/parsec', whose unit 'Gb/parsec' is not known"),
+        ("1 W/B", RATE, "but got '1 W/B'"),
         ("1 KB", DATA, "but got '1 KB', whose unit 'KB' is not known"),
         ("1 S", TIME, "but got '1 S', whose unit 'S' is not known"),
         ("", TIME, "but got ''"),
@@ -202,3 +208,16 @@ def test_fields_hold_si_floats_and_are_written_as_text_that_reads_back():
         "rate": "3125000000.0 B/s",
     }
     assert Fields.model_validate(written) == fields
+
+
+@pytest.mark.parametrize("text", ["1e300 GB/s", "1e-9 B/s", "1e19 B/s"])
+def test_a_field_takes_no_rate_that_no_link_could_have(text):
+    with pytest.raises(ValidationError, match=r"must be 0, or from 0\.001 B/s to 1e\+18 B/s, but got "):
+        Fields.model_validate({"delay": 0, "bucket": "1 B", "rate": text})
+
+
+def test_a_bit_a_second_and_a_petabyte_a_second_are_rates():
+    assert [Fields.model_validate({"delay": 0, "bucket": "1 B", "rate": text}).rate for text in ("1 bit/s", "1 PB/s")] == [
+        0.125,
+        1e15,
+    ]

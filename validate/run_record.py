@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +15,10 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError
+from dpsim.files import read_limited
 from dpsim.terminal import write_whole
+
+_MOST_BYTES = 64 * 2**20
 
 
 class RunRecord(Config):
@@ -60,15 +65,23 @@ class RunRecords(Config):
 def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
     """The records in the file at ``path`` (JSON; gzipped where it ends in .gz), one or many. Raises DpsimError."""
     try:
-        data = Path(path).read_bytes()
-        text = gzip.decompress(data) if os.fspath(path).endswith(".gz") else data
+        data = read_limited(path, _MOST_BYTES)
+        text = _unpacked(data) if os.fspath(path).endswith(".gz") else data
+        if len(text) > _MOST_BYTES:
+            raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
         return _parsed(text)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What gzip packed, but no more than a byte above the limit: few bytes may stand for very many."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(_MOST_BYTES + 1)
 
 
 def save_run_records(path: Path, records: RunRecords) -> None:

@@ -220,6 +220,11 @@ class Schedule:
         """Ranks times channels: how many do one thing after another."""
         return self.channels * self.ranks
 
+    @property
+    def most_at_once(self) -> int:
+        """Transfers of the largest round."""
+        return max((len(phase.source) * (phase.turns if phase.at_once else 1) for phase in self.phases), default=0)
+
     def each_round(self) -> Iterator[Round]:
         """All rounds in order, each laid out in full; for small schedules."""
         return (phase.round(number) for phase in self.phases for number in range(phase.rounds))

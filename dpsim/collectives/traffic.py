@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsim.budget import check
 from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split
 
 
@@ -45,6 +46,7 @@ def traffic(schedule: Schedule, split: Split) -> Traffic:
             np.add.at(received, phase.destination.at(0), nbytes)
             continue
         for turn in range(phase.uses):
+            check()
             nbytes = split.nbytes(phase.chunk.at(turn), np.asarray(phase.count))
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(turn), nbytes)

@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import math
-import os
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +20,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, ValidationInfo, model
 from dpsim.config import Config
 from dpsim.disturbance.jitter import Factors, Jitter
 from dpsim.errors import DpsimError
+from dpsim.files import read_text_limited
 
 _MAX_BYTES = 64 * 2**20
 
@@ -110,13 +110,7 @@ class HistogramJitterConfig(Jitter):
 @lru_cache(maxsize=8)
 def read_histogram(path: str) -> Histogram:
     """The histogram in a CSV or JSON file, by its ending. Raises DpsimError, which names the file and the rule."""
-    try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            raise DpsimError(f"{path}: must hold at most 64 MiB")
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as err:
-        reason = err.strerror if isinstance(err, OSError) else "it is not text in UTF-8"
-        raise DpsimError(f"{path}: cannot be read: {reason}") from None
+    text = read_text_limited(path, _MAX_BYTES)
     values, weights = _from_json(text, path) if path.lower().endswith(".json") else _from_csv(text, path)
     for name, numbers in (("values", values), ("weights", weights or ())):
         if not all(math.isfinite(number) and number > 0 for number in numbers):
@@ -150,10 +144,13 @@ def _numbers(items: list[object]) -> _Numbers:
 
 def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
     rows = csv.DictReader(io.StringIO(text))
-    names = rows.fieldnames or []
+    try:
+        names = rows.fieldnames or []
+    except csv.Error as error:
+        raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None
     column = "value" if "value" in names else names[0] if len(names) == 1 else None
     if column is None:
-        raise DpsimError(f"{path}: must have a column 'value', or one column, but got {', '.join(names) or 'none'}")
+        raise DpsimError(f"{path}: must have a column 'value', or one column, but got {', '.join(names)[:100] or 'none'}")
     try:
         table = list(rows)
         values = tuple(float(row[column]) for row in table)

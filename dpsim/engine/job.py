@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpsim.aggregation import Operation, Setting, Turns
+from dpsim.budget import check_memory
 from dpsim.calibration import Transport
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
@@ -27,6 +28,8 @@ from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
+_BYTES_A_WORKER = 2_500.0
+_BYTES_A_RECORD = 8.0 * 12
 _ALONE = {"parameter-server": ("backup", "ssp", "asp"), "gossip": ("asp",)}  # by aggregation: how to synchronise without a meeting
 _LOSS = "average-loss"
 _LOSS_BYTES = 4
@@ -181,9 +184,10 @@ def prepare(scenario: Scenario) -> Job:
             f"run: steps + warmup must be at most {_MOST_RECORDS // workers} for {workers} workers "
             f"({_MOST_RECORDS:,} records in all), but got {steps}"
         )
+    check_memory(_BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers, f"simulating {workers:,} workers")
     setting = _setting(scenario)
     cluster = setting.cluster
-    model = scenario.workload.build()
+    model = scenario.build_model()
     collectives = dict(scenario.strategy.aggregation.collectives(setting))
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[_LOSS] = (setting.timed("tree"),)

@@ -153,6 +153,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
     changes = {"batch_per_gpu": batch // devices, "gradient_accumulation": 1, "learners_per_gpu": 1, "utilisation": ()}
     plain = {
         "cluster": _of(config, devices),
+        "testbed": None,
         "workload": {**dict(scenario.workload), **changes},
         "disturbance": {},
         "run": {**dict(scenario.run), "allow_out_of_memory": True},
@@ -197,7 +198,7 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
 
 
 def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) -> tuple[Stage, ...]:
-    model, gpu = scenario.workload.build(), scenario.cluster.accelerator
+    model, gpu = scenario.build_model(), scenario.cluster.accelerator
     times = learner_times(scenario, model, gpu, batch // micro_batches)
     blocks = list(block_ranges(model))
     work = np.array([(times.forward[first:end] + times.backward[first:end]).sum() for first, end in blocks])

@@ -164,7 +164,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         checkpoint_every=None if workload.checkpointing == "full" else workload.checkpoint_every,
         learners=workload.learners_per_gpu,
     )
-    return MemoryUse(gpu.name, gpu.memory.value, model or workload.build(), setup)
+    return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup)
 
 
 def smallest_gpu(scenario: Scenario) -> Gpu:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.aggregation import GossipConfig
+from dpsim.budget import Forecast, limited
 from dpsim.calibration import CalibrationProfile
 from dpsim.disturbance import factors
 from dpsim.engine.apart import run_apart
@@ -35,6 +37,7 @@ _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}  # what a result says of its profile
 
 
+@limited()
 def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Result:
     """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
 
@@ -106,11 +109,16 @@ def _simulated(
 
 
 def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | None, log: Log | None = None) -> Steps:
-    slowed = slow_downs(job)
+    slowed, forecast = slow_downs(job), Forecast(job.scenario.run.warmup + job.scenario.run.steps)
+
+    def done(steps: int) -> None:
+        forecast.check(steps)
+        progress(steps)
+
     if job.acts_alone:
         meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
-        return run_apart(job, meeting, slowed, progress, timeline, log)
-    return run_together(job, slowed, progress, timeline, log)
+        return run_apart(job, meeting, slowed, done, timeline, log)
+    return run_together(job, slowed, done, timeline, log)
 
 
 def slow_downs(job: Job) -> FloatArray:
@@ -127,6 +135,7 @@ def slow_downs(job: Job) -> FloatArray:
     )
 
 
+@limited()
 def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> list[Interval]:
     """What the first ``workers`` did in a step, the first that counts if ``step`` is None: one after warm-up is number 0.
 
@@ -143,6 +152,7 @@ def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> l
     return shown.sorted()
 
 
+@limited()
 def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[Job, Steps, list[Interval]]:
     """The job of ``scenario``, all its steps (warm-up too), and what the first ``workers`` did in ``count`` steps from ``step`` on.
 
@@ -157,6 +167,7 @@ def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[J
     return job, steps, shown.sorted()
 
 
+@limited()
 def logged(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> tuple[Job, Steps, Log]:
     """The job of ``scenario``, the steps that count, and the log of all, warm-up included. Raises DpsimError as `simulate` does."""
     if not scenario.run.allow_out_of_memory:
@@ -196,7 +207,7 @@ def _bytes(job: Job, step_time: float) -> Bytes:
     sent, total = np.zeros(job.workers), 0.0
     loads = np.zeros(len(job.network.capacities))
     used = set()
-    for name, nbytes, turn, share in _collectives(job):
+    for (name, nbytes, turn), share in _collectives(job).items():
         model = job.collective(name, turn)
         moved = model.traffic(nbytes)
         sent, total = sent + share * moved.sent, total + share * moved.total
@@ -212,15 +223,17 @@ def _bytes(job: Job, step_time: float) -> Bytes:
     return Bytes(round(sent.max()), round(total), link, float(utilisation[busiest]), tuple(sorted(used)))
 
 
-def _collectives(job: Job) -> Iterator[tuple[str, int, int, float]]:
-    """Every collective of a step, its bytes, in which turn, and how often per step."""
+def _collectives(job: Job) -> dict[tuple[str, int, int], float]:
+    """Every collective of a step, its bytes and in which turn: how often per step."""
     run = job.scenario.run
-    meetings = [job.scenario.strategy.sync.meets(step, job.period) for step in range(run.warmup, run.warmup + run.steps)]
-    for meeting, messages in job.messages_of.items():
-        often = meetings.count(meeting) / len(meetings)
-        for name, nbytes in (stage for message in messages for stage in message.stages if often):
+    meetings = Counter(job.scenario.strategy.sync.meets(step, job.period) for step in range(run.warmup, run.warmup + run.steps))
+    often: dict[tuple[str, int, int], float] = defaultdict(float)
+    for meeting, count in meetings.items():
+        for name, nbytes in (stage for message in job.messages_of[meeting] for stage in message.stages):
             turns = len(job.collectives[name])
-            yield from ((name, nbytes, turn, often / turns * _repeats(job, turn)) for turn in range(turns))
+            for turn in range(turns):
+                often[name, nbytes, turn] += count / run.steps / turns * _repeats(job, turn)
+    return often
 
 
 def _repeats(job: Job, turn: int) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpsim.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps, clock_gaps, versions, versions_behind
@@ -102,6 +103,7 @@ class _Run:
         """
         walk, busy, begin = self.walk, 0.0, 0.0
         for message in messages:
+            check()
             there = walk.encode(message)
             if self.quorum < len(there):
                 there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
@@ -126,7 +128,7 @@ class _Walk:
 
     def __init__(self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int], quorum: int) -> None:
         self.positions = positions
-        self.kind_of = kind_of
+        self.kind_of = kind_of if positions.shape[1] > 1 else slice(None)  # what one kind takes is broadcast to all workers
         self.time = self.free = np.zeros(len(kind_of))
         self.rested_at = float("-inf")
         self.timeline: Timeline | None = None

@@ -39,7 +39,7 @@ def _memory_bandwidth(scenario: Scenario) -> Options:
 
 
 def _is_measured(scenario: Scenario) -> bool:
-    return scenario.workload.build().measured is not None
+    return scenario.build_model().measured is not None
 
 
 def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@
 from dpsim.hardware.catalogue import Catalogue, normalised
 from dpsim.hardware.gpu import Gpu, GpuRef, Precision, gpus
 from dpsim.hardware.link import Link, LinkRef, links
-from dpsim.hardware.node import Edge, Nics, Node, NodeRef, nodes
+from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, nodes
 from dpsim.hardware.sourced import (
     GIVEN,
     Sourced,
@@ -21,6 +21,7 @@ from dpsim.hardware.sourced import (
 
 __all__ = [
     "GIVEN",
+    "MOST_DEVICES",
     "Catalogue",
     "Edge",
     "Gpu",

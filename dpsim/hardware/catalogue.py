@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from dpsim.errors import DpsimError, UnknownNameError
+from dpsim.files import read_text_limited
 from dpsim.registry import Registry
 
 if TYPE_CHECKING:
@@ -36,17 +37,16 @@ def read_entry(path: Path, model: type[M]) -> M:
     from ruamel.yaml.error import YAMLError
 
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DpsimError(f"{path}: must be at most {_MOST_BYTES:,} bytes, but got {path.stat().st_size:,}")
-        data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        data = YAML(typ="safe", pure=True).load(read_text_limited(path, _MOST_BYTES))
         return model.model_validate({"name": path.stem, **data})
-    except (OSError, UnicodeDecodeError, YAMLError, TypeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not a YAML mapping"
-        raise DpsimError(f"{path}: must be a readable {model.__name__.lower()} file, but {reason}") from None
-    except ValidationError as error:
+    except (DpsimError, ValidationError) as error:
+        if isinstance(error, DpsimError):
+            raise
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DpsimError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+    except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):  # what a YAML parser says to what is none
+        raise DpsimError(f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML mapping") from None
 
 
 class Catalogue(Registry[M]):

@@ -20,7 +20,7 @@ from dpsim.hardware.sourced import SourcedRate
 
 # A digit at the end would make "gpu1" + "0" and "gpu" + "10" one name.
 _KIND = re.compile(r"[a-z](?:[a-z0-9-]*[a-z])?")
-_MOST_DEVICES = 1024  # of one kind: a typing error must not fill the memory
+MOST_DEVICES = 1024  # of a node: a typing error must not fill the memory
 
 
 class Edge(Config):
@@ -30,14 +30,14 @@ class Edge(Config):
         description="Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches both ways is joined once."
     )
     link: LinkRef = Field(description="A link of the catalogue, or its description.")
-    count: PositiveInt = Field(default=1, description="How many parallel links are used as one.")
+    count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many parallel links are used as one.")
 
 
 class Nics(Config):
     """A node's network cards."""
 
     link: LinkRef = Field(description="The network link of each card: a link of the catalogue, or its description.")
-    count: PositiveInt = Field(default=1, description="How many cards.")
+    count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many cards.")
 
 
 class Node(Config):
@@ -47,7 +47,7 @@ class Node(Config):
     aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
     description: str = Field(default="", description="What it is, and what to beware of.")
     gpu: GpuRef = Field(description="The kind of its GPUs: a GPU of the catalogue, or its description.")
-    devices: dict[str, Annotated[int, Field(ge=1, le=_MOST_DEVICES)]] = Field(
+    devices: dict[str, Annotated[int, Field(ge=1, le=MOST_DEVICES)]] = Field(
         description="How many devices of each kind: {gpu: 8, pcie-switch: 4, cpu: 2}."
     )
     edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
@@ -136,6 +136,8 @@ def _check_kinds(node: Node) -> None:
             raise ValueError(
                 f"devices must be of kinds in lower case that do not end in a digit, and not nic (see nics), but got {kind!r}"
             )
+    if sum(node.devices.values()) > MOST_DEVICES:
+        raise ValueError(f"devices must be at most {MOST_DEVICES:,} in all, but got {sum(node.devices.values()):,}")
     if "gpu" not in node.devices:
         raise ValueError("devices must have at least 1 gpu, but got none")
     for kind in (*node.capacities, *node.in_network_reduction):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpsim.errors import DpsimError
+from dpsim.files import read_limited
 from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
@@ -85,12 +87,11 @@ class Trace:
 def read_trace(path: Path) -> Trace:
     """The trace in a JSON file, gzipped or not. Raises DpsimError where it cannot be read or is none."""
     try:
-        with path.open("rb") as file:
-            head = file.read(2)
-            file.seek(0)
-            source: Any = gzip.GzipFile(fileobj=file) if head == b"\x1f\x8b" else file
-            content = source.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+        content = read_limited(path, MOST_BYTES)
+        if content[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                content = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(content) > MOST_BYTES:
         raise DpsimError(f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer steps")
@@ -106,6 +107,8 @@ def parse_trace(content: bytes) -> Trace:
         data = json.load(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace"))
     except json.JSONDecodeError as error:
         raise ImportFileError(f"must be JSON, but: {error.msg} (column {error.colno})", error.lineno) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ImportFileError(f"must be JSON, but: {str(error)[:100]}") from None
     except RecursionError:
         raise ImportFileError("must be a trace, but is nested too deeply") from None
     raw = data.get("traceEvents") if isinstance(data, dict) else data

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from dpsim.errors import DpsimError
+from dpsim.files import read_limited
 
 MOST_BYTES = 16 * 2**20  # of one file: a wrong file must not fill the memory
 
@@ -27,13 +28,7 @@ class ImportFileError(DpsimError):
 
 def read_input(path: Path) -> bytes:
     """The bytes of the file at ``path``. Raises DpsimError where it cannot be read, is empty or has more than 16 MiB."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise DpsimError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > MOST_BYTES:
-        raise DpsimError(f"{path}: must have at most 16 MiB, but has more")
+    content = read_limited(path, MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{path}: must not be empty")
     return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, get_args
 
+from dpsim.budget import check_memory
 from dpsim.collectives import IN_NETWORK, NOT_SCHEDULES, Algorithm, Schedule, algorithm, algorithm_names, everywhere
 from dpsim.errors import DpsimError
 from dpsim.network.closed_form import ClosedFormModel
@@ -18,6 +19,7 @@ from dpsim.network.rounds import RoundsModel
 from dpsim.topology.network import Network, UniformSwitch
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]
+_BYTES_A_TRANSFER = 500.0  # of a round that is laid out: its ends, chunks, routes and times
 MODEL_KINDS: tuple[str, ...] = get_args(ModelKind)
 
 
@@ -89,7 +91,9 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
         per_node: int | None = getattr(network, "per_node", 1)
     except DpsimError:  # nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind
         per_node = None
-    return algorithm.schedule(network.ranks, per_node)
+    schedule = algorithm.schedule(network.ranks, per_node)
+    check_memory(_BYTES_A_TRANSFER * schedule.most_at_once, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
+    return schedule
 
 
 def _in_network(kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int) -> CollectiveModel:

@@ -3,25 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dpsim.topology.network import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Cycles:
-    """The cycle of each sender, in the pattern's order, numbered from 0; and the most ranks in any of them."""
+    """The cycle of each sender, in the pattern's order, numbered from 0; and the most ranks in any of them.
+
+    ``first`` is the least rank of each cycle, ``successor`` whom each rank sends to.
+    """
 
     of_sender: IntArray
-    count: int
+    first: IntArray
     longest: int
+    successor: IntArray
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.first)
 
     def most(self, values: FloatArray) -> FloatArray:
         """The largest of ``values``, one per sender in the pattern's order, in each cycle."""
         most = np.full(self.count, -np.inf)
         np.maximum.at(most, self.of_sender, values)
         return most
+
+    @cached_property
+    def in_order(self) -> IntArray | None:
+        """The ranks of each cycle as they send to one another, (cycles, ranks); None where some cycle is shorter."""
+        if self.count * self.longest != len(self.of_sender):
+            return None
+        successor, order = self.successor.tolist(), []
+        for first in self.first.tolist():
+            rank = first
+            for _ in range(self.longest):
+                order.append(rank)
+                rank = successor[rank]
+        return np.array(order).reshape(self.count, self.longest)
 
 
 def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | None:
@@ -32,8 +55,8 @@ def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | N
         return None
     successor = np.arange(ranks)
     successor[source] = destination
-    _, of_sender, sizes = np.unique(_labels(successor)[source], return_inverse=True, return_counts=True)
-    return Cycles(of_sender, len(sizes), int(sizes.max(initial=1)))
+    first, of_sender, sizes = np.unique(_labels(successor)[source], return_inverse=True, return_counts=True)
+    return Cycles(of_sender, first, int(sizes.max(initial=1)), successor)
 
 
 def _labels(successor: IntArray) -> IntArray:

@@ -16,6 +16,9 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
+from dpsim.budget import check
+
+_BETWEEN_CHECKS = 1024  # events
 _SMALLEST = 8192  # bytes of a piece: about a packet
 _LARGEST = 32768
 _EMPTY = 1e-6
@@ -41,8 +44,10 @@ class Clock:
     def run(self) -> None:
         """Let everything happen."""
         while self._events:
-            self.now, _, action = heapq.heappop(self._events)
-            action()
+            check()
+            for _ in range(min(len(self._events), _BETWEEN_CHECKS)):
+                self.now, _, action = heapq.heappop(self._events)
+                action()
 
 
 class Limiter:

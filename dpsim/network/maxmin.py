@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsim.budget import check
 from dpsim.topology.network import FloatArray, IntArray
 
 _NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
@@ -44,6 +45,7 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
     rates = np.empty(links.shape[1])
     active: IntArray | slice = slice(None)
     while True:
+        check()
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
         offered = levels.min(axis=0)

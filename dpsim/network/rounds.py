@@ -9,20 +9,20 @@ a phase that repeats without a window every message counts as the largest that g
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpsim.budget import check
 from dpsim.collectives import Phase, Round, Schedule, Split
 from dpsim.collectives.traffic import bytes_over_turns
 from dpsim.network.cycles import Cycles, cycles_of
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.repeated import TimedRound
 from dpsim.topology.network import FloatArray, IntArray, Network
 
 _KEPT = 1 << 22  # numbers kept of rounds whose pattern moves, at most: 32 MiB an array
-_STEADY_CHECK = 64  # rounds between two looks at whether the recursion has become a constant step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,27 +38,6 @@ class _Pattern:
     latency: FloatArray
     rate: FloatArray
     cycles: Cycles | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Timed:
-    """One round ready to run: per transfer its seconds, per place its overhead and reduction in seconds."""
-
-    source: IntArray
-    destination: IntArray
-    seconds: FloatArray
-    overhead: FloatArray
-    reduction: FloatArray
-    cycles: Cycles | None
-
-    def step(self, ready: FloatArray) -> FloatArray:
-        """When each place has done this round that was ready for it at ``ready``."""
-        posted = ready + self.overhead
-        ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
-        through = ready.copy()
-        np.maximum.at(through, self.destination, ends)
-        np.maximum.at(through, self.source, ends)
-        return through + self.reduction
 
 
 class RoundsModel(CollectiveModel):
@@ -81,7 +60,7 @@ class RoundsModel(CollectiveModel):
         self.itemsize = itemsize
         self.collapse = collapse
         self._patterns: dict[tuple[int, int], _Pattern] = {}
-        self._timed: dict[tuple[int, int, int], _Timed] = {}
+        self._timed: dict[tuple[int, int, int], TimedRound] = {}
         self._loads: dict[int, FloatArray] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
@@ -102,14 +81,13 @@ class RoundsModel(CollectiveModel):
     def _phase(self, number: int, phase: Phase, split: Split, ready: FloatArray) -> FloatArray:
         if not phase.steady:
             for turn in range(phase.rounds):
+                check()
                 ready = self._round(number, turn, split).step(ready)
             return ready
         timed = self._round(number, 0, split)
-        if self.collapse and (collapsed := _collapsed(timed, phase.rounds, ready)) is not None:
-            return collapsed
-        return timed.step(ready) if phase.rounds == 1 else _repeat(timed, phase.rounds, ready)
+        return timed.all(ready) if self.collapse else timed.each(ready)
 
-    def _round(self, number: int, turn: int, split: Split) -> _Timed:
+    def _round(self, number: int, turn: int, split: Split) -> TimedRound:
         """Round ``turn`` of phase ``number``, kept for the next collective of the same size where that is not too much."""
         phase = self.schedule.phases[number]
         key = (number, turn, split.total)
@@ -131,7 +109,7 @@ class RoundsModel(CollectiveModel):
         cycles = cycles_of(source, destination, self.schedule.places)
         return _Pattern(transfers, source, destination, routes.latency, rate, cycles)
 
-    def _sized(self, pattern: _Pattern, phase: Phase, split: Split) -> _Timed:
+    def _sized(self, pattern: _Pattern, phase: Phase, split: Split) -> TimedRound:
         """The round with this phase's message sizes; in repeated turns each message counts as the largest that goes its way."""
         transfers = pattern.transfers
         repeated = phase.rounds > 1 and phase.window is None
@@ -140,88 +118,31 @@ class RoundsModel(CollectiveModel):
         places = self.schedule.places
         messages = np.bincount(pattern.source, minlength=places).astype(np.float64)
         reduced = np.bincount(pattern.destination, nbytes * transfers.reduce, places).astype(np.float64)
-        return _Timed(
+        return TimedRound(
             pattern.source,
             pattern.destination,
             pattern.latency + nbytes / pattern.rate,
             messages * self.costs.overhead,
             reduced * self.costs.gamma,
             pattern.cycles,
+            phase.rounds if phase.steady else 1,
         )
 
     def _count_loads(self, split: Split) -> FloatArray:
-        capacities = len(self.network.capacities)
-        loads = np.zeros(capacities + 1)  # the last is for -1, no link
+        loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
         for phase in self.schedule.phases:
             if phase.destination.shift == 0:
-                routes = self.network.routes(phase.source, phase.destination.at(0))
-                np.add.at(loads, routes.links, bytes_over_turns(phase, split)[:, None])
+                self._add_loads(loads, phase.source, phase.destination.at(0), bytes_over_turns(phase, split))
                 continue
             for number in range(phase.rounds):
+                check()
                 transfers = phase.round(number)
-                routes = self.network.routes(transfers.source, transfers.destination)
-                np.add.at(loads, routes.links, split.nbytes(transfers.chunk, transfers.count)[:, None])
-        return loads[:capacities]
+                nbytes = split.nbytes(transfers.chunk, transfers.count)
+                self._add_loads(loads, transfers.source, transfers.destination, nbytes)
+        return loads[:-1]
 
-
-def _collapsed(timed: _Timed, rounds: int, ready: FloatArray) -> FloatArray | None:
-    """All ``rounds`` in one line where that is exact, else None.
-
-    Where the ranks of a cycle of the pattern pass messages of equal cost, everyone in it ends at max(ready) + rounds * step once
-    the latest has been heard of by all, which takes one round fewer than the cycle has ranks.
-    """
-    cycles = timed.cycles
-    if cycles is None or rounds < cycles.longest - 1:
-        return None
-    sender = timed.source
-    step = timed.overhead[sender] + timed.seconds + timed.reduction[timed.destination]
-    slowest = cycles.most(step)
-    if np.any(step < slowest[cycles.of_sender] * (1 - 1e-13)):
-        return None
-    latest = cycles.most(ready[sender])
-    finished = ready.copy()
-    finished[sender] = (latest + rounds * slowest)[cycles.of_sender]
-    return finished
-
-
-def _repeat(timed: _Timed, rounds: int, ready: FloatArray) -> FloatArray:
-    """The same round ``rounds`` times; stops early once every rank advances by the same step each round, for that goes on."""
-    step = _permutation_step(timed) or timed.step
-    ready = ready.copy()
-    done = 0
-    while done < rounds:
-        for _ in range(min(_STEADY_CHECK, rounds - done) - 1):
-            ready = step(ready)
-            done += 1
-        before = ready.copy()
-        ready = step(ready)
-        done += 1
-        advance = ready - before
-        if np.ptp(advance) <= 4e-16 * np.abs(ready).max():
-            return np.asarray(ready + (rounds - done) * advance.mean())
-    return ready
-
-
-def _permutation_step(timed: _Timed) -> Callable[[FloatArray], FloatArray] | None:
-    """`_Timed.step` in place and without scattered writes, for patterns in which every rank sends once and hears once."""
-    ranks = len(timed.overhead)
-    if timed.cycles is None or len(timed.source) != ranks:
-        return None
-    order = np.argsort(timed.source)
-    successor, seconds = timed.destination[order], timed.seconds[order]
-    predecessor = np.argsort(successor)
-    overhead, reduction = timed.overhead, timed.reduction
-    pays, reduces = bool(overhead.any()), bool(reduction.any())
-    ends, heard = np.empty(ranks), np.empty(ranks)
-
-    def step(ready: FloatArray) -> FloatArray:
-        if pays:
-            np.add(ready, overhead, out=ready)
-        np.take(ready, successor, out=ends, mode="clip")
-        np.maximum(ends, ready, out=ends)
-        np.add(ends, seconds, out=ends)
-        np.take(ends, predecessor, out=heard, mode="clip")
-        np.maximum(ends, heard, out=ready)
-        return np.add(ready, reduction, out=ready) if reduces else ready
-
-    return step
+    def _add_loads(self, loads: FloatArray, source: IntArray, destination: IntArray, nbytes: IntArray) -> None:
+        """Add the bytes of these transfers to every link on their way."""
+        carried = nbytes.astype(np.float64)  # numpy adds scattered floats to floats many times faster than integers
+        for hop in self.network.routes(source, destination).links.T:
+            np.add.at(loads, hop, carried)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from dataclasses import replace
 from itertools import count
 from typing import Literal
@@ -17,6 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.aggregation import Operation
+from dpsim.budget import check
 from dpsim.overlap.plan import Outlook, Overlap
 from dpsim.units import PositiveBytes
 
@@ -31,15 +33,16 @@ class PriorityConfig(Overlap):
 
     def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
         """The slices in the order in which the network takes them."""
-        waiting = sorted((part for op in operations for part in self._slices(op, outlook)), key=lambda part: part.ready)
+        waiting = deque(sorted((part for op in operations for part in self._slices(op, outlook)), key=lambda part: part.ready))
         order: list[Operation] = []
         ready: list[tuple[int, int, Operation]] = []
         free, arrivals = 0.0, count()
         while waiting or ready:
+            check()
             if not ready:
                 free = max(free, outlook.ready(waiting[0]))
             while waiting and outlook.ready(waiting[0]) <= free:
-                part = waiting.pop(0)
+                part = waiting.popleft()
                 heapq.heappush(ready, (part.needed, next(arrivals), part))
             part = heapq.heappop(ready)[2]
             order.append(part)
@@ -48,6 +51,7 @@ class PriorityConfig(Overlap):
 
     def _slices(self, operation: Operation, outlook: Outlook) -> list[Operation]:
         """Equal slices, each needed where the layer's forward pass of the next step begins."""
+        check()
         layer = outlook.end - operation.ready
         needed = outlook.end + 1 + layer
         slices = max(min(math.ceil(operation.nbytes / self.slice_size), _MOST_SLICES), 1)

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dpsim.errors import ScenarioError
+from dpsim.errors import DpsimError, ScenarioError
+from dpsim.files import read_limited, shown_path
 from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, show
 from dpsim.scenario.overrides import apply_overrides
 from dpsim.scenario.shape import Shape, shape_of
@@ -91,18 +92,18 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
             raise refuse("must be a YAML file, but got a directory")
         if status.st_size > MAX_BYTES:
             raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got {status.st_size:,}")
-        with pathlib.Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)  # pipes and devices have no size to look at first
+        data = read_limited(path, MAX_BYTES)
     except FileNotFoundError:
         raise refuse("must be a YAML file, but there is none of this name") from None
     except OSError as err:
         raise refuse(f"must be a file that can be read, but: {err.strerror}") from None
     except ScenarioError:
         raise
+    except DpsimError as err:
+        said = str(err).removeprefix(f"{shown_path(path)}: ")
+        raise refuse(said.replace("cannot be read", "must be a file that can be read, but")) from None
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None
-    if len(data) > MAX_BYTES:
-        raise refuse(f"must be at most {MAX_BYTES:,} bytes, but got more")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:

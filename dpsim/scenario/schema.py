@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from dpsim.aggregation import AggregationConfig, AllReduceConfig
-from dpsim.calibration import CalibrationProfile, ProfileRef, Transport
+from dpsim.calibration import CalibrationProfile, MeasuredModel, ProfileRef, Transport
 from dpsim.compression import CompressionConfig, NoCompressionConfig
 from dpsim.config import Config
 from dpsim.disturbance import (
@@ -36,7 +37,7 @@ from dpsim.scenario.sweep import SweepConfig
 from dpsim.sync import BspConfig, SyncConfig
 from dpsim.topology import ClusterConfig, TestbedConfig
 from dpsim.units import PositiveSeconds
-from dpsim.workload import WorkloadConfig
+from dpsim.workload import MeasuredTimes, Model, WorkloadConfig
 
 
 class StrategyConfig(Config):
@@ -122,7 +123,8 @@ class Scenario(Config):
     calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
         default="catalogue",
         description="Where times come from: the catalogue's figures; compute times scaled to a measured step, or by a "
-        "factor; or a profile of the transport (dpsim validate calibrate), a JSON file beside the scenario.",
+        "factor; or a profile of the transport, of layer times, or of both (dpsim validate calibrate), a JSON file beside the "
+        "scenario.",
     )
     cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
     sweep: SweepConfig | None = Field(default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out.")
@@ -158,4 +160,25 @@ class Scenario(Config):
     @property
     def transport(self) -> Transport | None:
         """How messages travel where that was measured."""
-        return self.calibration.transport() if isinstance(self.calibration, CalibrationProfile) else None
+        calibration = self.calibration
+        return calibration.transport() if isinstance(calibration, CalibrationProfile) and calibration.parameters else None
+
+    def build_model(self) -> Model:
+        """The model that workers train, with the layer times that the calibration has of it."""
+        model, calibration = self.workload.build(), self.calibration
+        if not isinstance(calibration, CalibrationProfile):
+            return model
+        found = calibration.layer_times([layer.name for layer in model.layers])
+        return model if found is None else replace(model, measured=_times(found, self.workload.optimizer))
+
+
+def _times(found: MeasuredModel, optimizer: str) -> MeasuredTimes:
+    """A profile's layer times, with those of the update where they are of this optimiser."""
+    update = found.optimizers.get(optimizer)
+    return MeasuredTimes(
+        batch_sizes=found.batch_sizes,
+        forward_s=found.forward_s,
+        backward_s=found.backward_s,
+        optimizer_s=() if update is None else (update.value,) * len(found.batch_sizes),
+        device=found.device,
+    )

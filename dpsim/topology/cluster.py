@@ -14,6 +14,7 @@ import numpy as np
 
 from dpsim.errors import DpsimError
 from dpsim.hardware import Gpu
+from dpsim.topology.both_ways import BothWays
 from dpsim.topology.fabric import Fabric
 from dpsim.topology.network import FloatArray, IntArray, Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
@@ -23,15 +24,20 @@ class Cluster:
     """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
     ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
-    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's switches reduce.
+    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's switches reduce, ``duplex``
+    what each direction of a network card's link keeps of its rate while both carry; where that is not all, the capacities of both
+    ways together come after the fabric's.
     """
 
-    def __init__(self, groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, *, reduces: bool = False) -> None:
+    def __init__(
+        self, groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, *, reduces: bool = False, duplex: float = 1.0
+    ) -> None:
         self.kinds = tuple(kind for kind, _ in groups)
         self.kind_of = np.repeat(np.arange(len(groups)), [count for _, count in groups])
         self.nodes = len(self.kind_of)
         self.fabric = fabric
         self.reduces = reduces
+        self.both_ways = None if fabric is None or duplex == 1 else BothWays(fabric, duplex)
         gpus = np.array([len(kind.gpus) for kind in self.kinds])
         self.first_rank = _starts(gpus[self.kind_of])
         self.first_capacity = _starts(np.array([len(kind.capacities) for kind in self.kinds])[self.kind_of])
@@ -81,7 +87,8 @@ class Cluster:
     def capacities(self) -> FloatArray:
         """B/s of every capacity: node by node, then the fabric's."""
         inside = [np.tile(kind.capacities, int(count)) for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True)]
-        return np.concatenate(inside if self.fabric is None else [*inside, self.fabric.capacities])
+        outside = [] if self.fabric is None else [self.fabric.capacities]
+        return np.concatenate([*inside, *outside, *([] if self.both_ways is None else [self.both_ways.capacities])])
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """The route of each pair of ranks: inside the node, or through the network cards and the fabric.
@@ -115,6 +122,9 @@ class Cluster:
             np.where(between.links < 0, -1, between.links + first),
             self._placed(back.links[b], destination),
         ]
+        if self.both_ways is not None:
+            together = self.both_ways.crossed(between.links)
+            hops.append(np.where(together < 0, -1, together + first + len(self.fabric.capacities)))
         return Routes(np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b])
 
     @cached_property
@@ -147,12 +157,16 @@ class Cluster:
         return f"node{node}/{self.kinds[self.kind_of[node]].gpus[self.local_of[rank]]}"
 
     def link_name(self, link: int) -> str:
-        """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric."""
+        """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric, ``<->`` for both of its ways."""
         if link < self.first_capacity[-1]:
             node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
             return f"node{node}/{self.kinds[self.kind_of[node]].names[link - self.first_capacity[node]]}"
         assert self.fabric is not None
-        return "->".join(self._fabric_end(end) for end in self.fabric.link(link - int(self.first_capacity[-1])))
+        number = link - int(self.first_capacity[-1])
+        if number < len(self.fabric.capacities):
+            return "->".join(self._fabric_end(end) for end in self.fabric.link(number))
+        assert self.both_ways is not None
+        return "<->".join(self._fabric_end(end) for end in self.both_ways.ends(number - len(self.fabric.capacities)))
 
     def _fabric_end(self, end: str) -> str:
         if not end.startswith("port"):

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError
-from dpsim.hardware import Gpu, GpuRef, Link, LinkRef, Node, NodeRef
+from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
 from dpsim.topology.custom import CustomConfig
 from dpsim.topology.dragonfly import DragonflyConfig
@@ -35,17 +35,19 @@ NetworkConfig = Annotated[
     Field(discriminator="fabric"),
 ]
 
+MOST_NODES = 2**20
+
 
 class NodeGroup(Config):
     """Equal nodes of a cluster that has several kinds."""
 
-    nodes: PositiveInt = Field(default=1, description="Number of these nodes.")
+    nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of these nodes.")
     node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")
     gpu: GpuRef | None = Field(default=None, description="The GPUs in these nodes, where not the node's own.")
     gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
     nic: LinkRef | None = Field(default=None, description="Each network card's link; the network's or the node's if left out.")
     nics_per_node: PositiveInt | None = Field(
-        default=None, description="Network cards in use per node; the network's number or the node's if left out."
+        default=None, le=MOST_DEVICES, description="Network cards in use per node; the network's number or the node's if left out."
     )
 
     @model_validator(mode="after")
@@ -67,7 +69,7 @@ class NodeGroup(Config):
 class ClusterConfig(Config):
     """The machines and what joins them: equal ones (``node``, ``nodes``), or groups of several kinds."""
 
-    nodes: PositiveInt = Field(default=1, description="Number of nodes.")
+    nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of nodes.")
     node: NodeRef | None = Field(default=None, description="The kind of node: a catalogue name, or its description.")
     gpu: GpuRef | None = Field(default=None, description="The GPUs in the nodes, where not the node's own.")
     gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
@@ -158,7 +160,7 @@ class ClusterConfig(Config):
             _alike([link.latency.value for link in links], ends),
             cards,
         )
-        return Cluster(groups, self.network.fabric_of(ports), reduces=self.network.reduces)
+        return Cluster(groups, self.network.fabric_of(ports), reduces=self.network.reduces, duplex=self.network.duplex)
 
     def _node_graph(self, part: NodeGroup, host: bool) -> NodeGraph:
         # The node as it is used: library models read its GPU and its network link.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ from pydantic import Field, NonNegativeInt, ValidationError, ValidationInfo, fie
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError, suggestion
+from dpsim.files import read_limited
 from dpsim.hardware import LinkRef
 from dpsim.topology.ecmp import HASHED, Spread
 from dpsim.topology.fabric import Fabric, SwitchedConfig
@@ -168,15 +170,11 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
 def _read_graphml(path: str) -> Iterator[CustomEdge]:
     """The edges of a GraphML file. Raises DpsimError where it cannot be read, or an edge lacks what it needs."""
     try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise DpsimError(f"{path}: must be a GraphML file of at most {_MOST_BYTES:,} bytes")
-        graph = nx.read_graphml(path)
-    except OSError as error:
-        raise DpsimError(f"{path}: must be a file that can be read, but: {error.strerror}") from None
+        graph = nx.read_graphml(io.BytesIO(read_limited(path, _MOST_BYTES)))
     except DpsimError:
         raise
     except Exception as error:  # an XML parser's and networkx's own errors have no common base
-        raise DpsimError(f"{path}: must be a GraphML file, but: {error}") from None
+        raise DpsimError(f"{path}: must be a GraphML file, but: {' '.join(str(error).split())[:200]}") from None
     names: dict[Any, str] = {node: str(data.get("name", node)) for node, data in graph.nodes(data=True)}
     for a, b, data in graph.to_undirected().edges(data=True):
         said = {key: value for key, value in data.items() if key in ("link", "rate", "latency")}

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dpsim.config import Config
-from dpsim.hardware import LinkRef
+from dpsim.hardware import MOST_DEVICES, LinkRef
 from dpsim.topology.ecmp import Spread
 from dpsim.topology.network import FloatArray, IntArray, Routes
 from dpsim.topology.ports import Ports
@@ -62,7 +62,14 @@ class FabricConfig(Config, ABC):
 
     nic: LinkRef | None = Field(default=None, description="Each network card's link: a catalogue name; the node's own if left out.")
     nics_per_node: PositiveInt | None = Field(
-        default=None, description="Network cards in use per node; the node's own if left out."
+        default=None, le=MOST_DEVICES, description="Network cards in use per node; the node's own if left out."
+    )
+    duplex: float = Field(
+        default=1.0,
+        ge=0.5,
+        le=1,
+        description="What each direction of a network card's link keeps of its rate while both carry: 1 is full duplex, 0.5 that "
+        "they take turns.",
     )
 
     def check(self, cards: Sequence[int]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from dpsim.calibration import Transport
-from dpsim.hardware import Link, Node
-from dpsim.hardware.sourced import SourcedFraction, SourcedTime
+from dpsim.hardware import Edge, Link, Node
+from dpsim.hardware.sourced import SourcedFraction, SourcedRate, SourcedTime
 from dpsim.topology.config import ClusterConfig
 from dpsim.topology.custom import CustomEdge
+from dpsim.topology.node_graph import NodeGraph
 
 _SOURCE = "the calibration profile"
 
@@ -16,8 +18,9 @@ _SOURCE = "the calibration profile"
 def transported(config: ClusterConfig, transport: Transport) -> ClusterConfig:
     """``config`` with the links between its nodes as ``transport`` has them; links inside nodes stay.
 
-    Each link reaches ``efficiency`` of its nominal rate. Half of a message's seconds stand on each network card's link and none
-    between switches, so that a message between two nodes takes them once, whatever its way.
+    Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both directions carry. Half of a message's
+    seconds stand on each network card's link and none between switches, so that a message between two nodes takes them once,
+    whatever its way. Where copies were measured, each GPU's own link towards its host takes what a copy takes.
     """
     changes: dict[str, Any] = {"network": config.network.model_copy(update=_network(config, transport))}
     if config.node is not None:
@@ -36,7 +39,7 @@ def transported(config: ClusterConfig, transport: Transport) -> ClusterConfig:
 
 def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
     network = config.network
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {} if transport.duplex is None else {"duplex": transport.duplex}
     if network.nic is not None:
         changes["nic"] = _over(network.nic, transport)
     if transport.message_seconds is not None and "switch_latency" in type(network).model_fields:
@@ -61,7 +64,24 @@ def _edge(edge: CustomEdge, transport: Transport) -> CustomEdge:
 
 def _with_link(node: Node, transport: Transport) -> Node:
     cards = node.nics.model_copy(update={"link": _over(node.nics.link, transport)})
-    return node.model_copy(update={"nics": cards})
+    return node.model_copy(update={"nics": cards, "edges": tuple(_copied(node, transport))})
+
+
+def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
+    """The links inside the node; those that are first on a GPU's way to its host as copies over them were measured."""
+    if transport.copy_rate is None:
+        yield from node.edges
+        return
+    graph = NodeGraph(node, host=True)
+    first = {frozenset(graph.path(gpu, graph.gpus[-1])[:2]) for gpu in graph.gpus[:-1]}
+    rate = SourcedRate.model_validate({"value": f"{transport.copy_rate!r} B/s", "source": _SOURCE})
+    latency = SourcedTime.model_construct(value=transport.copy_latency or 0.0, source=_SOURCE)
+    for edge in node.edges:
+        only = node.model_copy(update={"edges": (edge,)})
+        if first.isdisjoint(frozenset(ends[:2]) for ends in only.expand_edges()):
+            yield edge
+        else:
+            yield Edge(between=edge.between, link=Link(name=edge.link.name, rate=rate, latency=latency))
 
 
 def _over(link: Link, transport: Transport) -> Link:

@@ -15,6 +15,7 @@ from dpsim.workload.roofline import Optimizer, Precision
 from dpsim.workload.source import ModelSource, one_source
 
 MOST_PASSES = 65_536
+MOST_SAMPLES = 1_000_000_000
 _CHECKPOINTING = r"^(none|full|every [1-9][0-9]{0,5} layers?)$"
 
 
@@ -24,7 +25,9 @@ class WorkloadConfig(Config):
     model: str | ModelSource = Field(
         description=f"a model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}", examples=["resnet50"]
     )
-    batch_per_gpu: int = Field(ge=1, description="samples per GPU and pass; a step has gradient_accumulation passes")
+    batch_per_gpu: int = Field(
+        ge=1, le=MOST_SAMPLES, description="samples per GPU and pass; a step has gradient_accumulation passes"
+    )
     precision: Precision = Field("fp32", description="of the matrix products; fp16 and bf16 are mixed precision with fp32 weights")
     sequence_length: int | None = Field(
         None,

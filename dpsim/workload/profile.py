@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, Valid
 
 from dpsim.config import Config
 from dpsim.errors import DpsimError
+from dpsim.files import read_limited
 from dpsim.workload.layer import Kind, Layer, Model
 
 MOST_BYTES = 64 * 2**20
@@ -167,11 +167,4 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """The bytes at ``path``. Raises DpsimError where they cannot be read or are more than 64 MiB."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(content) > MOST_BYTES:
-        raise DpsimError(f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more")
-    return content
+    return read_limited(path, MOST_BYTES)

@@ -1,12 +1,9 @@
 """Speed and memory of collectives on large clusters, the building of the cluster counted in."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from test_speed import own_starts, seconds
+from measuring import Growth, alone, seconds
+from test_speed import own_starts
 
 from dpsim.collectives import algorithm
 from dpsim.network import RoundsModel, named_model, schedule_on
@@ -20,34 +17,16 @@ NBYTES = 1_000_000_000
 def hierarchical(node, nodes):
     """One hierarchical all-reduce by rounds from nothing: ``nodes`` nodes of 8 GPUs and 8 cards on one switch, with own starts."""
     cluster = build_cluster(ClusterConfig(nodes=nodes, node=node))
-    model = RoundsModel(schedule_on(cluster, algorithm("hierarchical")), cluster)
-    return model.finish(own_starts(cluster.ranks), NBYTES)
+    RoundsModel(schedule_on(cluster, algorithm("hierarchical")), cluster).finish(own_starts(cluster.ranks), NBYTES)
 
 
-@pytest.mark.parametrize("node", ["dgx-a100", "dgx-h100"])
-def test_a_hierarchical_all_reduce_by_rounds(measured, node):
-    before = None
-    for nodes in (2048, 4096, 8192):
-        taken = seconds(lambda count=nodes: hierarchical(node, count), times=2)
-        limit = 5 if nodes == 8192 else None
-        measured(f"hierarchical all-reduce of {8 * nodes:,} GPUs, {node}", taken, "s", limit=limit, before=before)
-        before = taken
-
-
-MEMORY = """
-import resource, sys
-sys.path.insert(0, sys.argv[1])
-import test_collectives_speed
-test_collectives_speed.hierarchical("dgx-h100", 8192)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-def test_the_memory_of_a_hierarchical_all_reduce_of_65536_gpus(measured):
-    # A shell in between keeps this process's peak out of the figure, as in test_speed.
-    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", MEMORY, str(Path(__file__).parent)]
-    peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    measured("hierarchical all-reduce of 65,536 GPUs, whole process", int(peak) * 1024 / 1e6, "MB", limit=1000)
+def test_a_hierarchical_all_reduce_by_rounds(measured):
+    by_gpus = {
+        8 * nodes: alone("test_collectives_speed", "hierarchical", "dgx-h100", nodes) for nodes in (2048, 4096, 8192, 16_384)
+    }
+    growth = Growth("GPUs", {gpus: taken for gpus, (taken, _) in by_gpus.items()})
+    taken, memory = by_gpus[131_072]
+    measured("hierarchical all-reduce by rounds", "131,072 GPUs", taken, limit=5, memory=memory, memory_limit=1000, growth=growth)
 
 
 def all_to_all(ranks):
@@ -57,39 +36,30 @@ def all_to_all(ranks):
 
 
 def test_an_all_to_all_by_flows(measured):
-    before = None
-    for ranks in (256, 512, 1024):
-        taken = seconds(lambda count=ranks: all_to_all(count), times=1)
-        limit = 5 if ranks == 1024 else None
-        measured(f"all-to-all of {ranks:,} ranks by flows", taken, "s", limit=limit, before=before)
-        before = taken
+    by_flows = {ranks * (ranks - 1): alone("test_collectives_speed", "all_to_all", ranks) for ranks in (256, 512, 1024)}
+    growth = Growth("flows", {flows: taken for flows, (taken, _) in by_flows.items()})
+    taken, memory = by_flows[1024 * 1023]
+    measured("all-to-all by flows", "1,047,552 flows", taken, limit=5, memory=memory, memory_limit=1000, growth=growth)
 
 
-def test_the_memory_of_an_all_to_all_by_flows(measured):
-    code = MEMORY.replace('hierarchical("dgx-h100", 8192)', "all_to_all(1024)")
-    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code, str(Path(__file__).parent)]
-    peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    measured("all-to-all of 1,024 ranks by flows, whole process", int(peak) * 1024 / 1e6, "MB", limit=1000)
+def fat_tree(nodes):
+    """A fat tree of nodes of 8 GPUs and 8 cards; a route from every GPU to its neighbour in the ring, and to a random one."""
+    cluster = build_cluster(ClusterConfig(nodes=nodes, node="dgx-h100", network={"fabric": "fat-tree"}))
+    ranks = np.arange(cluster.ranks)
+    cluster.routes(ranks, (ranks + 1) % cluster.ranks)
+    cluster.routes(ranks, np.random.default_rng(0).permutation(cluster.ranks))
 
 
 def test_a_fat_tree_built_and_routed(measured):
-    """2,048 nodes of 8 GPUs and 8 cards; a route from every GPU to its neighbour in the ring, and to a random one."""
-
-    def work():
-        network = {"fabric": "fat-tree"}
-        cluster = build_cluster(ClusterConfig(nodes=2048, node="dgx-h100", network=network))
-        ranks = np.arange(cluster.ranks)
-        cluster.routes(ranks, (ranks + 1) % cluster.ranks)
-        cluster.routes(ranks, np.random.default_rng(0).permutation(cluster.ranks))
-
-    measured("fat tree of 16,384 GPUs, built and routed", seconds(work, times=1), "s", limit=10)
+    by_gpus = {8 * nodes: seconds(lambda count=nodes: fat_tree(count), times=2) for nodes in (512, 1024, 2048)}
+    measured("fat tree built, two routes a GPU", "16,384 GPUs", by_gpus[16_384], limit=10, growth=Growth("GPUs", by_gpus))
 
 
 @pytest.mark.parametrize("name", ["pipelined-tree", "double-binary-tree", "swing", "torus-2d", "auto"])
-def test_other_algorithms_of_16384_ranks(measured, name):
-    network = UniformSwitch(16_384, 50e9, 500e-9)
+def test_other_algorithms(measured, name):
+    def work(ranks):
+        network = UniformSwitch(ranks, 50e9, 500e-9)
+        named_model("rounds", name, network).finish(np.zeros(ranks), NBYTES)
 
-    def work():
-        named_model("rounds", name, network).finish(np.zeros(network.ranks), NBYTES)
-
-    measured(f"{name} of 16,384 ranks", seconds(work, times=1), "s", limit=5)
+    by_ranks = {ranks: seconds(lambda count=ranks: work(count)) for ranks in (4096, 8192, 16_384)}
+    measured(f"{name} by rounds", "16,384 ranks", by_ranks[16_384], limit=5, growth=Growth("ranks", by_ranks))

@@ -58,13 +58,14 @@ class Workers:
 def test_1024_asynchronous_workers(measured, gpus, kind, server_rate):
     workers = Workers(1024 // gpus, gpus, server_rate)
     taken = workers.run(20)
-    what = f"1,024 workers, {gpus} a node, {kind} servers"
-    measured(f"{what}: 20 pushes and pulls", taken, "s", limit=10)
-    measured(f"{what}: a settle", taken / workers.fluid.solves * 1e6, "us")
+    settle = taken / workers.fluid.solves * 1e6
+    what = f"20 pushes and pulls at 16 {kind} servers, {settle:.0f} us a settle"
+    measured(what, f"1,024 workers, {gpus} a node", taken, limit=10)
 
 
 @pytest.mark.parametrize("gpus", [8, 1], ids=["8-a-node", "1-a-node"])
 def test_32_asynchronous_workers(measured, gpus):
     workers = Workers(32 // gpus, gpus, 12.5e9 / 32)
     taken = workers.run(100)
-    measured(f"32 workers, {gpus} a node, busy servers: a settle", taken / workers.fluid.solves * 1e6, "us")
+    settle = taken / workers.fluid.solves * 1e6
+    measured(f"100 pushes and pulls at 16 busy servers, {settle:.0f} us a settle", f"32 workers, {gpus} a node", taken)

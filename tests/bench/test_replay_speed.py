@@ -32,4 +32,4 @@ def test_64_workers_500_iterations(measured, name):
     taken = time.process_time() - begin
     assert result.workers == 64
     assert result.curve.points[-1].accuracy > 0.9
-    measured(f"replay of {name}, 64 workers, 500 iterations, mlp", taken, "s of a core", limit=30)
+    measured(f"replay of {name}, perceptron", "64 workers, 500 iterations", taken, limit=30)

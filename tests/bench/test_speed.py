@@ -1,14 +1,11 @@
-"""Speed and memory against their limits: the large ring, the large training job, and a first prediction from cold."""
+"""Speed and memory of rings, and of whole jobs of up to 131,072 GPUs that act together."""
 
-import statistics
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from measuring import Growth, alone, seconds
 
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
@@ -17,8 +14,7 @@ from dpsim.topology import UniformSwitch
 
 pytestmark = pytest.mark.bench
 
-ROOT = Path(__file__).parents[2]
-QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 RATE, LATENCY, NBYTES = 50e9, 500e-9, 100_000_000
 RANKS = (1024, 2048, 4096, 8192, 16_384)
 
@@ -32,79 +28,87 @@ class UnequalSwitch(UniformSwitch):
         return self.rate * (1 + 0.1 * np.random.default_rng(1).random(2 * self.ranks))
 
 
+SWITCHES = {"equal links": UniformSwitch, "every link its own rate": UnequalSwitch}
+
+
 def own_starts(ranks):
     """When each rank starts: an exponential draw of 1 ms on average."""
     return np.random.default_rng(0).exponential(1e-3, ranks)
 
 
-def seconds(work, times):
-    """The least of ``times`` runs: what the library needs, without what else the machine was doing."""
-    taken = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - begin)
-    return min(taken)
+def ring(links, ranks):
+    """A ring from nothing: the schedule, the model and one all-reduce of 100 MB with own starts."""
+    network = SWITCHES[links](ranks, RATE, LATENCY)
+    RoundsModel(algorithm("ring").schedule(ranks), network).finish(own_starts(ranks), NBYTES)
 
 
-def ring(network, *, collapse):
-    """Library time of a ring from nothing: the schedule, the model and one all-reduce of 100 MB with own starts."""
-    starts = own_starts(network.ranks)
+@pytest.mark.parametrize(("links", "limits"), [("equal links", (0.01, 0.05)), ("every link its own rate", (0.1, 4))])
+def test_a_ring_of_100_mb_with_own_starts(measured, links, limits):
+    by_ranks = {ranks: seconds(lambda count=ranks: ring(links, count), times=5 if ranks < 4096 else 2) for ranks in RANKS}
+    measured(f"ring, 100 MB, own starts, {links}", "1,024 ranks", by_ranks[1024], limit=limits[0])
+    _, memory = alone("test_speed", "ring", links, RANKS[-1])
+    growth = Growth("ranks", by_ranks)
+    scale = f"{RANKS[-1]:,} ranks"
+    measured(
+        f"ring, 100 MB, own starts, {links}",
+        scale,
+        by_ranks[RANKS[-1]],
+        limit=limits[1],
+        memory=memory,
+        memory_limit=500,
+        growth=growth,
+    )
 
-    def work():
-        RoundsModel(algorithm("ring").schedule(network.ranks), network, collapse=collapse).finish(starts, NBYTES)
 
-    return seconds(work, times=5 if network.ranks < 4096 else 2)
-
-
-@pytest.mark.parametrize(
-    ("what", "switch", "collapse", "limits"),
-    [
-        ("equal links, collapsed", UniformSwitch, True, {1024: 0.01, 16_384: 0.05}),
-        ("equal links, not collapsed", UniformSwitch, False, {1024: 0.1, 16_384: 4}),
-        ("unequal links", UnequalSwitch, True, {1024: 0.1, 16_384: 4}),
+LARGE = {
+    "ResNet-50, hierarchical all-reduce": [
+        "cluster.node=dgx1-v100",
+        "strategy.aggregation={kind: allreduce, algorithm: hierarchical}",
     ],
-)
-def test_a_ring_of_100_mb_with_own_starts(measured, what, switch, collapse, limits):
-    before = None
-    for ranks in RANKS:
-        taken = ring(switch(ranks, RATE, LATENCY), collapse=collapse)
-        measured(f"ring of {ranks:,} ranks, {what}", taken, "s", limit=limits.get(ranks), before=before)
-        before = taken
+    # A transformer block of it is 1.7 GB of weights in bf16: gathered as one unit, and its gradients scattered as one bucket.
+    "Llama 2 70B, sharded (ZeRO 3, a unit a block)": [
+        "cluster.node=dgx-h100",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2, unit_size: 3 GB}",
+        "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
+    ],
+    "Llama 2 70B, sharded (ZeRO 1)": [
+        "cluster.node=dgx-h100",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "strategy.aggregation={kind: sharded, stage: 1, weight_bytes: 2}",
+        "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
+        "run.allow_out_of_memory=true",  # 140 GB of weights on GPUs of 80 GB: simulated all the same
+    ],
+}
 
 
-MEMORY = """
-import resource, sys
-sys.path.insert(0, sys.argv[1])
-import test_speed
-test_speed.ring(test_speed.UnequalSwitch(16_384, test_speed.RATE, test_speed.LATENCY), collapse=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
+def large(name, nodes, steps):
+    """The quickstart's jitter and BSP with one of `LARGE`: from its scenario's text to its JSON."""
+    sizes = [f"cluster.nodes={nodes}", f"run={{steps: {steps}, warmup: 0}}"]
+    overrides = LARGE[name]
+    result = simulate(load_scenario(QUICKSTART, [*sizes, *overrides]))
+    assert result.steps.step.shape == (steps, 8 * nodes)
+    assert result.to_json()["workers"] == 8 * nodes
 
 
-def test_the_memory_of_a_ring_of_16384_ranks(measured):
-    # A process reports at least the peak of the one that forked it: a shell in between keeps this one's out of the figure.
-    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", MEMORY, str(Path(__file__).parent)]
-    peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    measured("ring of 16,384 ranks, whole process", int(peak) * 1024 / 1e6, "MB", limit=500)
+@pytest.mark.parametrize("name", LARGE)
+def test_131072_gpus_three_steps(measured, name):
+    by_gpus = {8 * nodes: alone("test_speed", "large", name, nodes, 3) for nodes in (4096, 8192, 16_384)}
+    taken, memory = by_gpus[131_072]
+    growth = Growth("GPUs", {gpus: pair[0] for gpus, pair in by_gpus.items()})
+    measured(f"{name}, 3 steps", "131,072 GPUs", taken, limit=20, memory=memory, memory_limit=2000, growth=growth)
 
 
-def test_fifty_steps_of_resnet50_on_up_to_1024_gpus(measured):
-    before = None
-    for nodes in (16, 32, 64, 128):
-        scenario = load_scenario(QUICKSTART, [f"cluster.nodes={nodes}", "run.steps=50"])
-        assert scenario.strategy.overlap.kind == "buckets"
-        assert scenario.disturbance.jitter is not None
-        taken = seconds(lambda chosen=scenario: simulate(chosen), times=3 if nodes < 128 else 2)
-        measured(f"50 steps of ResNet-50 on {8 * nodes:,} GPUs", taken, "s", limit=5 if nodes == 128 else None, before=before)
-        before = taken
+def resnet(nodes, steps):
+    """ResNet-50 as in the quickstart: a ring, buckets and jitter."""
+    scenario = load_scenario(QUICKSTART, [f"cluster.nodes={nodes}", f"run.steps={steps}"])
+    assert scenario.strategy.overlap.kind == "buckets"
+    assert scenario.disturbance.jitter is not None
+    return simulate(scenario)
 
 
-def test_a_first_prediction_from_cold(measured):
-    command = [Path(sys.executable).with_name("dpsim"), "run", QUICKSTART]
-    taken = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        taken.append(time.perf_counter() - begin)
-    measured("dpsim run scenarios/quickstart.yaml", statistics.median(taken), "s", limit=1.5)
+def test_a_job_by_its_gpus_and_by_its_steps(measured):
+    by_gpus = {8 * nodes: seconds(lambda count=nodes: resnet(count, 50), times=2) for nodes in (16, 32, 64, 128)}
+    measured("ResNet-50, ring, 50 steps", "1,024 GPUs", by_gpus[1024], limit=5, growth=Growth("GPUs", by_gpus))
+    by_steps = {steps: seconds(lambda count=steps: resnet(128, count), times=2) for steps in (50, 100, 200, 400)}
+    measured("ResNet-50, ring, 1,024 GPUs", "400 steps", by_steps[400], limit=20, growth=Growth("steps", by_steps))

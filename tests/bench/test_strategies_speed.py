@@ -1,9 +1,10 @@
-"""Speed of whole jobs: 1,024 workers that act alone at 16 parameter servers, and 16,384 that act together."""
+"""Speed of whole jobs of 1,024 workers that act alone at 16 parameter servers."""
 
 import time
 from pathlib import Path
 
 import pytest
+from measuring import Growth
 
 from dpsim import load_scenario, simulate
 from dpsim.engine.job import prepare
@@ -12,39 +13,32 @@ pytestmark = pytest.mark.bench
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 OWN_SERVERS = "strategy.aggregation={kind: parameter-server, servers: 16, colocated: false}"
-HIERARCHICAL = "strategy.aggregation={kind: allreduce, algorithm: hierarchical}"
 
 
-def job(nodes, *overrides):
-    """The quickstart, its jitter included, on other nodes of 8 GPUs; 20 iterations a worker."""
-    return load_scenario(QUICKSTART, [f"cluster.nodes={nodes}", "run.steps=20", "run.warmup=0", *overrides])
+def job(sync, overlap, steps):
+    """The quickstart, its jitter included, on 128 nodes of 8 GPUs."""
+    strategy = [OWN_SERVERS, f"strategy.sync.kind={sync}", f"strategy.overlap={{kind: {overlap}}}"]
+    return load_scenario(QUICKSTART, ["cluster.nodes=128", f"run.steps={steps}", "run.warmup=0", *strategy])
 
 
 def seconds_of_this_core(scenario):
     begin = time.process_time()
     result = simulate(scenario)
-    return time.process_time() - begin, result
-
-
-@pytest.mark.parametrize(("overlap", "limit"), [("sequential", 20), ("buckets", None)], ids=["one-push", "five-pushes"])
-@pytest.mark.parametrize("sync", ["asp", "ssp"])
-def test_1024_workers_at_16_servers(measured, sync, overlap, limit):
-    scenario = job(128, OWN_SERVERS, f"strategy.sync.kind={sync}", f"strategy.overlap={{kind: {overlap}}}")
-    taken, result = seconds_of_this_core(scenario)
+    taken = time.process_time() - begin
     assert result.alone
-    assert result.steps.step.shape == (20, 1024)
+    assert result.steps.step.shape == (scenario.run.steps, 1024)
+    return taken
+
+
+@pytest.mark.parametrize(("sync", "steps"), [("asp", (5, 10, 20)), ("ssp", (20,))])
+def test_1024_workers_at_16_servers(measured, sync, steps):
+    by_steps = {count: seconds_of_this_core(job(sync, "sequential", count)) for count in steps}
+    growth = Growth("iterations", by_steps) if len(steps) > 1 else None
+    measured(f"{sync}, 1,024 workers, 16 servers, one push each", "20 iterations", by_steps[20], limit=20, growth=growth)
+
+
+def test_1024_workers_that_push_buckets(measured):
+    scenario = job("asp", "buckets", 5)
     pushes = len([message for message in prepare(scenario).messages(0) if message.stages])
-    measured(f"{sync}, 1,024 workers, 16 servers, pushes a step {pushes}: 20 iterations", taken, "s", limit=limit)
-
-
-def test_16384_workers_in_step(measured):
-    before = None
-    for nodes in (256, 512, 1024, 2048):
-        scenario = job(nodes, HIERARCHICAL)
-        assert scenario.strategy.overlap.kind == "buckets"
-        assert scenario.disturbance.jitter is not None
-        taken, result = seconds_of_this_core(scenario)
-        assert result.steps.step.shape == (20, 8 * nodes)
-        what = f"bsp, {8 * nodes:,} workers, hierarchical, buckets: 20 steps"
-        measured(what, taken, "s", limit=20 if nodes == 2048 else None, before=before)
-        before = taken
+    taken = seconds_of_this_core(scenario)
+    measured(f"asp, 1,024 workers, 16 servers, {pushes} pushes each", "5 iterations", taken, limit=20)

@@ -37,5 +37,5 @@ def test_a_thousand_small_scenarios_take_a_minute_on_two_cores(tmp_path, measure
     both = seconds(path, tmp_path / "two", 2)
     alone = seconds(path, tmp_path / "one", 1)
     assert (tmp_path / "one" / "results.parquet").read_bytes() == (tmp_path / "two" / "results.parquet").read_bytes()
-    measured(f"sweep of {NUMBER:,} quickstarts of 22 steps, 2 workers", both, "s", limit=60)
-    measured("the same over one worker's time", both / alone, "of 1", limit=1 / FASTER)
+    measured("sweep of quickstarts of 22 steps, from cold, 2 workers", f"{NUMBER:,} scenarios", both, limit=60)
+    measured("the same over one worker's time", f"{NUMBER:,} scenarios", both / alone, unit="of 1", limit=1 / FASTER)

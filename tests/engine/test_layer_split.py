@@ -166,3 +166,8 @@ def test_a_bad_number_is_refused(option, monkeypatch, capsys):
         cli.main()
     assert exit_.value.code != 0
     assert f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got '2,x'" in capsys.readouterr().err
+
+
+def test_a_scenario_of_a_testbed_is_split_on_its_cluster():
+    scenario = load_scenario(ROOT / "scenarios" / "testbed" / "allreduce.yaml")
+    assert on_devices(scenario, 2).cluster.ranks == 2

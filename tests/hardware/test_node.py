@@ -240,3 +240,8 @@ def test_nvswitches_reduce_from_the_fourth_generation_of_nvlink_on(name):
 def test_only_kinds_of_devices_that_are_there_reduce():
     with pytest.raises(ValidationError, match="must be a known kind of device of the node, but got 'nvswitch'"):
         Node.model_validate(PAIR | {"in_network_reduction": ["nvswitch"]})
+
+
+def test_devices_are_counted_over_all_kinds():
+    with pytest.raises(ValidationError, match="devices must be at most 1,024 in all, but got 1,538"):
+        Node.model_validate(PAIR | {"devices": {"gpu": 513, "cpu": 1, "switch": 1024}})

@@ -68,7 +68,7 @@ def test_files_that_cannot_be_used_are_one_line_and_code_2(dpsim, tmp_path, comm
         (".", "cannot be read: Is a directory"),
         ("empty", "must not be empty"),
         ("prose", "must "),
-        ("huge", "must have at most 16 MiB"),
+        ("huge", "must be at most 16,777,216 bytes"),
     ]:
         code, out, err = dpsim("import", command, tmp_path / name)
         assert (code, out) == (2, "")

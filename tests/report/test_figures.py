@@ -146,3 +146,10 @@ def test_parts_that_stand_side_by_side_differ_in_lightness():
     shown = [luminance(style.PART_COLOURS[part]) for part in ("compute", "exposed_comm", "straggler_wait")]
     assert all(abs(one - other) > 0.05 for one, other in pairwise(shown))
     assert len(set(style.PART_COLOURS.values())) == len(style.PART_COLOURS)
+
+
+def test_steps_that_differ_by_a_rounding_alone_are_one_bar(tiny):
+    result = simulate(tiny())
+    result.steps.compute[0] = np.nextafter(result.steps.compute[0], 2 * result.steps.compute[0])
+    figure = step_distribution_figure(result)
+    assert max(figure.data[0].y) == 1

@@ -44,5 +44,5 @@ def test_a_node_file_that_is_wrong(tmp_path, node, message):
 
 def test_a_node_file_that_is_not_there(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
-    with pytest.raises(ScenarioError, match=r"mine\.yaml: must be a readable node file, but No such file"):
+    with pytest.raises(ScenarioError, match=r"mine\.yaml: cannot be read: No such file"):
         load_scenario(tmp_path / "scenario.yaml")

@@ -224,7 +224,7 @@ def test_the_command_prints_groups_and_judges(tmp_path, dpsim):
     ("args", "message"),
     [
         (["nccl-test", "x.csv"], "did you mean 'nccl-tests'"),
-        (["nccl-tests", "x.csv"], "x.csv: must be a CSV file that can be read"),
+        (["nccl-tests", "x.csv"], "x.csv: cannot be read"),
         (["nccl-tests", "x.csv", "--regime", "calibrate"], "did you mean 'calibrated'"),
     ],
 )

@@ -4,23 +4,27 @@
 """
 
 from validate.calibrate.cases import CollectiveCase, case_of
+from validate.calibrate.combined import combined
 from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted, predicted_s
 from validate.calibrate.profile import calibrate as profile_of
 from validate.calibrate.ranking import Choice, choices, within
-from validate.calibrate.sources import parse_testbed, read_records
+from validate.calibrate.sources import Measurements, parse_testbed, read, read_records
 
 __all__ = [
     "Choice",
     "CollectiveCase",
+    "Measurements",
     "case_of",
     "choices",
+    "combined",
     "full_plan",
     "own_plan",
     "parse_testbed",
     "predicted",
     "predicted_s",
     "profile_of",
+    "read",
     "read_records",
     "within",
 ]

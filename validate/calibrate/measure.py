@@ -18,17 +18,22 @@ import torch.distributed as dist
 
 from dpsim.collectives import algorithm
 from dpsim.errors import DpsimError
+from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
+from validate.calibrate.messages import Messages, messages_of
 from validate.collective import Collective
 from validate.executor import Executor
 from validate.launch import connected, launch, record
 from validate.library_collectives import LibraryCollective
+from validate.microbench import Settings, launched
 from validate.processes import World, joined
 from validate.run_record import RunRecord
 from validate.testbed import Testbed
 
 _APART = 0.006  # seconds: twice what a limiter needs to fill its bucket
 _LONGEST = 3600.0
+_SMALLEST, _LARGEST = 65536, 2**20  # bytes of messages
+_REPETITIONS = 5  # of each
 
 Done = Callable[[int], None]
 
@@ -56,6 +61,13 @@ def measure(cases: Sequence[CollectiveCase], done: Done = lambda count: None) ->
                 raise DpsimError(f"{case.name}: {row['wrong']:,} values were wrong")
             yield case.record(row["times_s"])
         count += len(some)
+
+
+def measure_messages(testbed: TestbedConfig, progress: Callable[[str, int, int], None]) -> list[Messages]:
+    """Messages between two hosts of ``testbed``, one way and both ways at once. Raises as `measure` does."""
+    settings = Settings(what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS)
+    with Testbed(testbed) as up:
+        return messages_of(launched(settings, up.hosts, progress), testbed)
 
 
 def as_rank(cases: Sequence[CollectiveCase]) -> None:

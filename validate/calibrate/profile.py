@@ -6,9 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Literal
-
-import numpy as np
 
 from dpsim.calibration import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.errors import DpsimError
@@ -16,6 +13,7 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of
 from validate.calibrate.fit import LARGE, fit
 from validate.calibrate.predict import predicted_s
+from validate.calibrate.residuals import Counted, residuals_of
 from validate.run_record import RunRecord
 from validate.testbed.shaping import burst_bytes
 
@@ -25,8 +23,6 @@ LEAST = 10  # cases: with fewer, parameters would be guessed
 FORMULA = (
     "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport)"
 )
-
-Counted = Literal["fitted rows", "held-out rows"]
 
 
 def calibrate(
@@ -59,7 +55,7 @@ def calibrate(
         name=name,
         kind=TRANSPORT,
         formula=FORMULA,
-        parameters={**found.parameters, **_known_parameters(found.transport.model_dump(), found.parameters)},
+        parameters={**found.parameters, **known_parameters(found.transport.model_dump(), found.parameters)},
         residuals=_residuals([record for record in told if not record.fitted] or told, _counted(every > 1)),
         residuals_by=_parts(told),
         runs=dict(sources or {}),
@@ -79,7 +75,8 @@ def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
     return {"burst": burst_bytes(rate, testbed.mtu) / rate, "cores": len(os.sched_getaffinity(0)), "queue": _QUEUE}
 
 
-def _known_parameters(values: Mapping[str, float], fitted: Mapping[str, Parameter]) -> dict[str, Parameter]:
+def known_parameters(values: Mapping[str, float], fitted: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """What is known, as parameters without errors."""
     units = {"burst": "s", "cores": "1", "queue": "B"}
     return {name: Parameter(value=values[name], unit=unit) for name, unit in units.items() if name not in fitted}
 
@@ -102,13 +99,4 @@ def _counted(held_out: bool) -> Counted:
 
 
 def _residuals(records: Sequence[RunRecord], counted_on: Counted) -> Residuals:
-    off = np.array([abs(record.error or 0.0) for record in records])
-    return Residuals(
-        counted_on=counted_on,
-        n=len(off),
-        median_ape=float(np.median(off)),
-        mean_ape=float(off.mean()),
-        p95_ape=float(np.percentile(off, 95)),
-        worst_ape=float(off.max()),
-        worst_bytes=case_of(records[int(off.argmax())]).bytes,
-    )
+    return residuals_of([record.error or 0.0 for record in records], counted_on, [case_of(record).bytes for record in records])

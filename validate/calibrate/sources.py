@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsim.errors import DpsimError, ScenarioError
 from dpsim.scenario.document import Document
@@ -12,17 +13,80 @@ from dpsim.scenario.loader import validate
 from dpsim.topology import TestbedConfig
 from dpsim.workload.profile import read_file
 from validate.calibrate.cases import LIBRARY, CollectiveCase
+from validate.calibrate.copies import Copies, copies_of
+from validate.calibrate.messages import Messages, messages_of
 from validate.run_record import RunRecord, load_run_records
 from validate.testbed import load_testbed
+
+if TYPE_CHECKING:
+    from validate.microbench import RunFile
 
 _MICROBENCH = b'"kind": "microbench"'
 _LIBRARY = "library"  # what microbenchmarks call the backend's own algorithm
 _KEYS = ("hosts", "rate", "mtu")
+USED = ("collectives", "point-to-point", "copies", "layers", "optimizer")  # benchmarks that calibration reads
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What files hold: collectives as records, messages, copies, runs with layers; and how many measured cases each gave."""
+
+    records: list[RunRecord] = field(default_factory=list)
+    messages: list[Messages] = field(default_factory=list)
+    copies: list[Copies] = field(default_factory=list)
+    runs: list[RunFile] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.messages or self.copies or self.runs)
+
+
+def read(paths: Sequence[Path], testbed: TestbedConfig | None) -> Measurements:
+    """What is in files of records, and in run files of microbenchmarks, which ran on ``testbed``. Raises DpsimError."""
+    found = Measurements()
+    for path in paths:
+        if _is_microbenchmark(path):
+            found.counts[str(path)] = _take(path, testbed, found)
+        else:
+            records = list(load_run_records(path).runs)
+            found.records.extend(records)
+            found.counts[str(path)] = len(records)
+    return found
+
+
+def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int:
+    """Add what a run file has; the answer is how many rows of it count."""
+    from validate.microbench import load_run_file
+
+    run = load_run_file(path)
+    used = {what: len(run.of(what)) for what in USED}
+    if not any(used[what] for what in USED if what != "optimizer"):
+        raise DpsimError(f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}")
+    if used["collectives"]:
+        found.records.extend(_of_microbenchmarks(path, testbed))
+    if used["point-to-point"]:
+        found.messages.extend(messages_of(run, _checked(path, testbed, len(run.ranks))))
+    found.copies.extend(copies_of(run))
+    if used["layers"] or used["optimizer"]:
+        found.runs.append(run)
+    return sum(used.values())
+
+
+def _is_microbenchmark(path: Path) -> bool:
+    return path.suffix != ".gz" and _MICROBENCH in read_file(path)[:4096].replace(b'"kind":"', b'"kind": "')
+
+
+def _checked(path: Path, testbed: TestbedConfig | None, ranks: int) -> TestbedConfig:
+    if testbed is None:
+        raise DpsimError(f"{path}: must come with --testbed, which says the rates of the links that it was measured on")
+    if testbed.hosts != ranks:
+        raise DpsimError(f"{path}: must have a rank on each of {testbed.hosts} hosts, but has {ranks} ranks")
+    return testbed
 
 
 def read_records(path: Path, testbed: TestbedConfig | None) -> list[RunRecord]:
     """The records of a file; of microbenchmarks, its collectives, which were measured on ``testbed``. Raises DpsimError."""
-    if path.suffix != ".gz" and _MICROBENCH in read_file(path)[:4096].replace(b'"kind":"', b'"kind": "'):
+    if _is_microbenchmark(path):
         return list(_of_microbenchmarks(path, testbed))
     return list(load_run_records(path).runs)
 
@@ -52,10 +116,7 @@ def _of_microbenchmarks(path: Path, testbed: TestbedConfig | None) -> Iterator[R
     rows = run.of("collectives")
     if not rows:
         raise DpsimError(f"{path}: must have collectives, but has {', '.join(run.what)}")
-    if testbed is None:
-        raise DpsimError(f"{path}: must come with --testbed, which says the rates of the links that it was measured on")
-    if testbed.hosts != len(run.ranks):
-        raise DpsimError(f"{path}: must have a rank on each of {testbed.hosts} hosts, but has {len(run.ranks)} ranks")
+    testbed = _checked(path, testbed, len(run.ranks))
     for row in rows:
         prefix = "in_place_" if row["times_s"] is None else ""
         name = LIBRARY if row["algorithm"] == _LIBRARY else row["algorithm"]

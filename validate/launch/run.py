@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from dpsim.errors import FailedError
 
 _LAST_LINES = 12
+_LOGGED = re.compile(r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ ")  # what torch logs for information, or as a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class RankRun:
 
     @property
     def last_words(self) -> str:
-        """The last lines that the rank printed on stderr, or else on stdout."""
-        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        """The last lines that the rank printed on stderr, or else on stdout; a library's warnings in its log are not words."""
+        said = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
+        lines = said or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
         return "\n".join(lines[-_LAST_LINES:])
 
     def to_json(self) -> dict[str, Any]:

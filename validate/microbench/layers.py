@@ -50,11 +50,15 @@ def _measure(measured: Subject, model: Model, batch_size: int, world: World, set
     passes = _passes(module, batch, world, settings)
     clock = LayerClock(module, world.device)
     names, root = [layer.name for layer in model.layers], type(module).__name__
-    forward = _of_layers(names, root, lambda: clock.forward_shares(batch), passes["forward_pass_"], settings)
-    backward = _of_layers(names, root, lambda: clock.backward_shares(batch), passes["backward_pass_"], settings)
+    shares = {
+        "forward": _shares(names, root, lambda: clock.forward_shares(batch), settings),
+        "backward": _shares(names, root, lambda: clock.backward_shares(batch), settings),
+    }
     columns = {prefix + name: value for prefix, times in passes.items() for name, value in timed(times).items()}
     about = {"model": measured.name, "layers": names, "batch_size": batch_size}
-    return {**about, "forward_s": forward, "backward_s": backward, **columns, "optimizer": _UPDATE}
+    for way, found in shares.items():
+        about |= {f"{way}_s": of_layers(found, passes[f"{way}_pass_"]), f"{way}_shares": found}
+    return {**about, **columns, "optimizer": _UPDATE}
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
@@ -75,13 +79,16 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
     }
 
 
-def _of_layers(
-    names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], passes: list[float], settings: Settings
-) -> list[float]:
-    """Seconds of each layer: its share of the median pass."""
-    found = [shares() for _ in range(settings.warmup + settings.iterations)][settings.warmup :]
-    by_layer = np.median([_by_layer(names, root, each) for each in found], axis=0)
+def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
+    """Seconds of each layer: its median share (a row a repetition, a number a layer) of the median pass."""
+    by_layer = np.median(shares, axis=0)
     return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
+
+
+def _shares(names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], settings: Settings) -> list[list[float]]:
+    """Each layer's share of the pass in each repetition."""
+    found = [shares() for _ in range(settings.warmup + settings.iterations)][settings.warmup :]
+    return [_by_layer(names, root, each) for each in found]
 
 
 def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:

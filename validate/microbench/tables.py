@@ -29,7 +29,7 @@ def parts(run: RunFile) -> Iterator[Table | str]:
 
 def _plain(rows: Sequence[Row]) -> Table:
     """Every column that is no list."""
-    columns = [key for key, value in rows[0].items() if key != "what" and not key.endswith("times_s")]
+    columns = [key for key, value in rows[0].items() if key != "what" and not key.endswith(("times_s", "_shares"))]
     table = _empty([column.removesuffix("_s").replace("_Bps", "") for column in columns])
     for row in rows:
         table.add_row(*(_text(column, row[column]) for column in columns))

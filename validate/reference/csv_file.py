@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpsim.errors import DpsimError, suggestion
+from dpsim.files import read_text_limited
+
+_MOST_BYTES = 64 * 2**20
+_SHOWN = 40  # characters of a column's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,10 @@ class Row:
 def read_rows(path: Path, required: Collection[str]) -> list[Row]:
     """The rows of a CSV file. Raises DpsimError for a file that is none, lacks a column or has no rows."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream, restkey="", strict=True)
-            _check_columns(path, reader.fieldnames, required)
-            rows = [_row(path, reader.line_num, values) for values in reader]
-    except OSError as error:
-        raise DpsimError(f"{path}: must be a CSV file that can be read, but {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_text_limited(path, _MOST_BYTES), newline=""), restkey="", strict=True)
+        _check_columns(path, reader.fieldnames, required)
+        rows = [_row(path, reader.line_num, values) for values in reader]
+    except csv.Error as error:
         raise DpsimError(f"{path}: must be a CSV file in UTF-8, but {error}") from None
     if not rows:
         raise DpsimError(f"{path}:2: must have at least 1 row below its column names, but got none")
@@ -72,5 +74,7 @@ def _check_columns(path: Path, names: Collection[str] | None, required: Collecti
         raise DpsimError(f"{path}:1: must have column names in its first line, but it is empty")
     for column in required:
         if column not in names:
-            near = suggestion(column, names).replace("did you mean", "is that").replace("known:", "it has")
+            near = (
+                suggestion(column, [name[:_SHOWN] for name in names]).replace("did you mean", "is that").replace("known:", "it has")
+            )
             raise DpsimError(f"{path}:1: must have the column {column!r}, but got none of that name{near}")

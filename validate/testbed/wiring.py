@@ -36,7 +36,7 @@ def build(config: TestbedConfig, prefix: str) -> None:
     batch("the limiter tbf", "tc", switch, _switch_limits(config))
     for number, name in enumerate(hosts):
         run("the settings of TCP", ["ip", "netns", "exec", name, "sh", "-e"], _settings())
-        batch("IP addresses", "ip", name, _addresses(number))
+        batch("IP addresses", "ip", name, _addresses(number, config.mtu))
         batch("the limiter tbf", "tc", name, [limiter(INTERFACE, config.rates[number], config.mtu)])
 
 
@@ -87,7 +87,9 @@ def _settings() -> str:
     return "".join([*lines, f"if [ -e {off} ]; then echo 1 > {off}; fi\n"])
 
 
-def _addresses(host: int) -> Iterator[str]:
-    yield "link set lo up"
+def _addresses(host: int, mtu: int) -> Iterator[str]:
+    # Loopback's usual packets of 64 KiB are larger than the send buffer: two ranks of a host would wait 40 ms, until TCP's delayed
+    # acknowledgement, for each one.
+    yield f"link set lo mtu {mtu} up"
     yield f"addr add {address(host)}/24 dev {INTERFACE}"
     yield f"link set {INTERFACE} up"

@@ -44,16 +44,18 @@ class Learners(Method):
         return self.pull or 1.0 / learners
 
     def run(self, worker: Worker) -> None:
-        """Threads learn; meanwhile this one forms the average model of the step before."""
+        """Threads learn; meanwhile another forms the average model of the step before: what of that is left is communication."""
         group = LearnerGroup(worker, self.learners)
         average = AverageModel(worker.replica.weights, self.inertia, worker.world.group)
         total, pull = None, self.drawn(group.everywhere)
-        with ThreadPoolExecutor(self.learners) as threads:
+        with ThreadPoolExecutor(self.learners + 1) as threads:
             for step in worker.steps():
+                moved = threads.submit(average.move, total)
                 with worker.part("compute"):
                     losses = [threads.submit(group.learn, learner, step) for learner in range(self.learners)]
-                    average.move(total)
                     worker.record.losses.append(sum(loss.result() for loss in losses) / self.learners)
+                with worker.part("communication"):
+                    moved.result()
                 with worker.part("update"):
                     total = group.correct(average.weights, pull)
                 worker.note(CORRECTED, worker.rank, step, average.version)
@@ -93,7 +95,7 @@ class LearnerGroup:
 
     def learn(self, learner: int, step: int) -> float:
         """The loss of a learner's batch; its gradient stays in its replica."""
-        self.worker.pause()
+        self.worker.pause(step)
         with self._streamed(learner):
             return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from dpsim.config import Config
 
@@ -22,10 +22,13 @@ class Training(Config):
     learning_rate: PositiveFloat = Field(default=0.1, description="Multiplies the mean gradient.")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Of each worker's SGD.")
     seed: NonNegativeInt = Field(default=0, description="Of the initial weights, the order of samples and every random choice.")
-    pauses_s: tuple[Annotated[float, Field(ge=0)], ...] = Field(
-        default=(), description="Seconds that worker 0, 1, ... waits in each iteration beside computing; none where left out."
+    pauses_s: tuple[NonNegativeFloat | tuple[NonNegativeFloat, ...], ...] = Field(
+        default=(),
+        description="Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one number for each of them "
+        "in turn; none where left out.",
     )
 
-    def pause(self, worker: int) -> float:
-        """Seconds that ``worker`` waits in each iteration."""
-        return self.pauses_s[worker] if worker < len(self.pauses_s) else 0.0
+    def pause(self, worker: int, step: int) -> float:
+        """Seconds that ``worker`` waits in iteration ``step``."""
+        own = self.pauses_s[worker] if worker < len(self.pauses_s) else 0.0
+        return own[step % len(own)] if isinstance(own, tuple) else own

@@ -11,6 +11,7 @@ from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed
 from validate.training.gossip import Gossip
 from validate.training.learners import Learners
+from validate.training.library import Library
 from validate.training.local_sgd import LocalSgd
 from validate.training.method import Method
 from validate.training.pairs import Pairs
@@ -31,6 +32,7 @@ METHODS: Registry[type[Method]] = Registry(
         "ddp": Ddp,
         "through-host": ThroughHost,
         "schedule": Scheduled,
+        "library": Library,
         "buckets": Buckets,
         "parameter-server": ParameterServer,
         "backup": Backup,

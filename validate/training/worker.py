@@ -73,13 +73,13 @@ class Worker:
     def learn(self, step: int, forward: Callable[[Tensor], Tensor] | None = None) -> None:
         """Forward and backward on this rank's batch: the loss goes to the record, the gradient to the replica."""
         with self.part("compute"):
-            self.pause()
+            self.pause(step)
             loss = self.replica.learn(*self.batch(self.shard(), step), forward)
         self.record.losses.append(loss)
 
-    def pause(self) -> None:
-        """Wait as long as the settings say for this worker."""
-        time.sleep(self.training.pause(self.rank))
+    def pause(self, step: int) -> None:
+        """Wait as long as the settings say for this worker in iteration ``step``."""
+        time.sleep(self.training.pause(self.rank, step))
 
     def update(self) -> None:
         """The replica moves by its gradient."""

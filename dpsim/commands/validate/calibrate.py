@@ -1,4 +1,4 @@
-"""``dpsim validate calibrate``: a profile of how messages travel, fitted on measured collectives."""
+"""``dpsim validate calibrate``: a profile of how messages travel and what layers take, fitted on what was measured."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from dpsim.calibration import CalibrationProfile
-    from validate.calibrate import Choice
+    from dpsim.calibration import CalibrationProfile, MeasuredModel
+    from validate.calibrate import Choice, Measurements
     from validate.run_record import RunRecord
-
-_ROUNDS = 5  # of fitting, at most
 
 
 def calibrate(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of measured collectives: records, or microbenchmarks' run files.", show_default=False),
+        typer.Argument(help="Files of measurements: records of collectives, or microbenchmarks' run files.", show_default=False),
     ] = None,
     testbed: Annotated[
         str | None,
@@ -46,24 +44,26 @@ def calibrate(
     every: Annotated[int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Fit latency, overheads, links' efficiency, reduction cost and more on measured collectives.
+    """Fit latency, overheads, links' efficiency, reduction cost and more on collectives, and duplex factors on messages.
 
-    A scenario uses the profile by calibration: profile.json. Residuals are those of runs that were not fitted on.
+    Of microbenchmarks' run files, layer times over batch sizes, updates and host-device copies are taken too. A scenario uses the
+    profile by calibration: profile.json; layer times are those of a model whose layers have the same names. Residuals of
+    collectives are those of runs that were not fitted on.
 
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
-    Example: dpsim validate calibrate validate/recorded/collectives.json.gz -o profile.json
+    Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json -o profile.json
     """
-    from validate.calibrate import choices, profile_of
+    from validate.calibrate import choices, combined
+    from validate.calibrate.fit import MOST_PREDICTIONS
 
     with bars() as progress:
-        measured, sources, provenance = _measured(runs or [], testbed, every, progress)
-        profile, told = profile_of(
+        measured, provenance = _measured(runs or [], testbed, every, progress)
+        profile, told = combined(
             measured,
             name,
             every=every,
-            sources=sources,
             provenance=provenance,
-            done=lambda count: progress("fitting", count, _ROUNDS),
+            done=lambda count: progress("fitting", count, MOST_PREDICTIONS),
         )
     if output is not None:
         write_whole(output, profile.to_json())
@@ -74,25 +74,27 @@ def calibrate(
     if as_json:
         show_json({"schema_version": 1, "profile": profile.model_dump(mode="json"), "choices": _choices(chosen)})
     else:
-        show(_parameters(profile), "", _residuals(profile), "", _ranking(chosen))
+        tables = [_parameters(profile)] if profile.parameters else []
+        for table in (*tables, *(_layers(model) for model in profile.compute)):
+            show(table, "")
+        show(_residuals(profile), *(["", _ranking(chosen)] if told else []))
 
 
 def _measured(
     runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
-) -> tuple[list[RunRecord], dict[str, int], dict[str, str]]:
-    """The records, how many each source gave, and what the machine is."""
-    from validate.calibrate import own_plan, parse_testbed, read_records
+) -> tuple[Measurements, dict[str, str]]:
+    """What there is, and what the machine is where it was measured now."""
+    from validate.calibrate import Measurements, own_plan, parse_testbed, read
 
     config = None if testbed is None else parse_testbed(testbed)
     if runs:
-        found = {str(path): read_records(path, config) for path in runs}
-        return [record for some in found.values() for record in some], {path: len(some) for path, some in found.items()}, {}
+        return read(runs, config), {}
     if config is None:
         raise DpsimError("calibrate must have files of runs, or --testbed to measure on, but got neither")
     from dpsim.workload.torch_trace import import_torch
 
     import_torch()
-    from validate.calibrate.measure import measure
+    from validate.calibrate.measure import measure, measure_messages
     from validate.calibrate.profile import LEAST
     from validate.microbench.machine import provenance
 
@@ -101,8 +103,10 @@ def _measured(
         raise DpsimError(
             f"--testbed must be fast enough to measure {LEAST * every} cases in a bearable time, but is for {len(plan)}"
         )
-    measured = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
-    return measured, {"measured now": len(measured)}, provenance()
+    records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
+    messages = measure_messages(config, progress)
+    counts = {"measured now": len(records) + len(messages)}
+    return Measurements(records=records, messages=messages, counts=counts), provenance()
 
 
 def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]) -> None:
@@ -134,6 +138,22 @@ def _parameters(profile: CalibrationProfile) -> Table:
     for name, one in profile.parameters.items():
         errors = ("-" if value is None else f"{value:.3g}" for value in (one.standard_error, one.low, one.high))
         table.add_row(name, f"{one.value:.4g}", one.unit, *errors)
+    return table
+
+
+def _layers(model: MeasuredModel) -> Table:
+    """What each layer takes at the largest batch size, forward and backward, with its interval."""
+    from rich.table import Table
+
+    from dpsim.units import TIME, human
+
+    table = Table(title=f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples", title_justify="left", show_edge=False)
+    for heading in ("layer", "forward", "95 % from", "to", "backward", "95 % from", "to"):
+        table.add_column(heading, justify="left" if heading == "layer" else "right")
+    names = [f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")]
+    columns = [getattr(model, name)[-1] for name in names]
+    for layer, *seconds in zip(model.layers, *columns, strict=True):
+        table.add_row(layer, *(human(value, TIME, 3) for value in seconds))
     return table
 
 

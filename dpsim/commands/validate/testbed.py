@@ -11,7 +11,6 @@ import typer
 from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show, show_json
-from dpsim.units import RATE, parse
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,6 +86,8 @@ def _config(hosts: int | None, rate: str | None, rates: str | None, topology: Pa
 
 
 def _rate(option: str, text: str) -> str:
+    from dpsim.units import RATE, parse
+
     try:
         parse(text, RATE)
     except DpsimError as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dpsim.errors import DpsimError
-from dpsim.units import TIME, parse
 
 
 def timeout_seconds(text: str) -> float:
     """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
+    from dpsim.units import TIME, parse
+
     try:
         seconds = parse(text, TIME)
     except DpsimError as error:

@@ -118,7 +118,7 @@ def test_the_command_prints_errors_and_the_worst_cases(dpsim):
     assert "ring: predicted +30.0%" in out
 
 
-@pytest.mark.parametrize(("tolerance", "status"), [("40%", 0), ("0.2", 3), ("20%", 3), ("some", 2)])
+@pytest.mark.parametrize(("tolerance", "status"), [("40%", 0), ("0.2", 3), ("20%", 3), ("150%", 0), ("some", 2), ("10", 2)])
 def test_a_broken_tolerance_is_exit_code_3(dpsim, tolerance, status):
     code, _, err = dpsim("--tolerance", tolerance)
     assert code == status

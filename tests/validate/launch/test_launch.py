@@ -92,6 +92,14 @@ def test_a_rank_that_exits_ends_the_run_with_its_last_words():
     assert error.run.seconds < 10
 
 
+def test_warnings_that_a_library_logs_are_no_last_words():
+    logged = "[W1122 00:21:55.548109287 socket.cpp:207] [c10d] The hostname cannot be retrieved."
+    code = f'sys.stderr.write("{logged}\\n")\nif rank == 1: print("out of memory", flush=True)\nsys.exit(rank)'
+    error = failure(code, ranks=2)
+    assert error.last_words == "out of memory"
+    assert failure(f'sys.stderr.write("{logged}\\n")\nsys.exit(1)', ranks=1).last_words == logged
+
+
 def test_a_rank_that_is_killed_ends_the_run():
     error = failure("if rank == 2: os.kill(os.getpid(), signal.SIGSEGV)\ntime.sleep(60)")
     assert (error.rank, error.exit_code, error.signal) == (2, None, "SIGSEGV")

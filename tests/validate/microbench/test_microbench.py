@@ -139,7 +139,8 @@ def test_keys_are_documented(run):
 
 
 def test_under_torchrun_rank_0_alone_prints(tmp_path):
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "validate"]
+    here = ["--standalone", "--local-addr", "127.0.0.1"]  # without an address torchrun waits for name servers
+    torchrun = [sys.executable, "-m", "torch.distributed.run", *here, "--nproc-per-node", "2", "-m", "validate"]
     algorithms = ["--operation", "all-gather,all-to-all", "--algorithm", "all"]
     command = [*torchrun, "microbench", "collectives", "reduction", "--json", *FEW, *algorithms]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=100)

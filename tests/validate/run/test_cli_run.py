@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +22,16 @@ def dpsim(dpsim):
     """Runs ``dpsim validate run``; answers exit code, stdout and stderr."""
 
     return lambda *args: dpsim("validate", "run", *args)
+
+
+@pytest.fixture(scope="module")
+def measured_once():
+    """The network that learns is the same in every real run: its layers are measured in the first and known in the others."""
+    from validate.running import real
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(real, "_measured_profile", cache(real._measured_profile))
+        yield
 
 
 def documented():
@@ -61,7 +72,7 @@ def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
         (["--set", "testbed=null", "--set", "cluster={nodes: 2, node: testbed-host}"], "testbed must be in the scenario"),
         (["--set", "strategy.aggregation={kind: allreduce, library: mpi}"], "library: must be ideal or gloo"),
         (["--compute", "real", "--set", "strategy.overlap.kind=priority"], "with a method for real computing"),
-        (["--compute", "real", "--set", "disturbance.jitter.kind=lognormal"], "disturbance must be left out"),
+        (["--compute", "real", "--set", "disturbance.background=[{source: 0, destination: 1}]"], "must be left out of real runs"),
     ],
 )
 def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, said):
@@ -98,8 +109,22 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
 
 
 @pytest.mark.testbed
+@pytest.mark.usefixtures("measured_once")
 def test_real_computing_has_its_own_prediction(dpsim):
     code, out, _ = dpsim(SCENARIO, "--compute", "real", "--set", "testbed.hosts=2", "--set", "run.steps=4", "--json")
     assert code == 0
     measured = json.loads(out)["measured"]
     assert measured["parts_s"]["exposed_comm"] > 0.01  # 0.3 MB at 100 Mbit/s
+
+
+@pytest.mark.testbed
+@pytest.mark.usefixtures("measured_once")
+def test_real_computing_of_a_slow_worker_is_waited_for(dpsim):
+    """Worker 1 computes eight times as long by waiting, and worker 0 waits for it in gloo's all-reduce."""
+    slow = ["disturbance.slow=[{workers: [1], factor: 8}]", "strategy.aggregation.library=gloo"]
+    sets = [part for text in ("testbed.hosts=2", "run.steps=4", *slow) for part in ("--set", text)]
+    code, out, _ = dpsim(SCENARIO, "--compute", "real", *sets, "--json")
+    assert code == 0
+    content = json.loads(out)
+    predicted, measured = content["predicted"]["step_time_s"]["mean"], content["measured"]["step_time_s"]["mean"]
+    assert abs(predicted / measured - 1) < 0.25

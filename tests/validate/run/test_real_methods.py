@@ -8,11 +8,18 @@ import pytest
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
 
 if find_spec("torch"):
+    import numpy as np
+
+    from dpsim.engine.job import prepare
+    from dpsim.engine.simulate import slow_downs
     from dpsim.errors import DpsimError
     from dpsim.scenario import load_scenario
-    from validate.running.real import method_of
+    from dpsim.workload import MeasuredTimes
+    from validate.running.methods import method_of
+    from validate.running.waits import stretched, waits_of
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "allreduce.yaml"
+SECONDS = 0.152  # of one worker's step, by the scenario's profile
 PS = "strategy.aggregation={kind: parameter-server, servers: 1}"
 
 
@@ -21,9 +28,16 @@ PS = "strategy.aggregation={kind: parameter-server, servers: 1}"
     [
         ([], "schedule", {"algorithm": "ring"}),
         (["strategy.aggregation.algorithm=tree"], "schedule", {"algorithm": "tree"}),
+        (["strategy.aggregation.library=gloo"], "library", {}),
         (["strategy.overlap={kind: buckets, bucket_size: 1 MB}"], "buckets", {"bucket_size": 1e6}),
+        (
+            ["strategy.aggregation.library=gloo", "strategy.overlap={kind: buckets, first_bucket: 1 kB}"],
+            "buckets",
+            {"first_bucket": 1e3},
+        ),
         (["strategy.compression={kind: top-k, density: 0.1}"], "compressed", {}),
         (["strategy.sync={kind: local-sgd, every: 3, switch_after: 2}"], "local-sgd", {"every": 3, "switch": 2}),
+        (["strategy.sync={kind: sma, correction: 0.25, momentum: 0.5}"], "sma", {"learners": 1, "pull": 0.25, "inertia": 0.5}),
         (["strategy.aggregation={kind: gossip, graph: exponential}"], "gossip", {"graph": "exponential"}),
         (["strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"], "ad-psgd", {}),
         ([PS], "parameter-server", {"sync": "bsp", "servers": 1}),
@@ -42,9 +56,13 @@ def test_a_strategy_has_the_method_that_does_the_same(sets, method, settings):
     [
         ["strategy.overlap.kind=priority"],
         ["strategy.aggregation.kind=sharded"],
-        ["strategy.sync.kind=sma"],
+        ["strategy.sync.kind=sma", "workload.learners_per_gpu=2"],
+        ["strategy.sync.kind=sma", "strategy.aggregation.algorithm=tree"],
         ["strategy.sync={kind: local-sgd, every: 100, unit: samples}"],
-        ["strategy.aggregation.library=gloo"],
+        ["strategy.aggregation.algorithm=tree", "strategy.overlap.kind=buckets"],
+        ["strategy.aggregation.algorithm=tree", "strategy.sync.kind=local-sgd"],
+        ["strategy.aggregation.algorithm=tree", "strategy.compression.kind=cast"],
+        ["strategy.aggregation.library=gloo", "strategy.overlap.kind=wfbp"],
         ["strategy.aggregation={kind: parameter-server, servers: 2}", "strategy.sync.kind=backup"],
         [PS, "strategy.overlap.kind=wfbp"],
     ],
@@ -54,6 +72,30 @@ def test_a_strategy_without_a_method_is_refused(sets):
         method_of(load_scenario(SCENARIO, sets))
 
 
-def test_what_disturbs_emulated_computing_does_not_disturb_real_one():
-    with pytest.raises(DpsimError, match="disturbance must be left out with real computing, but got slow"):
-        method_of(load_scenario(SCENARIO, ["disturbance.slow=[{workers: [0]}]"]))
+def test_what_disturbs_the_network_is_refused():
+    with pytest.raises(DpsimError, match=r"disturbance\.background: must be left out of real runs, but got 1"):
+        method_of(load_scenario(SCENARIO, ["disturbance.background=[{source: 0, destination: 1}]"]))
+
+
+def test_a_slow_worker_waits_for_as_long_as_it_is_slower():
+    """Worker 1 takes 1.5 times what the others take; nobody is faster than alone, so that nothing is stretched."""
+    waits = waits_of(prepare(load_scenario(SCENARIO, ["disturbance.slow=[{workers: [1], factor: 1.5}]", "run.steps=3"])))
+    assert waits.stretch == 1
+    assert [len(own) for own in waits.seconds] == [5] * 4
+    assert waits.seconds[0] == (0.0,) * 5
+    assert waits.seconds[1] == pytest.approx((0.5 * SECONDS,) * 5)
+
+
+def test_draws_below_1_stretch_everything():
+    job = prepare(load_scenario(SCENARIO, ["disturbance.jitter={kind: lognormal, sigma: 0.2}"]))
+    waits, factors = waits_of(job), slow_downs(job)
+    assert waits.stretch == pytest.approx(1 / factors.min())
+    assert min(min(own) for own in waits.seconds) == pytest.approx(0, abs=1e-12)
+    assert pytest.approx(factors * waits.stretch * SECONDS) == np.array(waits.seconds).T + SECONDS
+
+
+def test_stretched_times_are_the_same_in_everything_else():
+    times = MeasuredTimes(batch_sizes=(4,), forward_s=((1.0, 2.0),), backward_s=((3.0, 4.0),), optimizer_s=(5.0,), device="a")
+    twice = stretched(times, 2.0)
+    assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (((2.0, 4.0),), ((6.0, 8.0),), (10.0,))
+    assert (twice.batch_sizes, twice.device) == ((4,), "a")

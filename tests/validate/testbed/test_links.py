@@ -50,3 +50,12 @@ def test_three_racks_meet_in_the_middle():
     rows = measured(testbed.TestbedConfig(hosts=3, rate="100 Mbit/s", racks=racks))
     assert ratios(rows) == pytest.approx(dict.fromkeys(rows, 1), rel=LOOSE)
     assert rows["flow"].bytes / rows["flow"].measured_s == pytest.approx(6.25e6, rel=LOOSE)
+
+
+def test_ranks_of_one_host_send_packets_of_the_links_size():
+    """Larger ones do not fit into the send buffer: each would wait for a delayed acknowledgement, 40 ms."""
+    from validate.launch import launch
+
+    with testbed.Testbed(testbed.TestbedConfig(hosts=2)) as up:
+        ranks = launch(["cat", "/sys/class/net/lo/mtu"], up.hosts, timeout_s=20).ranks
+    assert [rank.stdout.strip() for rank in ranks] == ["9000"] * 2

@@ -29,6 +29,7 @@ EXACT = 1e-10
 BULK_SYNCHRONOUS = {
     "ddp": ("ddp", {}),
     "through-host": ("through-host", {}),
+    "library": ("library", {}),
     "schedule": ("schedule", {}),
     "schedule-butterfly": ("schedule", {"algorithm": "butterfly"}),
     "buckets": ("buckets", {}),

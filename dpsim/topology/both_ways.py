@@ -1,0 +1,54 @@
+"""What the two directions of a network card's link may carry together, where they keep each other from their full rates.
+
+A card, its bus and the protocol on it serve both directions: acknowledgements, interrupts and memory are shared. While both carry,
+each keeps the part d of its rate (1: full duplex; 0.5: they take turns), so that together they carry at most d times the sum of
+both rates; one alone has all of its own. That is one more capacity, which every route over either direction crosses.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from dpsim.topology.fabric import Fabric
+from dpsim.topology.network import FloatArray, IntArray
+
+
+class BothWays:
+    """One capacity for each link of ``fabric`` that ends at a port: ``duplex`` times the rates of its two directions."""
+
+    def __init__(self, fabric: Fabric, duplex: float) -> None:
+        self.fabric = fabric
+        self.duplex = duplex
+
+    @cached_property
+    def links(self) -> dict[tuple[str, str], list[int]]:
+        """The ends of each such link, and the numbers of its directions."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for number in range(len(self.fabric.capacities)):
+            ends = self.fabric.link(number)
+            if any(end.startswith("port") for end in ends):
+                there, back = ends, ends[::-1]
+                found.setdefault(back if back in found else there, []).append(number)
+        return found
+
+    @cached_property
+    def capacities(self) -> FloatArray:
+        """B/s of each."""
+        return self.duplex * np.array([self.fabric.capacities[numbers].sum() for numbers in self.links.values()])
+
+    def crossed(self, links: IntArray) -> IntArray:
+        """Which of them the fabric's ``links`` belong to, in the same shape; -1 for none."""
+        return self._of[links]
+
+    @cached_property
+    def _of(self) -> IntArray:
+        of = np.full(len(self.fabric.capacities) + 1, -1)  # the last is for -1, no link
+        for place, numbers in enumerate(self.links.values()):
+            of[numbers] = place
+        return of
+
+    def ends(self, number: int) -> tuple[str, str]:
+        """The two ends of one of them."""
+        return list(self.links)[number]

@@ -1,0 +1,57 @@
+"""Time and memory of one piece of work, and how time grows with its scale."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+ALONE = """
+import importlib, json, resource, sys, time
+sys.path.insert(0, sys.argv[1])
+work = getattr(importlib.import_module(sys.argv[2]), sys.argv[3])
+begin = time.process_time()
+work(*json.loads(sys.argv[4]))
+taken = time.process_time() - begin
+print(json.dumps([taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6]))
+"""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Seconds at scales that grow, of ``what``: ranks, flows, steps."""
+
+    what: str
+    seconds: dict[int, float]
+
+    @property
+    def exponent(self):
+        """The slope of log seconds over log scale, by least squares."""
+        return float(np.polyfit(np.log(list(self.seconds)), np.log(list(self.seconds.values())), 1)[0])
+
+    def __str__(self):
+        scales = list(self.seconds)
+        return f"x{2**self.exponent:.2f} of {scales[0]:,} to {scales[-1]:,} {self.what}"
+
+
+def seconds(work, times=1):
+    """The least of ``times`` runs in seconds of the processor: what the work needs, whatever else the machine was doing."""
+    taken = []
+    for _ in range(times):
+        begin = time.process_time()
+        work()
+        taken.append(time.process_time() - begin)
+    return min(taken)
+
+
+def alone(module, function, *arguments):
+    """Seconds of the processor and MB at most of a process of its own, the interpreter and the library counted in the latter."""
+    # A process reports at least the peak of the one that forked it: a shell in between keeps this one's out of the figure.
+    python = [sys.executable, "-c", ALONE, str(HERE), module, function, json.dumps(arguments)]
+    command = ["sh", "-c", '"$@"; exit $?', "sh", *python]
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(ran.stdout.splitlines()[-1])

@@ -1,0 +1,74 @@
+"""A ring at the pace of its slowest links: at once what it is round by round."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_networks import UnequalSwitch
+
+from dpsim.collectives import algorithm
+from dpsim.network import MessageCosts, RoundsModel, schedule_on
+from dpsim.network.critical_links import CriticalLinks
+from dpsim.topology import ClusterConfig, build_cluster
+
+CHUNK = 4000
+COSTLY = MessageCosts(overhead=1e-6, gamma=1e-9)
+
+
+def both_ways(schedule, network, costs, starts):
+    """Finishes with and without shortcuts, and whether the first phase took this one."""
+    quick, slow = (RoundsModel(schedule, network, costs, collapse=collapse) for collapse in (True, False))
+    nbytes = CHUNK * schedule.chunks
+    timed = quick._round(0, 0, schedule.split(nbytes, 4))
+    taken = timed._pace is None and timed._critical is not None
+    return quick.finish(starts, nbytes).finishes, slow.finish(starts, nbytes).finishes, taken
+
+
+@given(
+    nodes=st.integers(2, 12),
+    rates=st.lists(st.floats(1.5, 40), min_size=1, max_size=7),
+    slow_links=st.integers(1, 3),
+    skew=st.sampled_from([0.0, 1e-6, 1e-4, 1e-2]),
+    costs=st.sampled_from([MessageCosts(), COSTLY]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=150, deadline=None)
+def test_nodes_of_fast_links_joined_by_slow_ones(nodes, rates, slow_links, skew, costs, seed):
+    out = 1e9 * np.tile([*rates, *[1.0] * slow_links], nodes)
+    network = UnequalSwitch(np.concatenate([out, np.full(len(out), 1e15)]), 1e-6)
+    starts = skew * np.random.default_rng(seed).random(len(out))
+    quick, slow, _ = both_ways(algorithm("ring").schedule(len(out)), network, costs, starts)
+    np.testing.assert_allclose(quick, slow, rtol=1e-12, atol=1e-15)
+
+
+@given(seed=st.integers(0, 999), ranks=st.integers(3, 60), skew=st.sampled_from([1e-6, 1e-3]), kinds=st.integers(2, 4))
+@settings(max_examples=150, deadline=None)
+def test_slow_links_anywhere(seed, ranks, skew, kinds):
+    generator = np.random.default_rng(seed)
+    out = 1e9 * generator.choice([1.0, 1.3, 2.0, 9.0][:kinds], ranks)
+    network = UnequalSwitch(np.concatenate([out, np.full(ranks, 1e15)]), 0.0)
+    quick, slow, _ = both_ways(algorithm("ring").schedule(ranks), network, COSTLY, skew * generator.random(ranks))
+    np.testing.assert_allclose(quick, slow, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("node", ["dgx1-v100", "dgx-a100", "dgx-h100"])
+@pytest.mark.parametrize("skew", [0.0, 1e-5, 1e-2])
+def test_a_ring_through_nodes_takes_this_way(node, skew):
+    network = build_cluster(ClusterConfig(nodes=16, node=node))
+    starts = skew * np.random.default_rng(3).random(network.ranks)
+    quick, slow, taken = both_ways(schedule_on(network, algorithm("ring")), network, COSTLY, starts)
+    assert taken
+    np.testing.assert_allclose(quick, slow, rtol=1e-12)
+
+
+def test_a_late_rank_holds_up_the_slow_link_one_fast_hop_away():
+    # Messages of 1, 1 and 4 s, half a second for each: a hop of 1.5 s to an end of the slow link, five rounds of 4.5 s there.
+    links = CriticalLinks.of(np.array([[0, 1, 2]]), np.array([[1.0, 1.0, 4.0]]), np.array([0.5]), rounds=6)
+    assert links is not None
+    assert links.finish(np.array([0.0, 10.0, 0.0])).tolist() == [34.0, 31.0, 34.0]
+
+
+def test_too_few_rounds_or_too_even_losses_are_left_to_every_round():
+    place, paid = np.array([[0, 1, 2]]), np.array([0.0])
+    assert CriticalLinks.of(place, np.array([[1.0, 1.0, 4.0]]), paid, rounds=3) is None
+    assert CriticalLinks.of(place, np.array([[1.0, 3.999, 4.0]]), paid, rounds=50) is None

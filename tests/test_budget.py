@@ -1,0 +1,81 @@
+"""What takes too long or too much memory is refused with a number."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from dpsim import budget
+from dpsim.engine import simulate
+from dpsim.errors import DpsimError, FailedError
+
+
+def _work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        budget.check()
+
+
+def test_nothing_is_refused_where_nothing_is_under_way(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "1e-9")
+    _work(0.01)
+
+
+def test_what_has_had_its_seconds_is_stopped(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.01")
+    with (
+        pytest.raises(FailedError, match=r"takes more than 0\.01 s of the processor, the limit: take fewer nodes"),
+        budget.limited(),
+    ):
+        _work(1)
+    budget.check()
+
+
+def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.02")
+    with pytest.raises(FailedError, match="takes more than"), budget.limited():
+        for _ in range(10):
+            with budget.limited():
+                _work(0.01)
+
+
+def test_steps_tell_how_long_all_will_take(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
+    with budget.limited():
+        forecast = budget.Forecast(1_000_000)
+        forecast.check(1)
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        with pytest.raises(FailedError, match=r"would take about \d,\d{3} s of the processor for 1,000,000 steps \(5 took 0\.01"):
+            forecast.check(5)
+
+
+def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "1")
+    started = time.thread_time()
+    with pytest.raises(FailedError, match=r"would take about \d+ s of the processor for 1,000,000 steps"):
+        simulate(tiny(run={"steps": 1_000_000}))
+    assert time.thread_time() - started < 3
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan"])
+def test_a_limit_that_is_none(text, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, text)
+    with pytest.raises(DpsimError, match=r"DPSIM_TIME_LIMIT must be a number of seconds above 0"):
+        budget.time_limit()
+
+
+def test_memory_that_is_not_there_is_said_with_its_bytes():
+    assert 1e6 < budget.memory_here() < math.inf
+    with pytest.raises(FailedError, match=r"a cube would need about 1e\+09 GB, and this machine has [\d.e+]+ GB: take fewer"):
+        budget.check_memory(1e18, "a cube")
+
+
+def test_an_array_that_has_no_room_is_an_error_with_its_size():
+    with (
+        pytest.raises(FailedError, match=r"needs more memory than this machine gives .*: Unable to allocate .* EiB"),
+        budget.limited(),
+    ):
+        np.empty(2**60, dtype=np.float64)

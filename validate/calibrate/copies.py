@@ -1,0 +1,45 @@
+"""Copies between a GPU and its host: latency and rate of those from and to pinned memory, T = latency + S / rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dpsim.calibration import Parameter
+from dpsim.errors import DpsimError
+from validate.calibrate.line import fit_lines, parameter
+
+if TYPE_CHECKING:
+    from validate.microbench import RunFile
+
+_LEAST_SIZES = 3
+
+
+class Copies(NamedTuple):
+    """Copies of ``nbytes``: seconds of each repetition."""
+
+    nbytes: int
+    times_s: tuple[float, ...]
+
+
+def copies_of(run: RunFile) -> list[Copies]:
+    """The copies of a run that pinned memory takes part in, in both directions."""
+    rows = (row for row in run.of("copies") if row["memory"] == "pinned" and row["bytes"])
+    return [Copies(row["bytes"], tuple(row["times_s"])) for row in rows]
+
+
+def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
+    """``copy_latency`` and ``copy_rate``. Raises DpsimError where there are fewer than three sizes."""
+    sizes = {one.nbytes for one in copies}
+    if len(sizes) < _LEAST_SIZES:
+        raise DpsimError(f"runs must have copies of at least {_LEAST_SIZES} sizes, but have {len(sizes)}")
+    lines = fit_lines(np.array([float(one.nbytes) for one in copies]), [one.times_s for one in copies])
+    return {"copy_latency": parameter(lines[:, 0], "s"), "copy_rate": parameter(1 / lines[:, 1], "B/s")}
+
+
+def copy_errors(copies: Sequence[Copies], parameters: Mapping[str, Parameter]) -> list[float]:
+    """The relative error of each copy."""
+    latency, rate = parameters["copy_latency"].value, parameters["copy_rate"].value
+    return [(latency + one.nbytes / rate) / float(np.median(one.times_s)) - 1 for one in copies]
