@@ -72,6 +72,12 @@ LARGE = {
         "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2, unit_size: 3 GB}",
         "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
     ],
+    "Llama 2 70B, sharded (ZeRO 3, small units)": [  # 1,365 collectives a step
+        "cluster.node=dgx-h100",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2}",
+        "strategy.overlap={kind: buckets}",
+    ],
     "Llama 2 70B, sharded (ZeRO 1)": [
         "cluster.node=dgx-h100",
         "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
