@@ -103,12 +103,12 @@ def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
     return str(st.session_state[key] or default)
 
 
-def slide(label: str, options: Sequence[str], name: str, default: str, help_: str | None = None) -> str:
+def slide(label: str, options: Sequence[str], name: str, default: str) -> str:
     """A page's own choice along a scale."""
     chosen = state.choice(name, default)
     key = f"choice {name}"
     st.session_state[key] = chosen if chosen in options else default
-    st.select_slider(label, options, key=key, help=help_, on_change=_chosen, args=(name, key))
+    st.select_slider(label, options, key=key, on_change=_chosen, args=(name, key))
     return str(st.session_state[key])
 
 

@@ -48,21 +48,23 @@ def check() -> None:
 
 
 class Forecast:
-    """Tells from the part that is done of ``total`` equal ones, begun now, how long all will take."""
+    """Tells from the parts done of ``total`` equal ones how long all will take; the first, which prepares, does not count."""
 
     def __init__(self, total: int) -> None:
-        self._total, self._begun = total, thread_time()
+        self._total, self._begun, self._first = total, thread_time(), 0
 
     def check(self, done: int) -> None:
         """Raise FailedError where all would take more than twice the time that is left."""
         now, end = thread_time(), _end.get()
-        spent = now - self._begun
-        if spent < _SURE * (end - self._begun) or done < 1:
+        if not self._first:
+            self._begun, self._first = now, done
+        spent, counted = now - self._begun, done - self._first
+        if not counted or spent < _SURE * (end - self._begun):
             return
-        whole = spent / done * self._total
+        whole = spent / counted * self._total
         if self._begun + whole / _DOUBT > end:
             raise FailedError(
-                f"would take about {whole:,.0f} s of the processor for {self._total:,} steps ({done:,} took {spent:.2g} s), "
+                f"would take about {whole:,.0f} s of the processor for {self._total:,} steps ({counted:,} took {spent:.2g} s), "
                 f"the limit is {time_limit():,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from pydantic import (
 )
 
 from dpsim.config import Config
-from dpsim.errors import DpsimError
+from dpsim.errors import DpsimError, suggestion
 from dpsim.files import read_limited
 
 COMPUTE = "compute"
@@ -199,14 +200,24 @@ def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
         raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
 
 
+def shipped_profiles() -> dict[str, Path]:
+    """The files of the profiles that come with the program, by name."""
+    folder = Path(str(files("validate") / "profiles"))
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
 def _resolve(value: object, info: ValidationInfo) -> Any:
-    """The profile in the file that a text names, beside the scenario."""
+    """The profile that a text names: one that comes with the program, or a file beside the scenario."""
     if not isinstance(value, str):
         return value
-    if not value.endswith(".json"):
-        raise ValueError(f"must be the path of a profile, such as profile.json, but got {value!r}")
-    return load_profile(Path((info.context or {}).get("folder", "")) / value)
+    if value.endswith(".json"):
+        return load_profile(Path((info.context or {}).get("folder", "")) / value)
+    shipped = shipped_profiles()
+    if value not in shipped:
+        known = suggestion(value, [*shipped, "catalogue"])
+        raise ValueError(f"must be the path of a profile, such as profile.json, or a profile's name{known}, but got {value!r}")
+    return load_profile(shipped[value])
 
 
-# A field that takes the path of a profile (beside the scenario), or its content, and holds the profile.
+# A field that takes a profile's name, or its path (beside the scenario), or its content, and holds the profile.
 ProfileRef = Annotated[CalibrationProfile, BeforeValidator(_resolve, json_schema_input_type=str | CalibrationProfile)]

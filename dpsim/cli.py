@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -29,8 +30,9 @@ from dpsim.commands import (
     tune,
     validate_app,
 )
+from dpsim.commands.help import Commands
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
+from dpsim.errors import DpsimError, ScenarioError
 from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
@@ -38,20 +40,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Predicts how long a data-parallel training step takes on a cluster, where the time goes and what would change it.",
-)
+app = Commands("Predicts how long a data-parallel training step takes on a cluster, where the time goes and what would change it.")
 
 File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@app.command()
 def compare(
     file: File,
     vary: Annotated[list[str], typer.Option(metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations.")],
@@ -65,7 +60,7 @@ def compare(
     from dpsim.engine.variants import simulate_variants, variants
 
     chosen = variants(vary)
-    with progress("simulating variants", len(chosen)) as done:
+    with progress("simulating variants", len(chosen)) as done, _said_of_vary(chosen):
         rows = sorted(simulate_variants(file, chosen, set_ or (), done), key=lambda row: row[1].step_time_s["mean"])
     if as_json:
         show_json({"schema_version": 1, "rows": [{"variant": variant, **result.to_json()} for variant, result in rows]})
@@ -75,7 +70,6 @@ def compare(
     show(compare_table(rows))
 
 
-@app.command()
 def collective(
     ranks: Annotated[
         int | None, typer.Option(min=1, max=2**20, help="Ranks on one uniform switch (with --bandwidth, --latency).")
@@ -136,12 +130,14 @@ def collective(
     show(collective_table(rows))
 
 
-@app.command()
 def check(
     files: Annotated[list[Path], typer.Argument(help="Scenario files (YAML).", show_default=False)], as_json: Json = False
 ) -> None:
-    """Check scenario files: every problem with its line, column, path and rule. Exit code 2 where there is one."""
-    from dpsim.errors import ScenarioError
+    """Check scenario files: every problem with its line, column, path and rule. Exit code 2 where there is one.
+
+    Example: dpsim check scenarios/quickstart.yaml
+    Example: dpsim check scenarios/*.yaml --json
+    """
     from dpsim.scenario import load_scenario
     from dpsim.sweep import plan
 
@@ -162,20 +158,25 @@ def check(
         raise typer.Exit(2)
 
 
-@app.command()
 def schema() -> None:
-    """Print the JSON Schema of scenario files, for editors that complete and check them."""
+    """Print the JSON Schema of scenario files, for editors that complete and check them.
+
+    Example: dpsim schema > scenario.schema.json
+    """
     from dpsim.scenario import Scenario
     from dpsim.scenario.json_schema import text
 
     sys.stdout.write(text(Scenario))
 
 
-@app.command()
 def catalogue(
     kind: Annotated[str, typer.Argument(help="gpus, links, nodes, models or algorithms.")] = "gpus", as_json: Json = False
 ) -> None:
-    """List what is known, with sources."""
+    """List what is known, with sources.
+
+    Example: dpsim catalogue nodes
+    Example: dpsim catalogue models --json
+    """
     from dpsim.report import CATALOGUES, catalogue_table
 
     rows = CATALOGUES[kind]()
@@ -185,20 +186,42 @@ def catalogue(
         show(catalogue_table(rows))
 
 
-app.command()(run)
-app.command()(report)
-app.command()(topology)
-app.command()(memory)
-app.command("layer-split")(layer_split)
-app.command()(scale)
-app.command()(converge)
-app.command()(sweep)
-app.command()(results)
-app.command()(tune)
-app.command("app")(dashboard)
-app.add_typer(import_app, name="import")
+# In the order in which --help lists them: what is asked first comes first.
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run,
+    "compare": compare,
+    "scale": scale,
+    "tune": tune,
+    "sweep": sweep,
+    "results": results,
+    "report": report,
+    "collective": collective,
+    "memory": memory,
+    "topology": topology,
+    "converge": converge,
+    "layer-split": layer_split,
+    "app": dashboard,
+    "catalogue": catalogue,
+    "check": check,
+    "schema": schema,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
 app.add_typer(explain_app, name="explain")
+app.add_typer(import_app, name="import")
 app.add_typer(validate_app, name="validate")
+
+
+@contextmanager
+def _said_of_vary(chosen: Iterable[Mapping[str, str]]) -> Iterator[None]:
+    """What is wrong with a value is said of --vary, where it stands, and not of the --set that it is tried by."""
+    try:
+        yield
+    except ScenarioError as error:
+        text = str(error)
+        for key, value in dict.fromkeys(pair for variant in chosen for pair in variant.items()):
+            text = text.replace(f"--set {key}={value}: ", f"--vary {key}={value}: ")
+        raise ScenarioError(text) from None
 
 
 def _network(

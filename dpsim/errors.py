@@ -28,6 +28,9 @@ class FailedError(DpsimError):
     status = 1
 
 
+_CATALOGUES = {"GPU": "gpus", "link": "links", "node": "nodes", "model": "models"}
+
+
 class UnknownNameError(DpsimError):
     """A name that is not known where it was used."""
 
@@ -35,7 +38,8 @@ class UnknownNameError(DpsimError):
         self.what = what
         self.name = name
         self.known = sorted(known)
-        super().__init__(f"must be a known {what}, but got {name!r}{suggestion(str(name), self.known)}")
+        listed = f" (dpsim catalogue {_CATALOGUES[what]} lists them)" if what in _CATALOGUES else ""
+        super().__init__(f"must be a known {what}, but got {name!r}{suggestion(str(name), self.known) or listed}")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -34,22 +34,30 @@ def test_what_has_had_its_seconds_is_stopped(monkeypatch):
 
 def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, "0.02")
-    with pytest.raises(FailedError, match="takes more than"), budget.limited():
+
+    @budget.limited()
+    def part():
+        _work(0.01)
+
+    @budget.limited()
+    def whole():
         for _ in range(10):
-            with budget.limited():
-                _work(0.01)
+            part()
+
+    with pytest.raises(FailedError, match="takes more than"):
+        whole()
 
 
 def test_steps_tell_how_long_all_will_take(monkeypatch):
     monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
     with budget.limited():
         forecast = budget.Forecast(1_000_000)
-        forecast.check(1)
+        forecast.check(3)
         end = time.thread_time() + 0.01
         while time.thread_time() < end:
             pass
         with pytest.raises(FailedError, match=r"would take about \d,\d{3} s of the processor for 1,000,000 steps \(5 took 0\.01"):
-            forecast.check(5)
+            forecast.check(8)
 
 
 def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):
@@ -75,7 +83,7 @@ def test_memory_that_is_not_there_is_said_with_its_bytes():
 
 def test_an_array_that_has_no_room_is_an_error_with_its_size():
     with (
-        pytest.raises(FailedError, match=r"needs more memory than this machine gives .*: Unable to allocate .* EiB"),
+        pytest.raises(FailedError, match=r"needs more memory than this machine gives .*: Unable to allocate .* PiB"),
         budget.limited(),
     ):
-        np.empty(2**60, dtype=np.float64)
+        np.empty(2**56, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,12 @@ def test_catalogue_lists_every_kind(dpsim, kind):
 
 
 WRONG = {
+    "a value to vary": (
+        ["compare", QUICKSTART, "--vary", "cluster.nodes=1,x"],
+        "--vary cluster.nodes=x: cluster.nodes: must be",
+    ),
+    "numbers of nodes": (["scale", QUICKSTART, "--nodes", "1-8"], "--nodes: must be whole numbers of at least 1, such as 1,2,4"),
+    "a rate for a link": (["run", QUICKSTART, "--set", "cluster.network.nic=9 B/s"], "(dpsim catalogue links lists them)"),
     "no such file": (["run", "nope.yaml"], "there is none of this name"),
     "a directory": (["run", str(ROOT)], "got a directory"),
     "unknown override": (["run", QUICKSTART, "--set", "cluster.node_s=1"], "did you mean"),
@@ -180,8 +187,30 @@ def test_wrong_use_is_one_clear_line_and_code_2(dpsim, wrong):
     assert len(err.splitlines()) == 1
 
 
-def test_help_teaches_with_examples(dpsim):
-    for command in ("run", "compare", "scale", "collective"):
-        code, out, _ = dpsim(command, "--help")
+@pytest.mark.parametrize("words", [["run", QUICKSTART], ["microbench", "collectives"], ["backends"]])
+def test_what_needs_torch_says_so_itself(dpsim, monkeypatch, words):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert dpsim("validate", *words)[2] == f"dpsim: validate {words[0]} needs torch: pip install 'dpsim[validate]'\n"
+
+
+def commands(help_text):
+    """The words under "Commands:"."""
+    return re.findall(r"^  ([a-z][a-z-]*)\b", help_text.split("Commands:\n")[1], re.MULTILINE) if "Commands:" in help_text else []
+
+
+def test_every_commands_help_teaches_with_examples_a_line_each(dpsim):
+    called = [[word] for word in commands(dpsim("--help")[1])]
+    called = [[*words, below] for words in called for below in commands(dpsim(*words, "--help")[1]) or [""]]
+    assert len(called) > 20
+    for words in ([word for word in each if word] for each in called):
+        code, out, _ = dpsim(*words, "--help")
+        examples = re.search(r"^Examples?:\n((?:  .+\n)+)", out, re.MULTILINE)
         assert code == 0
-        assert "Example: dpsim" in out
+        assert examples, words
+        assert all(re.search(r"\b(dpsim|validate) ", line) for line in examples[1].splitlines()), words
+        assert "Example: " not in out
+
+
+def test_the_list_of_commands_cuts_no_sentence(dpsim):
+    for group in ([], ["import"], ["explain"], ["validate"]):
+        assert "..." not in dpsim(*group, "--help")[1].split("Commands:")[1]

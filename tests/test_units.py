@@ -210,7 +210,7 @@ def test_fields_hold_si_floats_and_are_written_as_text_that_reads_back():
     assert Fields.model_validate(written) == fields
 
 
-@pytest.mark.parametrize("text", ["1e300 GB/s", "1e-9 B/s", "1e19 B/s"])
+@pytest.mark.parametrize("text", ["1e300 B/s", "1e-9 B/s", "1e19 B/s"])
 def test_a_field_takes_no_rate_that_no_link_could_have(text):
     with pytest.raises(ValidationError, match=r"must be 0, or from 0\.001 B/s to 1e\+18 B/s, but got "):
         Fields.model_validate({"delay": 0, "bucket": "1 B", "rate": text})

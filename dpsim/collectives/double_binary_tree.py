@@ -17,12 +17,12 @@ from dpsim.collectives.schedule import Schedule, Split
 _CHUNKS = 16  # what a library would choose by size: more for a longer vector
 
 
-def with_chunks(chunks: int, name: str = "double-binary-tree") -> Algorithm:
+def with_chunks(chunks: int) -> Algorithm:
     """The algorithm with so many chunks a tree."""
     assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
     return Algorithm(
         "all-reduce",
-        name,
+        "double-binary-tree",
         "two complementary binary trees, each with half of the vector, pipelined in chunks",
         "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
         partial(compile_double_tree, chunks),

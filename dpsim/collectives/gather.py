@@ -24,7 +24,7 @@ def _blocks(ranks: int, level: int) -> Phase:
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
-    """Seconds until rank 0 has every chunk."""
+    """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1) = 0."""
     return _arrival(0, layout.ranks, split, costs)
 
 

@@ -17,12 +17,12 @@ from dpsim.collectives.schedule import Schedule, Split
 _CHUNKS = 16  # what a library would choose by size: more for a longer vector
 
 
-def with_chunks(chunks: int, name: str = "pipelined-tree") -> Algorithm:
+def with_chunks(chunks: int) -> Algorithm:
     """The algorithm with so many chunks."""
     assert chunks >= 1, f"a pipeline has at least 1 chunk, but got {chunks}"
     return Algorithm(
         "all-reduce",
-        name,
+        "pipelined-tree",
         "reduce up a binary tree, broadcast down it, in chunks one behind the other",
         "Sanders, Speck and Traeff, Parallel Computing 35, 2009",
         partial(compile_pipelined_tree, chunks),

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from dpsim.commands.help import Commands, Group
 from dpsim.commands.progress import progress
 from dpsim.errors import DpsimError
 from dpsim.terminal import show, show_json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OF_A_FILE = "scenario"
 
 
-class _FileOrCommand(TyperGroup):
+class _FileOrCommand(Group):
     """``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -30,11 +30,9 @@ class _FileOrCommand(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-explain_app = typer.Typer(
+explain_app = Commands(
+    "Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective.",
     cls=_FileOrCommand,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective.",
 )
 _TERMS = {
     "latency": "latency: what the call takes with next to nothing to send",

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from dpsim.commands.help import Commands
 from dpsim.errors import DpsimError
 from dpsim.terminal import narrate, show_json, write_whole
 
 if TYPE_CHECKING:
-    from dpsim.imports import NodeDraft
+    from dpsim.imports import NodeDraft, NodeOptions
     from dpsim.workload import ModelProfile
 
 T = TypeVar("T")
+Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
 
-import_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Read what you already have: topologies of nodes, measurements of collectives, models and their profiles.",
-)
+import_app = Commands("Read what you already have: topologies of nodes, measurements of collectives, models and their profiles.")
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write it to this file; on stdout if left out.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -34,50 +32,54 @@ Sockets = Annotated[int | None, typer.Option("--sockets", help="How many sockets
 UseNics = Annotated[str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")]
 
 
-@import_app.command("nvidia-topo")
-def nvidia_topo(
-    file: Annotated[Path, typer.Argument(help="The text that nvidia-smi topo -m prints.", show_default=False)],
-    output: Output = None,
-    gpu: GpuName = None,
-    nic: Nic = None,
-    nvlink: NvLink = None,
-    pcie: Pcie = None,
-    between_sockets: Between = None,
-    sockets: Sockets = None,
-    use_nics: UseNics = None,
-    as_json: Json = False,
-) -> None:
+def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
+    """Make a command of a function that builds a node of a file: its docstring is the help, and the options are the same."""
+    argument = typer.Argument(..., help=file_help, show_default=False)
+
+    def register(build: Build) -> Build:
+        @import_app.command(name, help=build.__doc__)
+        def command(
+            file: Path = argument,
+            output: Output = None,
+            gpu: GpuName = None,
+            nic: Nic = None,
+            nvlink: NvLink = None,
+            pcie: Pcie = None,
+            between_sockets: Between = None,
+            sockets: Sockets = None,
+            use_nics: UseNics = None,
+            as_json: Json = False,
+        ) -> None:
+            from dpsim.imports import NodeOptions
+
+            options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
+            _node(file, output, as_json, lambda content: build(content, options, file.name))
+
+        return build
+
+    return register
+
+
+@_node_command("nvidia-topo", "The text that nvidia-smi topo -m prints.")
+def nvidia_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
     """Turn the matrix of nvidia-smi topo -m into a node for the catalogue.
 
     Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml --gpu A100 --nic HDR
     """
-    from dpsim.imports import NodeOptions, node_from_nvidia_topo, parse_nvidia_topo
+    from dpsim.imports import node_from_nvidia_topo, parse_nvidia_topo
 
-    options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
-    _node(file, output, as_json, lambda content: node_from_nvidia_topo(parse_nvidia_topo(content), options, file.name))
+    return node_from_nvidia_topo(parse_nvidia_topo(content), options, name)
 
 
-@import_app.command("nccl-topo")
-def nccl_topo(
-    file: Annotated[Path, typer.Argument(help="The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.", show_default=False)],
-    output: Output = None,
-    gpu: GpuName = None,
-    nic: Nic = None,
-    nvlink: NvLink = None,
-    pcie: Pcie = None,
-    between_sockets: Between = None,
-    sockets: Sockets = None,
-    use_nics: UseNics = None,
-    as_json: Json = False,
-) -> None:
+@_node_command("nccl-topo", "The XML that NCCL writes to NCCL_TOPO_DUMP_FILE.")
+def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
     """Turn NCCL's topology file into a node for the catalogue; options replace what the file says.
 
     Example: dpsim import nccl-topo topo.xml -o node.yaml
     """
-    from dpsim.imports import NodeOptions, node_from_nccl_topo
+    from dpsim.imports import node_from_nccl_topo
 
-    options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
-    _node(file, output, as_json, lambda content: node_from_nccl_topo(content, options, file.name))
+    return node_from_nccl_topo(content, options, name)
 
 
 @import_app.command("nccl-tests")

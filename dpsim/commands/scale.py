@@ -58,7 +58,7 @@ def scale(
 def _by_nodes(file: Path, nodes: str, overrides: list[str], as_json: bool) -> None:
     from dpsim.engine.variants import saturation, simulate_variants, variants
 
-    chosen = variants([f"cluster.nodes={nodes}"])
+    chosen = variants([f"cluster.nodes={','.join(map(str, _numbers('--nodes', nodes)))}"])
     with progress("simulating", len(chosen)) as done:
         rows = list(simulate_variants(file, chosen, overrides, done))
     saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])

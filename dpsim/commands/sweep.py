@@ -48,6 +48,7 @@ def sweep(
         show_json(swept.to_json())
     else:
         show(*_said(swept))
+        typer.echo(f"ask it: dpsim results {swept.folder} --sql 'select * from results order by step_time_s limit 10'")
     if swept.failed:
         raise typer.Exit(3)
 
@@ -81,11 +82,18 @@ def _narrate(swept: Sweep) -> None:
 
 
 def _said(swept: Sweep) -> list[str]:
-    """What is printed at the end: counts, the first failures, and how to ask."""
+    """What is printed at the end: counts, and the first failures."""
     told = swept.to_json()
-    counts = f"{told['computed']:,} scenarios computed now, {told['skipped']:,} points were there, {told['failed']:,} failed"
-    lines = [f"{swept.folder}: {told['points']:,} points: {counts}"]
+    counts = (
+        f"{_counted(told['computed'], 'scenario')} computed now, {_counted(told['skipped'], 'point')} "
+        f"{'was' if told['skipped'] == 1 else 'were'} there, {told['failed']:,} failed"
+    )
+    lines = [f"{swept.folder}: {_counted(told['points'], 'point')}: {counts}"]
     lines += [f"  point {each['point']}: {each['error']}" for each in told["failures"][:_SHOWN_FAILURES]]
     if told["failed"] > _SHOWN_FAILURES:
         lines.append("  ... all of them: --sql 'select point, error from results where error is not null'")
-    return [*lines, f"ask it: dpsim results {swept.folder} --sql 'select * from results order by step_time_s limit 10'"]
+    return lines
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -138,3 +138,17 @@ class LossyCodec(Codec):
     def residual_traffic(self, elements: int) -> float:
         """Bytes that error feedback adds to a kernel that reads the vector once: the old residual read, the new one written."""
         return 2.0 * FLOAT * elements if self.error_feedback else 0.0
+
+
+class QuantisingCodec(LossyCodec):
+    """A codec that gives each element fewer bits; payloads are gathered, and one kernel each way does it all."""
+
+    sums_in_flight: ClassVar[bool] = False
+
+    def encode_traffic(self, elements: int) -> float:
+        """One pass in, the payload out."""
+        return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """All payloads in, added up in registers, one pass out."""
+        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)

@@ -9,21 +9,19 @@ parallelism in deep learning", ICLR 2016 (linear quantisation among others); blo
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from dpsim.compression.codec import FLOAT, Encoded, Floats, LossyCodec
+from dpsim.compression.codec import FLOAT, Encoded, Floats, QuantisingCodec
 from dpsim.compression.packing import ceil_div, in_buckets, safe_divide
 
 _STEPS = np.float32(127)
 
 
-class Int8Config(LossyCodec):
+class Int8Config(QuantisingCodec):
     """Elements travel as 8-bit integers with a scale a bucket."""
-
-    sums_in_flight: ClassVar[bool] = False
 
     kind: Literal["int8"] = Field(description="Elements travel as 8-bit integers with a scale per bucket; gathered.")
     bucket: PositiveInt = Field(default=2048, description="Elements that share a scale.")
@@ -31,14 +29,6 @@ class Int8Config(LossyCodec):
     def wire_bytes(self, elements: int) -> int:
         """1 byte an element, 4 a bucket."""
         return elements + FLOAT * ceil_div(elements, self.bucket)
-
-    def encode_traffic(self, elements: int) -> float:
-        """One pass in, the payload out."""
-        return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
-
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """All payloads in, added up in registers, one pass out."""
-        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)
 
     def encode(self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None) -> Encoded:
         """Two parts: a float32 scale per bucket, an int8 per element."""

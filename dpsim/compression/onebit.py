@@ -9,19 +9,17 @@ speech DNNs", Interspeech 2014.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from dpsim.compression.codec import FLOAT, Encoded, Floats, LossyCodec
+from dpsim.compression.codec import FLOAT, Encoded, Floats, QuantisingCodec
 from dpsim.compression.packing import ceil_div, in_buckets, packed_bytes
 
 
-class OneBitConfig(LossyCodec):
+class OneBitConfig(QuantisingCodec):
     """Signs travel, and two means a column."""
-
-    sums_in_flight: ClassVar[bool] = False
 
     kind: Literal["onebit"] = Field(description="Signs travel, and two means per column, with error feedback; gathered.")
     column: PositiveInt = Field(default=512, description="Elements that share two means.")
@@ -30,14 +28,6 @@ class OneBitConfig(LossyCodec):
     def wire_bytes(self, elements: int) -> int:
         """1 bit an element, 8 bytes a column."""
         return packed_bytes(elements, 1) + 2 * FLOAT * ceil_div(elements, self.column)
-
-    def encode_traffic(self, elements: int) -> float:
-        """One pass in, the payload out."""
-        return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
-
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """All payloads in, added up in registers, one pass out."""
-        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)
 
     def encode(self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None) -> Encoded:
         """Two parts: float32 (columns, 2) means of minus and plus, and packed signs, 1 for elements of at least 0."""

@@ -11,19 +11,17 @@ fly. Source: Alistarh et al., "QSGD: communication-efficient SGD via gradient qu
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from dpsim.compression.codec import FLOAT, Encoded, Floats, LossyCodec
+from dpsim.compression.codec import FLOAT, Encoded, Floats, QuantisingCodec
 from dpsim.compression.packing import ceil_div, in_buckets, pack, packed_bytes, safe_divide, unpack
 
 
-class QsgdConfig(LossyCodec):
+class QsgdConfig(QuantisingCodec):
     """Elements travel as random levels of their bucket's norm."""
-
-    sums_in_flight: ClassVar[bool] = False
 
     kind: Literal["qsgd"] = Field(description="Elements are rounded at random to levels of their bucket's norm; gathered.")
     levels: Annotated[int, Field(ge=1, le=127)] = Field(default=7, description="Levels above 0; 7 with signs fit 4 bits.")
@@ -38,14 +36,6 @@ class QsgdConfig(LossyCodec):
     def wire_bytes(self, elements: int) -> int:
         """``bits`` an element, 4 bytes a bucket."""
         return packed_bytes(elements, self.bits) + FLOAT * ceil_div(elements, self.bucket)
-
-    def encode_traffic(self, elements: int) -> float:
-        """One pass in, the payload out."""
-        return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
-
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """All payloads in, added up in registers, one pass out."""
-        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)
 
     def encode(self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None) -> Encoded:
         """Two parts: a float32 norm per bucket, packed numbers level + s or s - level."""

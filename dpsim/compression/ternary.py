@@ -9,21 +9,19 @@ clipping at 2.5 standard deviations.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from dpsim.compression.codec import FLOAT, Encoded, Floats, LossyCodec
+from dpsim.compression.codec import FLOAT, Encoded, Floats, QuantisingCodec
 from dpsim.compression.packing import ceil_div, in_buckets, pack, packed_bytes, safe_divide, unpack
 
 _BITS = 2
 
 
-class TernaryConfig(LossyCodec):
+class TernaryConfig(QuantisingCodec):
     """Elements travel as -1, 0 or 1 and a scale."""
-
-    sums_in_flight: ClassVar[bool] = False
 
     kind: Literal["ternary"] = Field(description="Elements become -s, 0 or s at random, s the largest magnitude; gathered.")
     bucket: PositiveInt | None = Field(default=None, description="Elements that share a scale; the whole payload if left out.")
@@ -38,10 +36,6 @@ class TernaryConfig(LossyCodec):
         # Without buckets the residual is added before the scale is known: the sum is written and read again.
         residual = self.residual_traffic(elements) * (1 if self.bucket else 1.5)
         return passes * FLOAT * elements + self.wire_bytes(elements) + residual
-
-    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """All payloads in, added up in registers, one pass out."""
-        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)
 
     def encode(self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None) -> Encoded:
         """Two parts: float32 scales, packed 0 (minus), 1 (zero) or 2 (plus)."""

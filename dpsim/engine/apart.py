@@ -123,7 +123,10 @@ class Worker:
 
 
 class World:
-    """All workers of a job and what is recorded of them."""
+    """All workers of a job and what is recorded of them: an iteration of each per row of ``factors``, (steps, workers).
+
+    ``factors`` multiply compute times. ``progress`` is called with the mean number of iterations done.
+    """
 
     def __init__(
         self,
@@ -152,7 +155,7 @@ class World:
         self._slowest = 0
 
     def run(self) -> Steps:
-        """Let all workers live until each has done its steps."""
+        """Let all workers live until each has done its steps. Raises DpsimError where a cut link stops them for good."""
         network = self.meeting.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())
@@ -210,18 +213,3 @@ class World:
         self._done += 1
         self._progress(self._done // self._workers)
         self.finished = self._done == self._steps * self._workers
-
-
-def run_apart(
-    job: Job,
-    meeting: Meeting,
-    factors: FloatArray,
-    progress: Callable[[int], None],
-    timeline: Timeline | None = None,
-    log: Log | None = None,
-) -> Steps:
-    """Simulate one iteration of each worker per row of ``factors`` (steps, workers), which multiply its compute time.
-
-    ``progress`` is called with the mean number of iterations done. Raises DpsimError where a cut link stops the workers for good.
-    """
-    return World(job, meeting, factors, progress, timeline, log).run()

@@ -18,7 +18,7 @@ from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.wire import Message, message
 from dpsim.errors import DpsimError, suggestion
 from dpsim.hardware import Gpu
-from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts
+from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
 from dpsim.overlap import Outlook, in_order
 from dpsim.scenario import DisturbanceConfig, Scenario
 from dpsim.sync import Meeting
@@ -87,6 +87,11 @@ class Job:
         """The model of the collective ``name`` in step ``step``."""
         turns = self.collectives[name]
         return turns[step % len(turns)]
+
+    def on_links(self, outcome: Outcome) -> FloatArray:
+        """Bytes on each capacity of `network`; none where the collective has one of its own: a loss averaged beside servers."""
+        capacities = len(self.network.capacities)
+        return outcome.loads if len(outcome.loads) == capacities else np.zeros(capacities)
 
     @cached_property
     def period(self) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import platform
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from dpsim.aggregation import GossipConfig
 from dpsim.budget import Forecast, limited
 from dpsim.calibration import CalibrationProfile
 from dpsim.disturbance import factors
-from dpsim.engine.apart import run_apart
+from dpsim.engine.apart import World
 from dpsim.engine.job import Job, learners_by_batch, prepare
 from dpsim.engine.log import Log
 from dpsim.engine.memory import memory_use
@@ -29,6 +27,7 @@ from dpsim.engine.timeline import Interval, Timeline
 from dpsim.engine.to_target import time_to_target
 from dpsim.engine.together import run_together
 from dpsim.errors import DpsimError
+from dpsim.provenance import stamp
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 from dpsim.topology.network import FloatArray
 from dpsim.workload import Epoch
@@ -50,11 +49,6 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
     crashes = scenario.disturbance.crashes
     shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
     job, scale = _calibrated(scenario)
-    calibration: str | dict[str, Any] = "catalogue" if memory.model.measured is None else "profile"
-    if isinstance(scenario.calibration, MeasuredStep | ComputeScale):
-        calibration = {**scenario.calibration.model_dump(), "compute_scale": scale}
-    elif isinstance(scenario.calibration, CalibrationProfile):
-        calibration = {"compute": calibration, **scenario.calibration.model_dump(include=_OF_PROFILE)}
     steps = _simulated(job, progress)
     once = start_and_end(job)
     return Result(
@@ -66,7 +60,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         alone=job.acts_alone,
         once=once,
         to_target=time_to_target(scenario, float(steps.step.mean())),
-        calibration=calibration,
+        calibration=_calibration(scenario, scale, "catalogue" if memory.model.measured is None else "profile"),
         seed=scenario.run.seed,
         provenance=provenance(),
         memory=memory,
@@ -77,6 +71,15 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         goodput=None if crashes is None else crashes.goodput(job.workers, once.startup_s),
         spending=spending(scenario),
     )
+
+
+def _calibration(scenario: Scenario, scale: float, compute: str) -> str | dict[str, Any]:
+    """What a result says of where its times come from: compute times from ``compute``, times ``scale``."""
+    if isinstance(scenario.calibration, MeasuredStep | ComputeScale):
+        return {**scenario.calibration.model_dump(), "compute_scale": scale}
+    if isinstance(scenario.calibration, CalibrationProfile):
+        return {"compute": compute, **scenario.calibration.model_dump(include=_OF_PROFILE)}
+    return compute
 
 
 def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
@@ -117,7 +120,7 @@ def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | N
 
     if job.acts_alone:
         meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
-        return run_apart(job, meeting, slowed, done, timeline, log)
+        return World(job, meeting, slowed, done, timeline, log).run()
     return run_together(job, slowed, done, timeline, log)
 
 
@@ -211,9 +214,7 @@ def _bytes(job: Job, step_time: float) -> Bytes:
         model = job.collective(name, turn)
         moved = model.traffic(nbytes)
         sent, total = sent + share * moved.sent, total + share * moved.total
-        carried = model.finish(np.zeros(job.workers), nbytes).loads
-        if len(carried) == len(loads):  # but for a loss that is averaged beside servers
-            loads += share * carried
+        loads += share * job.on_links(model.finish(np.zeros(job.workers), nbytes))
         used.add(model.algorithm_for(nbytes))
     if not total:
         return Bytes(0, 0, None, 0.0)
@@ -252,9 +253,4 @@ def _epoch(scenario: Scenario) -> Epoch | None:
 
 def provenance() -> dict[str, str]:
     """What made a result, and when: the part of its JSON that differs from run to run."""
-    return {
-        "dpsim": version("dpsim"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    return stamp(python=platform.python_version(), numpy=np.__version__)

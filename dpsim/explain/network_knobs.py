@@ -14,7 +14,6 @@ from dpsim.units import RATE, TIME, exact
 
 ONE_NODE = "all GPUs are in one node: nothing crosses the network"
 _SOURCE = "changed to see what it does"
-_TRANSPORT_LATENCY = "parameters.latency.value"
 
 Json = dict[str, Any]
 

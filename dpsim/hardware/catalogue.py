@@ -55,9 +55,9 @@ class Catalogue(Registry[M]):
     Each file holds the fields of ``model`` without ``name``, which is the file's stem.
     """
 
-    def __init__(self, what: str, folder: str, model: type[M], package: str = "dpsim.hardware") -> None:
+    def __init__(self, what: str, folder: str, model: type[M]) -> None:
         super().__init__(what, {})
-        self._folder = files(package) / folder
+        self._folder = files("dpsim.hardware") / folder
         self._model = model
 
     def __getitem__(self, name: str) -> M:

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from dpsim.config import Config
-from dpsim.errors import DpsimError
 from dpsim.hardware.catalogue import Catalogue
 from dpsim.hardware.sourced import SourcedBytes, SourcedRate, SourcedSpeed, SourcedWatts
 
@@ -32,15 +31,6 @@ class Gpu(Config):
     memory: SourcedBytes = Field(description="Device memory, in bytes.")
     memory_bandwidth: SourcedRate = Field(description="Nominal bandwidth of the device memory, in B/s.")
     power: SourcedWatts | None = Field(default=None, description="Thermal design power, in watts.")
-
-    def peak_flops(self, precision: str) -> float:
-        """Peak FLOP/s in ``precision``. Raises DpsimError when the GPU has no such arithmetic (or only at a token rate)."""
-        for known, peak in self.peak.items():
-            if known == precision:
-                return peak.value
-        raise DpsimError(
-            f"precision must be one that GPU {self.name!r} computes in ({', '.join(self.peak)}), but got {precision!r}"
-        )
 
     def __repr__(self) -> str:
         return f"<Gpu {self.name}>"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated
 
@@ -165,6 +166,31 @@ def _check_connected(node: Node) -> None:
     apart = [device for device in neighbours if device not in reached]
     if apart:
         raise ValueError(f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0")
+    _check_ways(node, neighbours)
+
+
+def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
+    """From each GPU to each other and to every slot there must be a way that no GPU stands on, since GPUs forward nothing."""
+    gpus = {f"gpu{i}": None for i in range(node.gpus)}
+    part = _parts(neighbours, gpus)
+    near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
+    apart = [(a, b) for a, b in combinations(gpus, 2) if b not in neighbours[a] and not near[a] & near[b]]
+    apart += [(gpu, slot) for gpu, slot in product(gpus, node.nic_slots) if gpu != slot and part.get(slot) not in near[gpu]]
+    if apart:
+        a, b = apart[0]
+        raise ValueError(f"edges must leave a way from {a} to {b} that passes through no other GPU, but there is none")
+
+
+def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str, int]:
+    """The devices that are no GPUs, each with the number of those that it is joined to without one."""
+    part: dict[str, int] = {}
+    for first in neighbours:
+        waiting = [] if first in part or first in gpus else [first]
+        while waiting:
+            device = waiting.pop()
+            part[device] = part.get(first, len(part))
+            waiting += [other for other in neighbours[device] if other not in part and other not in gpus]
+    return part
 
 
 @cache

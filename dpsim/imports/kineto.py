@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ import numpy as np
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
 from dpsim.imports.reading import ImportFileError
+from dpsim.provenance import stamp
 from dpsim.workload.profile import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
 _EVALUATE = "autograd::engine::evaluate_function: "
@@ -95,8 +94,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
             "source": f"dpsim import kineto {file}",
             "steps": str(count),
             "device": trace.device,
-            "dpsim": version("dpsim"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            **stamp(),
         },
     )
 

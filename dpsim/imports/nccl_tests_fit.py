@@ -6,9 +6,6 @@ algorithm bandwidth: the straight line of the postal model (Hockney 1994), above
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from importlib.metadata import version
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +13,7 @@ from dpsim.calibration import CalibrationProfile, Measured, Parameter, Residuals
 from dpsim.collectives import OPERATIONS
 from dpsim.imports.nccl_tests import NcclTestsLog
 from dpsim.imports.reading import ImportFileError
+from dpsim.provenance import stamp
 
 FloatArray = NDArray[np.float64]
 
@@ -63,8 +61,7 @@ def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationP
         provenance={
             "file": file,
             "nccl": log.nccl_version,
-            "dpsim": version("dpsim"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            **stamp(),
         },
     )
 

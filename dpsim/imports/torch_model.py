@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from importlib.metadata import version
-
+from dpsim.provenance import stamp
 from dpsim.workload.profile import ModelProfile
 from dpsim.workload.torch_trace import import_torch, trace
 
@@ -15,7 +13,6 @@ def profile_torch(factory: str, shape: tuple[int, ...], dtype: str = "float32") 
     provenance = {
         "source": f"dpsim import torch {factory} --input {','.join(map(str, shape))} --dtype {dtype}",
         "torch": str(import_torch().__version__),
-        "dpsim": version("dpsim"),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **stamp(),
     }
     return ModelProfile.of(model, provenance)

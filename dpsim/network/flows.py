@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.network.shared import SharedNetwork
 from dpsim.topology.network import FloatArray, IntArray, Network, Routes
 
@@ -29,7 +29,7 @@ class SharedJob:
     nbytes: int
 
 
-class FlowsModel(CollectiveModel):
+class FlowsModel(ScheduleModel):
     """A schedule on a network, timed as flows, under ``conditions``."""
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
@@ -43,10 +43,7 @@ class FlowsModel(CollectiveModel):
         itemsize: int = 4,
         conditions: Conditions = NO_CONDITIONS,
     ) -> None:
-        self.schedule = schedule
-        self.network = network
-        self.costs = costs or MessageCosts()
-        self.itemsize = itemsize
+        super().__init__(schedule, network, costs, itemsize=itemsize)
         self.conditions = conditions
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:

@@ -7,9 +7,11 @@ GPUs' links are their own.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from dpsim.collectives import Traffic, algorithm
+from dpsim.collectives import Schedule, Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import FlowsModel
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
@@ -32,9 +34,11 @@ class HostPathModel(CollectiveModel):
         network, workers, cpus = hosts.network, hosts.workers, hosts.cpus[hosts.node_of]
         self._to_host: Routes = network.routes(workers, cpus)
         self._from_host: Routes = network.routes(cpus, workers)
-        nodes, costs = Among(network, hosts.cpus), MessageCosts(gamma=1 / sum_rate)
-        ring = algorithm("ring").schedule(nodes.ranks)
-        self._between = FlowsModel(ring, nodes, costs, conditions=conditions) if conditions else RoundsModel(ring, nodes, costs)
+        ring, costs = algorithm("ring").schedule(len(hosts.cpus)), MessageCosts(gamma=1 / sum_rate)
+        if conditions:
+            self._between: CollectiveModel = _with_others(ring, hosts, costs, conditions)
+        else:
+            self._between = RoundsModel(ring, Among(network, hosts.cpus), costs)
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
@@ -60,3 +64,12 @@ class HostPathModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """``host-path``."""
         return "host-path"
+
+
+def _with_others(ring: Schedule, hosts: Hosts, costs: MessageCosts, conditions: Conditions) -> FlowsModel:
+    """The ring of the nodes' CPUs, on a network that has the ends of the other traffic after them."""
+    flows, first = conditions.background, len(hosts.cpus)
+    ends = np.array([end for flow in flows for end in (flow.source, flow.destination)], dtype=np.int64)
+    renumbered = [replace(flow, source=first + 2 * number, destination=first + 2 * number + 1) for number, flow in enumerate(flows)]
+    network = Among(hosts.network, np.concatenate([hosts.cpus, ends]))
+    return FlowsModel(ring, network, costs, conditions=replace(conditions, background=tuple(renumbered)))

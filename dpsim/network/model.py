@@ -68,3 +68,13 @@ class CollectiveModel(ABC):
     def algorithm_for(self, nbytes: int) -> str:
         """The name of the algorithm that carries out a collective of this size."""
         return self.schedule.algorithm
+
+
+class ScheduleModel(CollectiveModel):
+    """Carries out a schedule on a network, its vectors of elements of ``itemsize`` bytes."""
+
+    def __init__(self, schedule: Schedule, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4) -> None:
+        self.schedule = schedule
+        self.network = network
+        self.costs = costs or MessageCosts()
+        self.itemsize = itemsize

@@ -18,7 +18,7 @@ from dpsim.collectives import Phase, Round, Schedule, Split
 from dpsim.collectives.traffic import bytes_over_turns
 from dpsim.network.cycles import Cycles, cycles_of
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.network.repeated import TimedRound
 from dpsim.topology.network import FloatArray, IntArray, Network
 
@@ -40,7 +40,7 @@ class _Pattern:
     cycles: Cycles | None
 
 
-class RoundsModel(CollectiveModel):
+class RoundsModel(ScheduleModel):
     """A schedule on a network, timed by rounds; ``collapse=False`` runs every round even where a shortcut is exact."""
 
     abilities = Ability.OWN_STARTS
@@ -54,10 +54,7 @@ class RoundsModel(CollectiveModel):
         itemsize: int = 4,
         collapse: bool = True,
     ) -> None:
-        self.schedule = schedule
-        self.network = network
-        self.costs = costs or MessageCosts()
-        self.itemsize = itemsize
+        super().__init__(schedule, network, costs, itemsize=itemsize)
         self.collapse = collapse
         self._patterns: dict[tuple[int, int], _Pattern] = {}
         self._timed: dict[tuple[int, int, int], TimedRound] = {}

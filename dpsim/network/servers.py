@@ -17,12 +17,15 @@ from typing import Literal
 
 import numpy as np
 
+from dpsim.budget import check, check_memory
 from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, Outcome
 from dpsim.network.shared import ends_of_flows
 from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+
+_BYTES_A_ROUTE = 200.0  # while it is sought: its links, several times over
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +72,13 @@ class Servers:
     def _bundle(self, routes: Callable[[IntArray, IntArray], Routes]) -> Routes:
         """For each worker the links to all servers with the share of its flow that crosses each."""
         workers, servers = len(self.workers), len(self.servers)
+        check_memory(_BYTES_A_ROUTE * workers * servers, f"routes from {workers:,} workers to {servers:,} servers")
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = apart.links.reshape(workers, -1)
-        rows = [np.unique(row[row >= 0], return_counts=True) for row in links]
+        rows = []
+        for row in links:
+            check()
+            rows.append(np.unique(row[row >= 0], return_counts=True))
         hops = max((len(found) for found, _ in rows), default=0)
         table = np.full((workers, hops), -1, dtype=np.int64)
         share = np.zeros((workers, hops))

@@ -37,16 +37,13 @@ class TransportModel(CollectiveModel):
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
 
-    def __init__(
-        self, network: Network, transport: Transport, schedule: Schedule | None = None, *, gamma: float = 0.0, itemsize: int = 4
-    ) -> None:
+    def __init__(self, network: Network, transport: Transport, schedule: Schedule | None = None, *, gamma: float = 0.0) -> None:
         self.network = network
         self.transport = transport
         self.own = schedule is None
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
-        self.itemsize = itemsize
         self.gamma = gamma if transport.gamma is None else transport.gamma
-        self._loads = RoundsModel(self.schedule, network, itemsize=itemsize)
+        self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:

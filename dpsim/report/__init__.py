@@ -1,4 +1,4 @@
-"""Results for people: tables for the terminal."""
+"""Results for people: tables for the terminal here; figures, pages and traces are in modules of their own, loaded when needed."""
 
 from dpsim.report.batch_study import batch_study_notes, batch_study_table
 from dpsim.report.catalogue import CATALOGUES

@@ -48,8 +48,7 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     what = f"one step's {amount} in {len(sent)} operations" if nbytes is None else f"one operation of {amount}"
     loads = np.zeros(len(job.network.capacities))
     for outcome in outcomes:
-        if len(outcome.loads) == len(loads):  # but for a loss that is averaged beside servers
-            loads += outcome.loads
+        loads += job.on_links(outcome)
     return LinkLoads(f"{what} ({algorithm})", loads, sum(float(outcome.finishes.max()) for outcome in outcomes))
 
 

@@ -56,9 +56,8 @@ def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[i
     }
     for (name, turn), (start, end) in spans.items():
         collective, nbytes = sizes[name]
-        loads = job.collective(collective, step + turn).finish(np.zeros(job.workers), nbytes).loads
-        if len(loads) == len(job.network.capacities):  # but for a loss that is averaged beside servers
-            yield from ((int(link), Transfer(start, end, name, float(loads[link]))) for link in np.flatnonzero(loads))
+        loads = job.on_links(job.collective(collective, step + turn).finish(np.zeros(job.workers), nbytes))
+        yield from ((int(link), Transfer(start, end, name, float(loads[link]))) for link in np.flatnonzero(loads))
 
 
 def _alone(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:

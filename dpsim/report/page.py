@@ -38,11 +38,11 @@ def report_page(sources: Sequence[Source], question: str | None = None) -> str:
     return _page(sources, question or _question(sources), figures)
 
 
-def run_page(result: Result, intervals: Sequence[Interval], question: str | None = None) -> str:
+def run_page(result: Result, intervals: Sequence[Interval]) -> str:
     """The page of one run, with what only a run knows: the timeline of one step (`timeline`), and how long all steps took."""
     source = Source(result.name, "run", (result.to_json(),), (result.name,))
     figures = [*_figures(source), timeline_figure(intervals), step_distribution_figure(result)]
-    return _page([source], question or _question([source]), figures)
+    return _page([source], _question([source]), figures)
 
 
 def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]) -> str:

@@ -59,7 +59,7 @@ def _mean(each: Answer) -> float:
     return float(each["step_time_s"]["mean"]) * _MILLI
 
 
-def timeline_figure(intervals: Sequence[Interval], title: str = "What each worker's streams do in one step") -> go.Figure:
+def timeline_figure(intervals: Sequence[Interval]) -> go.Figure:
     """The intervals of `dpsim.engine.simulate.timeline` as bars over time (ms from the first), a row for a stream of a worker."""
     import plotly.graph_objects as go
 
@@ -81,6 +81,7 @@ def timeline_figure(intervals: Sequence[Interval], title: str = "What each worke
             )
     rows = len({(each.worker, each.stream) for each in intervals})
     axis = {"autorange": "reversed", "categoryorder": "category ascending"}
+    title = "What each worker's streams do in one step"
     return styled(figure, title, "time (ms)", "", barmode="overlay", height=220 + 24 * rows, yaxis=axis)
 
 

@@ -54,23 +54,25 @@ def run_notes(result: Result) -> list[str]:
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += _spending_notes(result)
-    calibration = result.calibration
-    if isinstance(calibration, dict) and "residuals" in calibration:
+    return [*lines, _calibration_note(result.calibration)]
+
+
+def _calibration_note(calibration: str | dict[str, Any]) -> str:
+    """What the prediction rests on."""
+    if isinstance(calibration, str):
+        source = "as measured in the model's profile" if calibration == "profile" else "from the catalogue's figures, not measured"
+        return f"calibration {calibration}: compute times {source}"
+    if "residuals" in calibration:
         errors = calibration["residuals"]
-        lines.append(
+        return (
             f"calibration {calibration['name']}: messages as measured, off by {errors['mean_ape']:.1%} on average over "
             f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
         )
-    elif isinstance(calibration, dict) and "step_time" not in calibration:
-        lines.append(f"calibration compute times x {calibration['compute_scale']:.3f} ({calibration['source']})")
-    elif isinstance(calibration, dict):
-        nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
-        measured = f"a measured step of {human(calibration['step_time'], TIME)} on {nodes}"
-        lines.append(f"calibration compute times x {calibration['compute_scale']:.3f}, from {measured} ({calibration['source']})")
-    else:
-        source = "as measured in the model's profile" if calibration == "profile" else "from the catalogue's figures, not measured"
-        lines.append(f"calibration {calibration}: compute times {source}")
-    return lines
+    scaled = f"calibration compute times x {calibration['compute_scale']:.3f}"
+    if "step_time" not in calibration:
+        return f"{scaled} ({calibration['source']})"
+    nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
+    return f"{scaled}, from a measured step of {human(calibration['step_time'], TIME)} on {nodes} ({calibration['source']})"
 
 
 def _resource_notes(result: Result) -> list[str]:

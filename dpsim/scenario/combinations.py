@@ -68,4 +68,15 @@ RULES = (
 
 def refusal(strategy: StrategyConfig) -> str | None:
     """Why the parts of ``strategy`` do not go together, None where they do."""
-    return next((f"{rule.said(strategy)} means nothing: {rule.why}" for rule in RULES if rule.forbids(strategy)), None)
+    why = next((f"{rule.said(strategy)} means nothing: {rule.why}" for rule in RULES if rule.forbids(strategy)), None)
+    return why or _of_one_process(strategy)
+
+
+def _of_one_process(strategy: StrategyConfig) -> str | None:
+    """Why not, where it is the way of the aggregation and not its kind that does not go with the synchronisation."""
+    if getattr(strategy.aggregation, "way", None) != "single-process" or strategy.sync.kind not in ("local-sgd", "sma"):
+        return None
+    return (
+        f"aggregation.way single-process with sync {strategy.sync.kind} means nothing: a single process has one model, which its "
+        "first GPU hands out in each step"
+    )

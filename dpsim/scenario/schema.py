@@ -123,8 +123,8 @@ class Scenario(Config):
     calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
         default="catalogue",
         description="Where times come from: the catalogue's figures; compute times scaled to a measured step, or by a "
-        "factor; or a profile of the transport, of layer times, or of both (dpsim validate calibrate), a JSON file beside the "
-        "scenario.",
+        "factor; or a profile of the transport, of layer times, or of both (dpsim validate calibrate): a JSON file beside the "
+        "scenario, or the name of one that comes with dpsim (testbed).",
     )
     cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
     sweep: SweepConfig | None = Field(default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out.")

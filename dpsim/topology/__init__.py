@@ -9,7 +9,7 @@ from dpsim.topology.ecmp import HASHED, Spread
 from dpsim.topology.fabric import Fabric, FabricConfig
 from dpsim.topology.fat_tree import FatTree, FatTreeConfig
 from dpsim.topology.full_mesh import FullMesh, FullMeshConfig
-from dpsim.topology.host import host_copy_rates
+from dpsim.topology.host_copies import host_copy_rates
 from dpsim.topology.hosts import Among, Hosts
 from dpsim.topology.leaf_spine import LeafSpine, LeafSpineConfig
 from dpsim.topology.network import Network, Routes, UniformSwitch

@@ -25,6 +25,7 @@ from dpsim.topology.shortest import ShortestPaths
 from dpsim.units import BytesPerSecond, Seconds
 
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
+_MOST_CARDS = 2**16  # each is looked at by name
 _MOST_BYTES = 2**24  # of a GraphML file
 
 
@@ -118,6 +119,8 @@ class CustomConfig(SwitchedConfig):
 
     def check(self, cards: Sequence[int]) -> None:
         """Raise ValueError where an edge names a card that no node has, or a pair of ends stands twice."""
+        if sum(cards) > _MOST_CARDS:
+            raise ValueError(f"a custom network must have at most {_MOST_CARDS:,} network cards, but got {sum(cards):,}")
         if self.edges:
             list(_resolved(self.edges, cards))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
+from dpsim.budget import check
 from dpsim.topology.ecmp import HASHED, Spread
 
 _REFERENCE_MESSAGE = 2**20  # bytes: the path between two ports is the one that takes a message of this size soonest
@@ -38,6 +39,7 @@ class ShortestPaths:
         place, end = f"port{source}", f"port{destination}"
         links: list[int] = []
         while place != end:
+            check()
             ways = self._ways(place, end, lengths)
             chosen = self.spread.choose(np.array([source]), np.array([destination]), len(ways), level=len(links))
             place, number = ways[int(chosen[0])]
@@ -59,6 +61,7 @@ class ShortestPaths:
             end = f"port{destination}"
 
             def weight(a: str, b: str, data: dict[str, float]) -> float | None:
+                check()
                 return None if a in self._ends and a != end else _weight(data)
 
             found = nx.single_source_dijkstra_path_length(self._reversed, end, weight=weight) if end in self.graph else {}

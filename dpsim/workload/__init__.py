@@ -3,7 +3,7 @@
 from dpsim.workload.builder import Builder
 from dpsim.workload.config import WorkloadConfig
 from dpsim.workload.dataset import DatasetConfig, Epoch
-from dpsim.workload.efficiency import EXECUTIONS, Efficiency, Execution, fitted
+from dpsim.workload.efficiency import Efficiency, Execution, fitted
 from dpsim.workload.input import InputConfig, Loading, MemoryInput, Pipeline, StorageInput
 from dpsim.workload.layer import KINDS, Kind, Layer, Model, Tensors
 from dpsim.workload.learners import (
@@ -47,7 +47,6 @@ from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, Torc
 
 __all__ = [
     "CONTEXT",
-    "EXECUTIONS",
     "FRAGMENTATION",
     "KINDS",
     "MODELS",

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from dpsim.workload.layer import Kind, Layer
 
 Execution = Literal["eager", "graph"]
-EXECUTIONS: tuple[Execution, ...] = get_args(Execution)
 
 # Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32 and only save bytes.
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")

@@ -30,6 +30,7 @@ from dpsim.workload.roofline import LayerTimes
 MOST_LEARNERS = 64
 # A learner more is worth it when throughput grows by this share. Assumed; Crossbow leaves its threshold to the user.
 LEAST_GAIN = 0.05
+_GRADIENT_BYTES = 4  # of an element: fp32
 
 # Seconds of forward and backward with so many samples in flight.
 StepTime = Callable[[int], float]
@@ -71,10 +72,10 @@ def stretch(time: StepTime, batch: int, learners: int) -> float:
     return max(time(learners * batch) / time(batch), 1.0)
 
 
-def averaging(model: Model, learners: int, bandwidth: float, gradient_bytes: int = 4) -> NDArray[np.float64]:
+def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float64]:
     """Seconds per layer to average the learners' gradients through memory of ``bandwidth`` B/s; 0 for one learner."""
     moved = learners + 1 if learners > 1 else 0
-    return moved * gradient_bytes * model.vector("own_weights") / bandwidth
+    return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
 
 
 def shared_times(alone: LayerTimes, factor: float, learners: int, average: NDArray[np.float64]) -> LayerTimes:

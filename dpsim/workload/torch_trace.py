@@ -12,14 +12,14 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from dpsim.errors import DpsimError
 from dpsim.workload.layer import Kind, Layer, Model
+from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
 
 _SAMPLES = 7  # a number that makes no shape of activations look like one of weights
@@ -51,12 +51,12 @@ def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model
         return trace_module(module, shape, factory, dtype=dtype)
 
 
-def import_torch() -> Any:
-    """The torch package; raises DpsimError with how to install it where it is missing."""
+def import_torch(what: str = "a torch model") -> Any:
+    """The torch package, which ``what`` needs; raises DpsimError with how to install it where it is missing."""
     try:
         return importlib.import_module("torch")
     except ImportError:
-        raise DpsimError("a torch model needs torch: pip install 'dpsim[validate]'") from None
+        raise DpsimError(f"{what} needs torch: pip install 'dpsim[validate]'") from None
 
 
 def trace_module(module: Any, shape: tuple[int, ...], name: str, *, dtype: str = "float32") -> Model:
@@ -74,19 +74,6 @@ def trace_module(module: Any, shape: tuple[int, ...], name: str, *, dtype: str =
     if not outputs:
         raise DpsimError(f"{name}: must return tensors that depend on its parameters, but returned none")
     return seen.model(name, shape)
-
-
-def collect_outputs(torch: Any, value: Any, found: list[Any]) -> None:
-    """Appends all tensors with a gradient in a tensor, mapping, list or tuple to ``found``."""
-    if isinstance(value, torch.Tensor):
-        if value.requires_grad:
-            found.append(value)
-    elif isinstance(value, dict):
-        for part in value.values():
-            collect_outputs(torch, part, found)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            collect_outputs(torch, part, found)
 
 
 class _Amounts:
@@ -111,7 +98,7 @@ class _Seen:
         shapes = {tuple(parameter.shape) for parameter in module.parameters()}
         self._gradients = shapes | {shape[::-1] for shape in shapes}
         self._stack: list[str] = []  # modules whose forward is running
-        self._nodes: dict[Any, str] = {}  # of the graph, with the module that made each
+        self._nodes = NodeOwners(torch, self._at_node)
         self._node = ""  # whose node runs backward
         self.backward = False
         self.amounts: dict[str, _Amounts] = {}
@@ -126,40 +113,18 @@ class _Seen:
         """Of the innermost module, whose forward runs or whose node runs backward."""
         return self.amounts.setdefault(self._stack[-1] if self._stack else self._node, _Amounts())
 
-    @contextmanager
-    def hooked(self) -> Iterator[None]:
+    def hooked(self) -> AbstractContextManager[None]:
         """Follows the modules as they run, while it is open."""
-        handles = []
-        for path, module in self._root.named_modules():
-            handles.append(module.register_forward_pre_hook(partial(self._enter, path), with_kwargs=True))
-            handles.append(module.register_forward_hook(self._leave))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        return hooked(self._root, self._enter, self._leave)
 
     def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
-        self._claim((args, kwargs), self._stack[-1] if self._stack else "")
+        self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
     def _leave(self, module: Any, args: Any, output: Any) -> None:
-        self._claim(output, self._stack.pop())
+        self._nodes.claim(output, self._stack.pop())
 
-    def _claim(self, value: Any, path: str) -> None:
-        """Puts the nodes that led to a value, and that no module has yet, down to the module ``path``."""
-        found: list[Any] = []
-        collect_outputs(self._torch, value, found)
-        waiting = [tensor.grad_fn for tensor in found]
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in self._nodes:
-                continue
-            self._nodes[node] = path
-            node.register_prehook(partial(self._at_node, path))
-            waiting += [below for below, _ in node.next_functions]
-
-    def _at_node(self, path: str, gradients: Any) -> None:
+    def _at_node(self, path: str) -> None:
         self._node = path
 
     def saved(self, tensor: Any) -> Any:

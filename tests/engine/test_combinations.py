@@ -94,6 +94,13 @@ def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
     assert simulate(tiny(aggregation=aggregation, average_loss=True)).traffic.sent_in_total > 0
 
 
+@pytest.mark.parametrize("sync", ["local-sgd", "sma"])
+def test_a_single_process_has_one_model(tiny, sync):
+    with pytest.raises(ValidationError, match=rf"aggregation\.way single-process with sync {sync} means nothing: a single process"):
+        tiny(aggregation={"kind": "host", "way": "single-process"}, sync=sync)
+    tiny(aggregation={"kind": "host", "way": "copies"}, sync=sync)
+
+
 ACCEPTED = [kinds for kinds in ALL if not is_refused(**kinds)]
 
 

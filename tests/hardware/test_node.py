@@ -88,13 +88,15 @@ def test_each_gpu_of_a_dgx_shares_a_switch_with_a_network_card():
 def test_a_pattern_joins_each_match_to_each_match_once():
     mesh = Node.model_validate(PAIR | {"devices": {"gpu": 3, "cpu": 1}, "edges": [
         {"between": ["gpu*", "gpu[0-9]"], "link": "nvlink1", "count": 2},
-        {"between": ["gpu0", "cpu0"], "link": {"rate": "5 GB/s", "latency": 0}},
+        {"between": ["gpu*", "cpu0"], "link": {"rate": "5 GB/s", "latency": 0}},
     ]})  # fmt: skip
     assert [(a, b, link.name, count) for a, b, link, count in mesh.expand_edges()] == [
         ("gpu0", "gpu1", "nvlink1", 2),
         ("gpu0", "gpu2", "nvlink1", 2),
         ("gpu1", "gpu2", "nvlink1", 2),
         ("gpu0", "cpu0", "inline", 1),
+        ("gpu1", "cpu0", "inline", 1),
+        ("gpu2", "cpu0", "inline", 1),
     ]
 
 
@@ -245,3 +247,33 @@ def test_only_kinds_of_devices_that_are_there_reduce():
 def test_devices_are_counted_over_all_kinds():
     with pytest.raises(ValidationError, match="devices must be at most 1,024 in all, but got 1,538"):
         Node.model_validate(PAIR | {"devices": {"gpu": 513, "cpu": 1, "switch": 1024}})
+
+
+CHAIN = {"devices": {"gpu": 3, "cpu": 1}, "edges": [{"between": ["gpu0", "gpu[12]"], "link": "nvlink2"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        ({"nic_slots": ["gpu0"]}, "gpu1 to gpu0"),
+        ({**CHAIN, "edges": [*CHAIN["edges"], {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}]}, "gpu1 to gpu2"),
+        (
+            {
+                **CHAIN,
+                "devices": {"gpu": 2, "cpu": 1},
+                "edges": [{"between": ["gpu0", "gpu1"], "link": "nvlink2"}, {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}],
+            },
+            "gpu1 to cpu0",
+        ),
+    ],
+)
+def test_gpus_forward_nothing(changes, ends):
+    with pytest.raises(
+        ValidationError, match=f"edges must leave a way from {ends} that passes through no other GPU, but there is none"
+    ):
+        Node.model_validate(PAIR | changes)
+
+
+def test_a_card_may_stand_on_the_only_gpu():
+    alone = {"devices": {"gpu": 1, "cpu": 1}, "nic_slots": ["gpu0"]}
+    assert Node.model_validate(PAIR | alone).gpus == 1

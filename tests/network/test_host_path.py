@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsim.network import HostPathModel
+from dpsim.network import Background, Conditions, HostPathModel
 from dpsim.topology import ClusterConfig, Hosts
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
@@ -78,3 +78,11 @@ def test_traffic_and_loads(nodes, gpus):
 
 def test_its_name():
     assert HostPathModel(hosts(1, 1), 1e9).algorithm_for(8) == "host-path"
+
+
+def test_other_traffic_takes_its_share_between_nodes_too():
+    """Beside a flow from the first GPU to the second, the one's copy, the ring's rounds and the other's copy take twice as long."""
+    two = hosts(2, 1)
+    beside = Conditions((Background(int(two.workers[0]), int(two.workers[1])),))
+    assert finishes(HostPathModel(two, 1e30)).max() == pytest.approx(1 + 2 * 0.5 + 1, rel=1e-9)
+    assert finishes(HostPathModel(two, 1e30, beside)).max() == pytest.approx(2 + 2 * 1 + 2, rel=1e-9)

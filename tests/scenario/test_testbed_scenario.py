@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.calibration import CalibrationProfile
+import validate
+from dpsim.calibration import CalibrationProfile, load_profile
 from dpsim.engine import simulate
 from dpsim.errors import ScenarioError
 from dpsim.scenario import Scenario, load_scenario
@@ -53,7 +54,8 @@ BAD = {
     "calibration: nccl.json": "must be a profile of kind transport (dpsim validate calibrate), but 'ours' is of kind nccl-tests",
     "calibration: odd.json": "parameters of a transport must be among latency, overhead",
     "calibration: none.json": "none.json: cannot be read: No such file or directory",
-    "calibration: fast": "or the path of a profile, such as profile.json, but got 'fast'",
+    "calibration: fast": "profile.json, or a profile's name (known: catalogue, testbed), but got 'fast'",
+    "calibration: tesbed": "profile.json, or a profile's name (did you mean 'testbed'?), but got 'tesbed'",
 }
 
 
@@ -74,6 +76,13 @@ def test_a_wrong_testbed_is_the_only_problem(scenario):
 def test_one_of_the_two_must_be_there():
     with pytest.raises(ValueError, match=r"cluster\n  Field required"):
         Scenario.model_validate({"name": "neither", "workload": {"model": "resnet18"}})
+
+
+def test_a_profile_that_comes_with_the_program_has_a_name(scenario):
+    loaded = scenario("calibration: testbed")
+    assert loaded.calibration == load_profile(Path(validate.__file__).parent / "profiles" / "testbed.json")
+    Path("testbed.json").write_text("a file beside the scenario does not stand for it")
+    assert scenario("calibration: testbed") == loaded
 
 
 def test_a_profile_is_used_and_named(scenario):

@@ -112,7 +112,7 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     assert answer["failures"][0] == {"point": 6, "file": str(tmp_path / "tiny.yaml"), "error": answer["failures"][0]["error"]}
     assert err == "resuming: 12 of 16 points are there (6 of them failed), 0 scenarios to compute\n"
     code, out, _ = dpsim("sweep", write(), "-o", tmp_path / "fine", "--workers", 1, "--set", "run.steps=2")
-    assert (code, "1 points" in out) == (0, True)
+    assert (code, "1 point: 1 scenario computed now, 0 points were there" in out) == (0, True)
 
 
 def test_results_come_as_table_json_and_csv(dpsim, swept, tmp_path):

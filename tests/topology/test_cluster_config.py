@@ -140,7 +140,9 @@ def test_another_number_of_nodes():
         ClusterConfig(groups=[{"node": "tpu-v2"}]).with_nodes(2)
 
 
-@pytest.mark.parametrize(("nodes", "said"), [(2**20 + 1, "less than or equal to 1048576"), (2**64, "an integer of 64 bits")])
+@pytest.mark.parametrize(
+    ("nodes", "said"), [(2**20 + 1, "less than or equal to 1048576"), (2**64, "less than or equal to 1048576")]
+)
 def test_numbers_of_nodes_that_no_machine_could_count(nodes, said):
     with pytest.raises(ValidationError, match=said):
         ClusterConfig(nodes=nodes, node="tpu-v2")

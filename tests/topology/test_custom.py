@@ -134,7 +134,7 @@ def test_a_network_in_two_parts_is_refused():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "must be a file that can be read, but: No such file or directory"),
+        (None, "cannot be read: No such file or directory"),
         ("nonsense", "must be a GraphML file, but: "),
         (
             '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected"><node id="a"/><node id="b"/>'
@@ -150,3 +150,9 @@ def test_graphml_that_is_refused(tmp_path, text, message):
         build_cluster(config(graphml=str(tmp_path / "net.graphml")))
     assert message in str(caught.value)
     assert "net.graphml" in str(caught.value)
+
+
+def test_more_cards_than_can_be_gone_through_by_name():
+    edges = [{"between": ["node*/nic*", "hub"], "rate": "1 GB/s", "latency": 0}]
+    with pytest.raises(ValueError, match="a custom network must have at most 65,536 network cards, but got 131,072"):
+        ClusterConfig(nodes=131_072, node="tpu-v2", network={"fabric": "custom", "edges": edges, "nics_per_node": 1})

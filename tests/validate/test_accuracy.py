@@ -12,7 +12,7 @@ import pytest
 from dpsim.network.nccl.constants import shipped_constants
 from validate.reference import compare
 from validate.reference.joint_fit import fit_without
-from validate.reference.refit import training_cases
+from validate.reference.nccl_refit import training_cases
 from validate.reference.sources import Shipped
 
 DATA = Path(__file__).parents[2] / "validate" / "reference" / "data"

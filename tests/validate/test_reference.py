@@ -192,7 +192,7 @@ BAD = {
     "unknown operation": (HEAD + "h100_sxm,2.29,all_redoce,half,8,8,5\n", ":2: op: must be one of all_reduce"),
     "too few values": (HEAD + "h100_sxm,2.29,all_reduce,half,8\n", ":2: must have as many values as there are columns"),
     "too many values": (HEAD + "h100_sxm,2.29,all_reduce,half,8,8,5,6\n", ":2: must have as many values as there are columns"),
-    "no text": ("\x00\xff\xfe", ": must be a CSV file"),
+    "no text": ("\x00\xff\xfe", ": must be text in UTF-8"),
 }
 
 

@@ -82,31 +82,18 @@ def test_a_full_prefetch_queue_feeds_fast_steps_until_it_is_empty():
     assert waits == [0, 0, 0, 0, 0, 0, 0, 1]
 
 
-STAGE_SECONDS = st.integers(0, 20).map(float)
+SECONDS = dict.fromkeys(("read", "decode", "copy", "step"), st.integers(0, 20).map(float))
+any_pipeline = given(**SECONDS, loaders=st.integers(1, 4), prefetch=st.integers(1, 6))
 
 
-@given(
-    read=STAGE_SECONDS,
-    decode=STAGE_SECONDS,
-    copy=STAGE_SECONDS,
-    step=STAGE_SECONDS,
-    loaders=st.integers(1, 4),
-    prefetch=st.integers(1, 6),
-)
+@any_pipeline
 @settings(deadline=None)
 def test_the_recursion_gives_the_times_of_the_processes(read, decode, copy, step, loaders, prefetch):
     pipe = pipeline(read, decode, copy, loaders, prefetch)
     assert takes(pipe, step, 30).ravel().tolist() == as_processes(pipe, step, 30)
 
 
-@given(
-    read=STAGE_SECONDS,
-    decode=STAGE_SECONDS,
-    copy=STAGE_SECONDS,
-    step=STAGE_SECONDS,
-    loaders=st.integers(1, 4),
-    prefetch=st.integers(1, 6),
-)
+@any_pipeline
 def test_the_steady_period_is_the_slowest_cycle(read, decode, copy, step, loaders, prefetch):
     pipe = pipeline(read, decode, copy, loaders, prefetch)
     taken = takes(pipe, step, 400).ravel()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from dpsim.calibration import COMPUTE, TRANSPORT, CalibrationProfile, Parameter, Residuals, Transport
+from dpsim.calibration import COMPUTE, TRANSPORT, CalibrationProfile, MeasuredModel, Parameter, Residuals, Transport
+from dpsim.provenance import stamp
 from validate.calibrate.compute import measured_models, repetition_errors, step_errors
 from validate.calibrate.copies import copy_errors, fit_copies
 from validate.calibrate.fit import LARGE
@@ -15,6 +15,9 @@ from validate.calibrate.profile import calibrate, known, known_parameters
 from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements
 from validate.run_record import RunRecord
+
+if TYPE_CHECKING:
+    from validate.microbench import RunFile
 
 _FORMULAS = {
     "efficiency": "messages: latency twice, then bytes / (efficiency x rate) but for the limiter's burst",
@@ -38,20 +41,10 @@ def combined(
     base: CalibrationProfile | None = None
     if found.records or not found:
         base, told = calibrate(found.records, name, every=every, sources=found.counts, provenance=provenance, done=done)
-    parameters: dict[str, Parameter] = {}
-    by: dict[str, Residuals] = {}
-    if found.messages:
-        parameters, errors = _of_messages(found.messages, None if base is None else base.transport())
-        by |= errors
-    if found.copies:
-        own = fit_copies(found.copies)
-        parameters |= own
-        by["copies"] = residuals_of(copy_errors(found.copies, own), "fitted rows", [one.nbytes for one in found.copies])
+    parameters, by = _of_links(found, None if base is None else base.transport())
     models = measured_models(found.runs)
     for model in models:
-        by[f"passes of {model.model}, each repetition"] = residuals_of(repetition_errors(found.runs, model), "fitted rows")
-        if held_out := step_errors(model):
-            by[f"steps of {model.model}, batch sizes left out"] = residuals_of(held_out, "held-out rows")
+        by |= _of_model(found.runs, model)
     if base is not None:
         changes = {"parameters": {**base.parameters, **parameters}, "residuals_by": {**base.residuals_by, **by}, "compute": models}
         return base.model_copy(update=changes), told
@@ -64,9 +57,30 @@ def combined(
         residuals=next(iter(by.values())) if parameters else list(by.values())[-1],
         residuals_by=by,
         runs=found.counts,
-        provenance={**(provenance or {}), "dpsim": version("dpsim"), "date": datetime.now(UTC).isoformat(timespec="seconds")},
+        provenance={**(provenance or {}), **stamp()},
     )
     return profile, told
+
+
+def _of_links(found: Measurements, transport: Transport | None) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
+    """What messages and copies tell beside ``transport``, and their errors."""
+    parameters: dict[str, Parameter] = {}
+    by: dict[str, Residuals] = {}
+    if found.messages:
+        parameters, by = _of_messages(found.messages, transport)
+    if found.copies:
+        own = fit_copies(found.copies)
+        parameters |= own
+        by["copies"] = residuals_of(copy_errors(found.copies, own), "fitted rows", [one.nbytes for one in found.copies])
+    return parameters, by
+
+
+def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
+    """How far its measured layer times are off."""
+    by = {f"passes of {model.model}, each repetition": residuals_of(repetition_errors(runs, model), "fitted rows")}
+    if held_out := step_errors(model):
+        by[f"steps of {model.model}, batch sizes left out"] = residuals_of(held_out, "held-out rows")
+    return by
 
 
 def _of_messages(messages: Sequence[Messages], transport: Transport | None) -> tuple[dict[str, Parameter], dict[str, Residuals]]:

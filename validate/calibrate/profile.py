@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 
 from dpsim.calibration import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.errors import DpsimError
+from dpsim.provenance import stamp
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of
 from validate.calibrate.fit import LARGE, fit
@@ -59,11 +58,7 @@ def calibrate(
         residuals=_residuals([record for record in told if not record.fitted] or told, _counted(every > 1)),
         residuals_by=_parts(told),
         runs=dict(sources or {}),
-        provenance={
-            **(provenance or {}),
-            "dpsim": version("dpsim"),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        },
+        provenance={**(provenance or {}), **stamp()},
     )
     return profile, told
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
 
-from dpsim.workload.torch_trace import collect_outputs
+from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 
 
 class LayerClock:
@@ -28,22 +27,22 @@ class LayerClock:
         self._stack: list[str] = []
         self._owner = ""
         self._cuts: list[tuple[str, Any]] = []  # whose piece ends, and when
+        self._nodes = NodeOwners(torch, self._cut)
 
     def forward_shares(self, batch: Any) -> dict[str, float]:
         """Each module's share of a forward pass; they add up to 1."""
-        with self._hooked(claim=False), self._pass():
+        with hooked(self._module, self._enter, self._leave), self._pass():
             self._module(batch)
         return self._shares()
 
     def backward_shares(self, batch: Any) -> dict[str, float]:
         """Each module's share of a backward pass; they add up to 1."""
-        self._nodes: dict[Any, str] = {}
-        with self._hooked(claim=True):
+        with hooked(self._module, self._claim_input, self._claim_output):
             outputs = outputs_of(self._module, batch)
         gradients = [torch.ones_like(output) for output in outputs]
         with self._pass():
             torch.autograd.backward(outputs, gradients)
-        self._nodes = {}
+        self._nodes = NodeOwners(torch, self._cut)  # lets the graph go
         return self._shares()
 
     @contextmanager
@@ -78,19 +77,6 @@ class LayerClock:
         total = sum(pieces.values())
         return {owner: taken / total for owner, taken in pieces.items()}
 
-    @contextmanager
-    def _hooked(self, *, claim: bool) -> Iterator[None]:
-        enter, leave = (self._claim_input, self._claim_output) if claim else (self._enter, self._leave)
-        handles = []
-        for path, module in self._module.named_modules():
-            handles.append(module.register_forward_pre_hook(partial(enter, path), with_kwargs=True))
-            handles.append(module.register_forward_hook(leave))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
     def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
         self._stack.append(path)
         self._cut(path)
@@ -100,27 +86,11 @@ class LayerClock:
         self._cut(self._stack[-1] if self._stack else "")
 
     def _claim_input(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
-        self._claim((args, kwargs), self._stack[-1] if self._stack else "")
+        self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
     def _claim_output(self, module: Any, args: Any, output: Any) -> None:
-        self._claim(output, self._stack.pop())
-
-    def _claim(self, value: Any, path: str) -> None:
-        """Puts the nodes that led to a value, and that no module has yet, down to ``path``, and cuts where each begins."""
-        found: list[Any] = []
-        collect_outputs(torch, value, found)
-        waiting = [tensor.grad_fn for tensor in found]
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in self._nodes:
-                continue
-            self._nodes[node] = path
-            node.register_prehook(partial(self._at_node, path))
-            waiting += [below for below, _ in node.next_functions]
-
-    def _at_node(self, path: str, gradients: Any) -> None:
-        self._cut(path)
+        self._nodes.claim(output, self._stack.pop())
 
 
 def outputs_of(module: Any, batch: Any) -> list[Any]:

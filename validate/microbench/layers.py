@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
 
+from dpsim.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile
 from dpsim.workload.torch_trace import trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
@@ -114,8 +113,7 @@ def profile(rows: Sequence[Row], settings: Settings) -> ModelProfile:
     provenance = {
         "source": f"dpsim validate microbench layers --model {measured.name}",
         "torch": str(torch.__version__),
-        "dpsim": version("dpsim"),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **stamp(),
     }
     return ModelProfile.of(replace(traced(measured), measured=times), provenance)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dpsim.provenance import stamp
 from validate.processes import World
 
 
@@ -44,7 +43,7 @@ def machine() -> dict[str, Any]:
 
 def provenance() -> dict[str, str]:
     """Versions and the date."""
-    versions = {"dpsim": version("dpsim"), "python": platform.python_version(), "torch": str(torch.__version__)}
+    versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     if torch.version.cuda:
         versions |= {"cuda": str(torch.version.cuda), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
-    return {**versions, "date": datetime.now(UTC).isoformat(timespec="seconds")}
+    return stamp(**versions)

@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
+from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
 from validate.microbench.settings import Settings
 from validate.processes import World
 
@@ -50,10 +49,10 @@ def _measured(pattern: str, pair: tuple[int, int], size: int, world: World, sett
     first, peer = world.rank == pair[0], pair[0] + pair[1] - world.rank
     buffers = [torch.zeros(max(size, 1), dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)]
     if pattern == "ping-pong":
-        return [taken / 2 for taken in _repeated(lambda: _ping_pong(first, peer, buffers), world, settings)]
+        return [taken / 2 for taken in seconds(lambda: _ping_pong(first, peer, buffers), world, settings)]
     if pattern == "exchange":
-        return _repeated(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
-    one, many = (_repeated(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST))  # type: ignore[misc]
+        return seconds(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
+    one, many = (seconds(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST))  # type: ignore[misc]
     single = float(np.median(one))
     return [(taken - single) / (BURST - 1) for taken in many]
 
@@ -81,18 +80,6 @@ def _move(receives: Transfers, sends: Transfers) -> None:
     operations += [dist.P2POp(dist.isend, tensor, peer) for tensor, peer in sends]
     for work in dist.batch_isend_irecv(operations):
         work.wait()
-
-
-def _repeated(function: Callable[[], None], world: World, settings: Settings) -> list[float]:
-    times = []
-    for turn in range(-settings.warmup, settings.iterations):
-        world.synchronize()
-        begin = time.perf_counter()
-        function()
-        world.synchronize()
-        if turn >= 0:
-            times.append(time.perf_counter() - begin)
-    return times
 
 
 def _count(world: World, settings: Settings) -> int:

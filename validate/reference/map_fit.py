@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from dpsim.network.nccl.assembly import level_keys, machine_logs, physical, prior_shift
+from dpsim.network.nccl.assembly import level_keys, physical, prior_shift
 from dpsim.network.nccl.cost import Work, seconds
 from dpsim.network.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
 from validate.reference.table import Case, concatenate
@@ -195,12 +195,6 @@ def solve(problem: Problem, start: Array | None = None, max_iterations: int = 80
         if before - cost < TOLERANCE * before:
             break
     return x
-
-
-def logs_for(slots: Sequence[Slot], x: Array, cases: Sequence[Case]) -> Array:
-    """Ln theta of cases of *unseen* machines from a joint fit."""
-    known = dict(zip(slots, x, strict=True))
-    return np.array([machine_logs(known, c.machine) for c in cases])
 
 
 def standard_errors(problem: Problem, x: Array) -> Array:

@@ -208,6 +208,21 @@ def fit(rows: Columns) -> tuple[Work, FitResult, FloatArray]:
     return work, result, fitted
 
 
+def _usual_of(result: FitResult, frameworks: Sequence[str], wanted: Sequence[str], meaning: str) -> dict[str, Any]:
+    """The launch cost and the speed in the middle of the frameworks whose names have one of the ``wanted`` words."""
+
+    def middle(name: str, among: Sequence[int], unit: str, meaning: str) -> dict[str, Any]:
+        logs = np.log(result.values[name][among])
+        value, error = float(f"{np.exp(np.median(logs)):.3g}"), float(f"{np.std(logs):.2g}")
+        return {"value": value, "error": error, "unit": unit, "meaning": meaning}
+
+    among = [i for i, name in enumerate(frameworks) if any(word in name.casefold() for word in wanted)]
+    launch = f"{meaning}; median of {len(among)} frameworks, error: their spread"
+    usual = "seconds on the GPU against the mean of all rows; median of frameworks, AdaptDL's instrumented runs apart"
+    plain = [i for i in among if "adaptdl" not in frameworks[i].casefold()]
+    return {"launch": middle("launch", among, "s", launch), "usual": middle("speed", plain, "1", usual)}
+
+
 def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
     """The content of efficiency.yaml."""
     priors = constants_file(PRIORS)
@@ -225,17 +240,8 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
         fractions[f"{kind}_fp8"] = {"value": half, "error": 0.3, "unit": "1", "meaning": "as half; no row to fit it on"}
     generations = sorted(set(work.names["generation"]))
     frameworks = sorted(set(work.names["framework"]))
-    launches: dict[str, Any] = {}
-    for execution, wanted in (("eager", ["pytorch"]), ("graph", priors["graph_words"])):
-        among = [i for i, name in enumerate(frameworks) if any(word in name.casefold() for word in wanted)]
-        values = np.log(result.values["launch"][among])
-        launch = {"value": float(f"{np.exp(np.median(values)):.3g}"), "error": float(f"{np.std(values):.2g}"), "unit": "s"}
-        words = priors["launch"][execution]["meaning"] + f"; median of {len(among)} frameworks, error: their spread"
-        among = [i for i in among if "adaptdl" not in frameworks[i].casefold()]
-        speeds = np.log(result.values["speed"][among])
-        usual = {"value": float(f"{np.exp(np.median(speeds)):.3g}"), "error": float(f"{np.std(speeds):.2g}"), "unit": "1"}
-        words_usual = "seconds on the GPU against the mean of all rows; median of frameworks, AdaptDL's instrumented runs apart"
-        launches[execution] = {"launch": {**launch, "meaning": words}, "usual": {**usual, "meaning": words_usual}}
+    wanted = {"eager": ["pytorch"], "graph": priors["graph_words"]}
+    launches = {how: _usual_of(result, frameworks, words, priors["launch"][how]["meaning"]) for how, words in wanted.items()}
     launches["eager"]["fusion"] = {"value": 1.0, "error": 0.0, "unit": "1", "meaning": "nothing is fused"}
     launches["graph"]["fusion"] = described("fusion", priors["fusion"])
     fractions.pop("rnn_tf32")

@@ -10,10 +10,10 @@ whose process was killed with kill -9, the next one removes when it starts. It n
 
 from validate.testbed.check import CheckRow, check
 from validate.testbed.config import RacksConfig, TestbedConfig, load_testbed
+from validate.testbed.iproute2 import TestbedError
 from validate.testbed.leftovers import remove_leftovers
 from validate.testbed.shaping import burst_bytes, goodput_fraction
 from validate.testbed.testbed import Testbed
-from validate.testbed.tools import TestbedError
 
 __all__ = [
     "CheckRow",

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from validate.testbed.tools import TestbedError, run
+from validate.testbed.iproute2 import TestbedError, run
 
 _NAMESPACES = Path("/var/run/netns")
 _NAME = re.compile(r"dpsim-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]+-\w+")

@@ -12,8 +12,8 @@ from weakref import finalize
 from validate.launch import Host
 from validate.testbed.config import TestbedConfig
 from validate.testbed.endings import ends_in_order, held_back
+from validate.testbed.iproute2 import check_machine
 from validate.testbed.leftovers import name_prefix, namespaces, remove, remove_leftovers
-from validate.testbed.tools import check_machine
 from validate.testbed.wiring import INTERFACE, address, build
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from validate.testbed.config import TestbedConfig
+from validate.testbed.iproute2 import batch, run
 from validate.testbed.shaping import limiter
-from validate.testbed.tools import batch, run
 
 INTERFACE = "eth0"  # each host's link, seen from the host
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from validate.training.data import digits
+from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.record import FloatArray
 from validate.training.settings import Training

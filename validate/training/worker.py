@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from validate.processes import World
-from validate.training.data import digits
+from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.record import Event, Record
 from validate.training.settings import Training

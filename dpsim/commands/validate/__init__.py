@@ -1,7 +1,6 @@
 """``dpsim validate``: predictions beside measurements; one file a command."""
 
-import typer
-
+from dpsim.commands.help import Commands as _Commands
 from dpsim.commands.validate.backends import backends
 from dpsim.commands.validate.calibrate import calibrate
 from dpsim.commands.validate.compare import compare
@@ -10,11 +9,7 @@ from dpsim.commands.validate.reference import reference
 from dpsim.commands.validate.run import run
 from dpsim.commands.validate.testbed import run_on_testbed
 
-validate_app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Compare predictions with measurements.",
-)
+validate_app = _Commands("Compare predictions with measurements.")
 
 
 @validate_app.callback()

@@ -28,7 +28,7 @@ def backends(
     Example: dpsim validate backends
     Example: torchrun --nproc-per-node 2 -m validate backends --json
     """
-    torch_first()
+    torch_first("backends")
     from validate.backends import here, matrix, pairs, to_json
 
     if "RANK" in os.environ:

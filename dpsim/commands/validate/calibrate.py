@@ -93,7 +93,7 @@ def _measured(
         raise DpsimError("calibrate must have files of runs, or --testbed to measure on, but got neither")
     from dpsim.workload.torch_trace import import_torch
 
-    import_torch()
+    import_torch("validate calibrate, to measure,")
     from validate.calibrate.measure import measure, measure_messages
     from validate.calibrate.profile import LEAST
     from validate.microbench.machine import provenance

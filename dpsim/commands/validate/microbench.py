@@ -67,7 +67,7 @@ def microbench(
     Example: dpsim validate microbench layers --model mypackage.models:build --input 3,224,224 --profile profile.json
     Example: torchrun --nproc-per-node 8 -m validate microbench collectives -b 8 -e 1G -f 2
     """
-    torch_first()
+    torch_first("microbench")
     from dpsim.engine.collective import parse_size
 
     if profile is not None and what and "layers" not in what:

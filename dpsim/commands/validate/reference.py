@@ -21,8 +21,8 @@ def reference(
     kind: Annotated[
         str,
         typer.Argument(
-            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain, scaling, overlap "
-            "(those of scaling) or imagenet."
+            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain, vtrain-allreduce, "
+            "scaling, overlap (those of scaling) or imagenet."
         ),
     ],
     file: Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)],

@@ -48,7 +48,7 @@ def run(
     seconds = None if timeout is None else timeout_seconds(timeout)
     if compute not in ("emulated", "real"):
         raise DpsimError(f"--compute must be emulated or real, but got {compute!r}")
-    torch_first()
+    torch_first("run")
     from validate.emulate import Case
     from validate.running import PartialRunError, here, on_testbed, real_run
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 
 
-def torch_first() -> None:
-    """Imports torch; its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it. Raises DpsimError where it is missing."""
+def torch_first(command: str) -> None:
+    """Imports torch for a command of ``dpsim validate``; its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
+
+    Raises DpsimError where it is missing.
+    """
     from dpsim.workload.torch_trace import import_torch
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-    import_torch()
+    import_torch(f"validate {command}")

@@ -71,8 +71,8 @@ class Work:
         return self.ranks / self.nodes
 
 
-def _hill(x: Array, power: float = 2.0) -> Array:
-    y = x**power
+def _hill(x: Array) -> Array:
+    y = x**2.0
     return y / (1 + y)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsim.network.nccl.gpus import GpuFacts, gpu_facts
 from dpsim.network.nccl.machine import NVMESH, NVSWITCH, PCIE, XGMI, NcclMachine
@@ -138,20 +138,12 @@ def describe(row: Mapping[str, str]) -> Description:
         nic, more = parse_nics(words, gpu, local)
         notes += said + more
     algorithm, protocol = parse_settings(row.get("algo_proto") or "")
-    launch = parse_launch(" ".join(row.get(column) or "" for column in ("dtype", "machine", "notes")))
-    version = parse_version(row.get("nccl_version") or "")
-    machine = NcclMachine(
-        gpu=gpu.name,
-        capability=gpu.capability,
-        intra=inside.kind,
-        intra_rate=inside.rate,
-        staged=inside.staged,
+    machine = replace(
+        _one_node(row, gpu, inside, local),
         nodes=nodes,
-        gpus_per_node=local,
         transport=transport,
         nic_rate=nic,
-        nccl_version=version,
-        launch=launch,
+        launch=parse_launch(" ".join(row.get(column) or "" for column in ("dtype", "machine", "notes"))),
         forced_algorithm=algorithm,
         forced_protocol=protocol,
     )
@@ -165,16 +157,20 @@ def describe_system(row: Mapping[str, str]) -> Description:
     local = int(float(row["num_gpus"]))
     words = "PCIe" if "pcie" in name.lower() or not gpu.nvlink_rate else "NVLink"
     inside, said = parse_inside(words, gpu, local)
-    machine = NcclMachine(
+    machine = _one_node(row, gpu, inside, local)
+    return Description(machine, tuple(notes + [Note("system", name, note.taken_as) for note in said]))
+
+
+def _one_node(row: Mapping[str, str], gpu: GpuFacts, inside: Inside, gpus: int) -> NcclMachine:
+    return NcclMachine(
         gpu=gpu.name,
         capability=gpu.capability,
         intra=inside.kind,
         intra_rate=inside.rate,
         staged=inside.staged,
-        gpus_per_node=local,
+        gpus_per_node=gpus,
         nccl_version=parse_version(row.get("nccl_version") or ""),
     )
-    return Description(machine, tuple(notes + [Note("system", name, note.taken_as) for note in said]))
 
 
 def dtype_bytes(text: str) -> int | None:

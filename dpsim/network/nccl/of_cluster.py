@@ -27,11 +27,11 @@ _CAPABILITY = {
 }
 
 
-def machine_of(cluster: Cluster, *, algorithm: str | None = None, protocol: str | None = None) -> NcclMachine:
+def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine:
     """The machine that ``cluster`` is to NCCL; of unlike nodes the slowest counts.
 
-    ``algorithm`` and ``protocol`` restrict NCCL's choice, as NCCL_ALGO and NCCL_PROTO do. Raises DpsimError for
-    accelerators that NCCL does not serve and for nodes with unequal numbers of GPUs.
+    ``algorithm`` restricts NCCL's choice, as NCCL_ALGO does. Raises DpsimError for accelerators that NCCL does not serve and for
+    nodes with unequal numbers of GPUs.
     """
     local = cluster.per_node
     capability, _, name = min((_capability(kind.node.gpu), place, kind.node.gpu.name) for place, kind in enumerate(cluster.kinds))
@@ -50,7 +50,6 @@ def machine_of(cluster: Cluster, *, algorithm: str | None = None, protocol: str 
         transport=transport,
         nic_rate=rate,
         forced_algorithm=algorithm,
-        forced_protocol=protocol,
     )
 
 

@@ -12,7 +12,6 @@ import typer
 
 from dpsim.report.reference.markdown import anchor, heading, page, plain, summary, table
 
-_EXAMPLE = "Example: "
 _WORDS = {str: "text", int: "whole number", float: "number", Path: "path"}
 
 
@@ -45,11 +44,8 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _section(name: str, command: Any) -> Iterator[str]:
     yield from heading(2, name)
-    lines = inspect.cleandoc(command.help).splitlines()
-    paragraphs = "\n".join(line for line in lines if not line.startswith(_EXAMPLE)).strip().split("\n\n")
-    yield from (line for paragraph in paragraphs for line in (plain(paragraph), ""))
-    examples = [f"- `{line.removeprefix(_EXAMPLE)}`" for line in lines if line.startswith(_EXAMPLE)]
-    yield from [*examples, ""] if examples else []
+    yield from (line for paragraph in command.text.split("\n\n") for line in (plain(paragraph), ""))
+    yield from [*(f"- `{example}`" for example in command.examples), ""] if command.examples else []
     hints = get_type_hints(inspect.unwrap(command.callback))
     rows = [_row(each, hints[each.name]) for each in command.params if not each.hidden]
     yield from table(["argument or option", "takes", "if left out", "what it is"], rows)

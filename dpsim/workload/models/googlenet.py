@@ -6,7 +6,7 @@ With batch norm, 3x3 convolutions in place of 5x5, and without the auxiliary hea
 from __future__ import annotations
 
 from dpsim.workload.layer import Model
-from dpsim.workload.models.units import Units
+from dpsim.workload.models.conv_units import Units
 
 # Channels of a block's branches: 1x1; 3x3 and the 1x1 before it; 5x5 and the 1x1 before it; the 1x1 after its pool.
 _BLOCKS = {

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dpsim.workload.layer import Model
-from dpsim.workload.models.units import Units
+from dpsim.workload.models.conv_units import Units
 
 
 def inception_v3() -> Model:

@@ -128,5 +128,5 @@ def test_without_the_tools_it_says_so_with_exit_code_1(dpsim, monkeypatch):
 
 
 def test_without_linux_it_says_so_with_exit_code_1(dpsim, monkeypatch):
-    monkeypatch.setattr("validate.testbed.tools.sys.platform", "darwin")
+    monkeypatch.setattr("validate.testbed.iproute2.sys.platform", "darwin")
     assert dpsim()[0] == 1

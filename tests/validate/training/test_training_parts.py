@@ -16,7 +16,7 @@ from dpsim.errors import DpsimError
 from validate.training import Event, Record, Training, clock_gaps, method_named, replay, version_gaps
 from validate.training.backup import BackupState
 from validate.training.buckets import cut_by_size
-from validate.training.data import digits
+from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.server_state import ServerState
 from validate.training.shard import Shard

@@ -1,4 +1,4 @@
-"""Fits the constants that the package ships anew: ``python -m validate.reference.refit`` (about three minutes).
+"""Fits the constants that the package ships anew: ``python -m validate.reference.nccl_refit`` (about three minutes).
 
 Writes dpsim/network/nccl/constants.yaml (fitted on all machines) and left_out.json (on all machines but one, for each), from the
 tables in data/. Nothing else in the package is fitted on these tables.
@@ -30,7 +30,7 @@ TABLES: tuple[tuple[str, Kind], ...] = (
     ("vtrain_allreduce.csv", "vtrain-allreduce"),
 )
 _HEADER = """\
-# Constants of NCCL's collectives. Written by: python -m validate.reference.refit
+# Constants of NCCL's collectives. Written by: python -m validate.reference.nccl_refit
 # common: absolute values in SI units; every other group: factors on common for a link family, a generation or a transport.
 # error: posterior standard deviation of the logarithm (0.1 is about 10 %), from the curvature at the optimum.
 # Fitted by soft-L1 on ln(model / measured) with the priors of parameters.py, on rows of quality ok of the tables below.

@@ -1,0 +1,65 @@
+"""Which module of a torch model is at work: hooks on its modules in the forward pass, on the graph's nodes in the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+
+@contextmanager
+def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
+    """While it is open, forward passes of ``module`` and of those in it call ``enter`` and ``leave``.
+
+    ``enter(path, module, args, kwargs)`` comes before each, ``leave(module, args, output)`` after; paths are those of
+    ``named_modules``.
+    """
+    handles = []
+    for path, part in module.named_modules():
+        handles.append(part.register_forward_pre_hook(partial(enter, path), with_kwargs=True))
+        handles.append(part.register_forward_hook(leave))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class NodeOwners:
+    """The nodes of a graph for backward, each with the module whose forward made it: ``at_node(path)`` is called as one begins."""
+
+    def __init__(self, torch: Any, at_node: Callable[[str], None]) -> None:
+        self._torch = torch
+        self._at_node = at_node
+        self._owners: dict[Any, str] = {}
+
+    def claim(self, value: Any, path: str) -> None:
+        """Puts the nodes that led to ``value``, and that no module has yet, down to the module ``path``."""
+        found: list[Any] = []
+        collect_outputs(self._torch, value, found)
+        waiting = [tensor.grad_fn for tensor in found]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in self._owners:
+                continue
+            self._owners[node] = path
+            node.register_prehook(partial(_begins, self._at_node, path))
+            waiting += [below for below, _ in node.next_functions]
+
+
+def _begins(at_node: Callable[[str], None], path: str, gradients: Any) -> None:
+    at_node(path)
+
+
+def collect_outputs(torch: Any, value: Any, found: list[Any]) -> None:
+    """Appends all tensors with a gradient in a tensor, mapping, list or tuple to ``found``."""
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad:
+            found.append(value)
+    elif isinstance(value, dict):
+        for part in value.values():
+            collect_outputs(torch, part, found)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            collect_outputs(torch, part, found)
