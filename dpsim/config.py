@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits: what arrays of integers hold
 
@@ -24,3 +25,13 @@ class Config(BaseModel):
             if isinstance(one, int) and abs(one) > LARGEST_INTEGER:
                 raise ValueError(f"must be an integer of 64 bits, at most {LARGEST_INTEGER}, but got one of {len(str(one))} digits")
         return value
+
+
+def beside_scenario(path: str, info: ValidationInfo) -> str:
+    """The path as it is seen from here: the scenario's folder is the validation context's ``folder``."""
+    folder = (info.context or {}).get("folder")
+    return path if folder is None else str(Path(folder) / path)
+
+
+# A file's path, in the scenario relative to it.
+FilePath = Annotated[str, Field(min_length=1), AfterValidator(beside_scenario)]

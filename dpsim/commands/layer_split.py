@@ -35,7 +35,6 @@ def layer_split(
 
     Example: dpsim layer-split scenarios/layer-split.yaml --devices 2,4,8 --micro-batches 1,4,16
     """
-    from dpsim.engine.layer_split import global_batch
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
@@ -46,17 +45,17 @@ def layer_split(
             rows += _rows(scenario, count, parts)
             done(number)
     if as_json:
-        show_json({"schema_version": 1, "name": scenario.name, "global_batch": global_batch(scenario), "rows": rows})
+        show_json({"schema_version": 1, "name": scenario.name, "global_batch": scenario.global_batch, "rows": rows})
     else:
-        show(_table(f"{scenario.name}: a global batch of {global_batch(scenario)}", rows))
+        show(_table(f"{scenario.name}: a global batch of {scenario.global_batch}", rows))
 
 
 def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, Any]]:
     """Data parallelism on ``devices``, then the model split over them."""
     from dpsim.engine import simulate
-    from dpsim.engine.layer_split import LayerSplit, global_batch, layer_split, on_devices
+    from dpsim.engine.layer_split import LayerSplit, layer_split, on_devices
 
-    batch = global_batch(scenario)
+    batch = scenario.global_batch
     together = simulate(on_devices(scenario, devices))
     assert together.memory is not None
     step = together.step_time_s["mean"]

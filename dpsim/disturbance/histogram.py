@@ -11,13 +11,12 @@ import io
 import json
 import math
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, PositiveFloat, ValidationInfo, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
-from dpsim.config import Config
+from dpsim.config import Config, FilePath
 from dpsim.disturbance.jitter import Factors, Jitter
 from dpsim.errors import DpsimError
 from dpsim.files import read_text_limited
@@ -71,17 +70,11 @@ MEASURED = Histogram(
 )
 
 
-def _beside(path: str, info: ValidationInfo) -> str:
-    """The path as it is seen from here: the scenario's folder is the validation context's ``folder``."""
-    folder = (info.context or {}).get("folder")
-    return path if folder is None else str(Path(folder) / path)
-
-
 class HistogramJitterConfig(Jitter):
     """The factor is one of those measured."""
 
     kind: Literal["histogram"] = Field(description="Compute times vary by factors drawn from a table of measured ones.")
-    file: Annotated[str, Field(min_length=1), AfterValidator(_beside)] | None = Field(
+    file: FilePath | None = Field(
         default=None, description="A CSV or JSON file of measured times, relative to the scenario; steps of 8 H100 if left out."
     )
     table: Histogram | None = Field(default=None, description="The table itself, instead of a file.")

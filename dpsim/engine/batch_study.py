@@ -128,7 +128,7 @@ class _LeftOutError(DpsimError):
 def _batch(base: Scenario, nodes: int) -> int:
     """The batch per GPU and pass with which so many nodes keep the scenario's global batch."""
     workers, workload = base.cluster.with_nodes(nodes).ranks, base.workload
-    together = base.cluster.ranks * workload.samples_per_gpu
+    together = base.global_batch
     share, rest = divmod(together, workers * workload.samples_per_gpu // workload.batch_per_gpu)
     if rest or not share:
         raise _LeftOutError(f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}")

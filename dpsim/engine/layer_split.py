@@ -142,7 +142,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
 
     Raises DpsimError for more devices than there are, for nodes not full or not alike, and where the batch does not divide.
     """
-    config, batch = scenario.cluster, global_batch(scenario)
+    config, batch = scenario.cluster, scenario.global_batch
     if scenario.calibration != "catalogue":
         raise DpsimError("calibration: must be catalogue here, since the batch differs from the measured one")
     if config.groups:
@@ -159,11 +159,6 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         "run": {**dict(scenario.run), "allow_out_of_memory": True},
     }
     return Scenario.model_validate({**dict(scenario), **plain})
-
-
-def global_batch(scenario: Scenario) -> int:
-    """Samples of a step on all workers."""
-    return scenario.cluster.ranks * scenario.workload.samples_per_gpu
 
 
 def _of(config: ClusterConfig, devices: int) -> ClusterConfig:
@@ -186,8 +181,8 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
     Cuts are between blocks of the network, where they balance time best. Raises DpsimError as `on_devices` does.
     """
     alone = on_devices(scenario, devices)
-    _divides("micro-batches", global_batch(scenario), micro_batches)
-    stages = _stages(alone, devices, global_batch(scenario), micro_batches)
+    _divides("micro-batches", scenario.global_batch, micro_batches)
+    stages = _stages(alone, devices, scenario.global_batch, micro_batches)
     cluster = build_cluster(alone.cluster)
     ranks = np.arange(devices)
     routes = cluster.routes(ranks[:-1], ranks[1:])

@@ -163,6 +163,11 @@ class Scenario(Config):
         calibration = self.calibration
         return calibration.transport() if isinstance(calibration, CalibrationProfile) and calibration.parameters else None
 
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step on all workers."""
+        return self.cluster.ranks * self.workload.samples_per_gpu
+
     def build_model(self) -> Model:
         """The model that workers train, with the layer times that the calibration has of it."""
         model, calibration = self.workload.build(), self.calibration

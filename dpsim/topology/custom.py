@@ -6,14 +6,13 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import Field, NonNegativeInt, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, ValidationError, model_validator
 
-from dpsim.config import Config
+from dpsim.config import Config, beside_scenario
 from dpsim.errors import DpsimError, suggestion
 from dpsim.files import read_limited
 from dpsim.hardware import LinkRef
@@ -97,19 +96,12 @@ class CustomConfig(SwitchedConfig):
 
     fabric: Literal["custom"] = Field(description="Network cards and switches joined as edges, or a GraphML file, say.")
     edges: tuple[CustomEdge, ...] = Field(default=(), description="Every link, with its two ends.")
-    graphml: str | None = Field(
+    graphml: Annotated[str, AfterValidator(beside_scenario)] | None = Field(
         default=None,
         description="A GraphML file instead of edges, its path relative to the scenario file: nodes are called as in edges "
         "(by their id, or an attribute `name`), edges have attributes link, or rate and latency, as text.",
     )
     ecmp_seed: NonNegativeInt = Field(default=0, description="Seed of the hash that chooses between equally short paths.")
-
-    @field_validator("graphml")
-    @classmethod
-    def _beside_the_scenario(cls, path: str | None, info: ValidationInfo) -> str | None:
-        """The path as seen from here: the loader says in which folder the scenario is."""
-        folder = (info.context or {}).get("folder")
-        return path if path is None or folder is None else str(Path(folder) / path)
 
     @model_validator(mode="after")
     def _one_source(self) -> CustomConfig:

@@ -16,7 +16,7 @@ from dpsim.scenario.loader import validate
 from dpsim.scenario.overrides import apply_overrides
 from dpsim.sweep.key import scenario_key
 from dpsim.tune.accuracy import accuracy_penalty
-from dpsim.tune.limits import Limits, global_batch
+from dpsim.tune.limits import Limits
 from dpsim.tune.objective import Objective, currency
 from dpsim.tune.space import Choice, Space
 
@@ -47,7 +47,7 @@ class Evaluation:
             "step_time_s": self.result.step_time_s["mean"],
             "throughput_samples_per_s": self.result.throughput_samples_per_s,
             "workers": self.result.workers,
-            "global_batch": global_batch(self.scenario),
+            "global_batch": self.scenario.global_batch,
             "memory_bytes": None if self.result.memory is None else self.result.memory.held.total,
             "time_s": self.time_s,
             "cost": self.cost,

@@ -44,7 +44,7 @@ class Limits:
         nodes = sum(part.nodes for part in scenario.cluster.parts)
         if self.nodes is not None and nodes > self.nodes:
             yield f"more than {self.nodes:,} nodes (--max-nodes)"
-        if self.batch is not None and global_batch(scenario) > self.batch:
+        if self.batch is not None and scenario.global_batch > self.batch:
             yield f"a global batch above {self.batch:,} samples (--max-batch)"
         if self.accuracy_penalty is not None:
             yield from self._too_inexact(scenario, self.accuracy_penalty)
@@ -78,8 +78,3 @@ _OPTIONS = {
     "budget": "budget",
     "accuracy_penalty": "max-accuracy-penalty",
 }
-
-
-def global_batch(scenario: Scenario) -> int:
-    """Samples of all workers in a step."""
-    return scenario.cluster.ranks * scenario.workload.samples_per_gpu

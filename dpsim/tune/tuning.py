@@ -14,7 +14,6 @@ from dpsim.scenario.overrides import Override, apply_overrides
 from dpsim.scenario.schema import Scenario
 from dpsim.tune.accuracy import inexact
 from dpsim.tune.evaluator import Evaluation, Refused
-from dpsim.tune.limits import global_batch
 from dpsim.tune.objective import Objective, currency
 from dpsim.tune.scenario_text import scenario_text
 from dpsim.tune.space import Space
@@ -92,7 +91,7 @@ class Tuning:
     def _note_on_batch(self) -> Iterator[str]:
         if isinstance(self.baseline, Refused) or self.objective.to_target:
             return
-        before, after = global_batch(self.baseline.scenario), global_batch(self.best.scenario)
+        before, after = self.baseline.scenario.global_batch, self.best.scenario.global_batch
         if before != after:
             yield f"the global batch goes from {before:,} to {after:,}: samples to the same accuracy change, which is not in this"
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo, field_validator
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
-from dpsim.config import Config
+from dpsim.config import Config, FilePath, beside_scenario
 from dpsim.errors import DpsimError
 from dpsim.workload.hf_config import from_config
 from dpsim.workload.models import Images, Tokens
 from dpsim.workload.profile import load_model_profile
 from dpsim.workload.torch_trace import check_factory, trace
-
-
-def _beside(path: str, info: ValidationInfo) -> str:
-    """The path as it is seen from here: the scenario's folder is the validation context's ``folder``."""
-    folder = (info.context or {}).get("folder")
-    return path if folder is None else str(Path(folder) / path)
-
-
-FilePath = Annotated[str, Field(min_length=1), AfterValidator(_beside)]
 
 
 class TorchSource(Config):
@@ -41,7 +31,7 @@ class TorchSource(Config):
     @classmethod
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
         where, _, name = check_factory(factory)
-        return f"{_beside(where, info)}:{name}" if where.endswith(".py") else factory
+        return f"{beside_scenario(where, info)}:{name}" if where.endswith(".py") else factory
 
     def entry(self) -> Images | Tokens:
         """How to build it."""

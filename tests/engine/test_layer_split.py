@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim import cli, load_scenario
-from dpsim.engine.layer_split import Hop, balanced, global_batch, layer_split, on_devices, pipelined
+from dpsim.engine.layer_split import Hop, balanced, layer_split, on_devices, pipelined
 from dpsim.errors import DpsimError
 from dpsim.topology import build_cluster
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_split_is_said(overrides, devices, parts, message):
 
 def test_data_parallelism_beside_it_has_the_same_global_batch():
     scenario = load_scenario(FILE)
-    assert [global_batch(on_devices(scenario, devices)) for devices in (1, 2, 4, 8)] == [64] * 4
+    assert [on_devices(scenario, devices).global_batch for devices in (1, 2, 4, 8)] == [64] * 4
 
 
 def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):

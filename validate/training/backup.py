@@ -7,7 +7,6 @@ The last rank is the server. Source: Chen et al., "Revisiting distributed synchr
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import torch
@@ -16,7 +15,7 @@ from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
 from validate.training.method import Method
-from validate.training.server_state import DROPPED, READ, UPDATED, Note
+from validate.training.server_state import DROPPED, READ, UPDATED, Note, serve_each
 from validate.training.worker import Worker
 
 
@@ -49,7 +48,8 @@ class Backup(Method):
             work(worker, weights)
         else:
             needed, steps = worker.workers - self.spare, worker.training.steps
-            serve(worker, BackupState(weights, needed, steps, worker.note, worker.world.timeout))
+            state = BackupState(weights, needed, steps, worker.note, worker.world.timeout)
+            serve_each(worker.workers, lambda client: serve(worker, state, client))
         dist.broadcast(weights, worker.workers, worker.host_group)
         worker.replica.weights.copy_(weights)
 
@@ -107,15 +107,8 @@ def work(worker: Worker, weights: Tensor) -> None:
                 arriving.wait()
 
 
-def serve(worker: Worker, state: BackupState) -> None:
-    """Serve all workers at once; raises what a thread has raised."""
-    with ThreadPoolExecutor(worker.workers) as threads:
-        done = [threads.submit(_serve_one, worker, state, client) for client in range(worker.workers)]
-    for one in done:
-        one.result()
-
-
-def _serve_one(worker: Worker, state: BackupState, client: int) -> None:
+def serve(worker: Worker, state: BackupState, client: int) -> None:
+    """Serve the worker ``client`` until all steps are done."""
     step, change = -1, torch.empty_like(state.weights)
     while step < worker.training.steps:
         step, weights = state.read(client, step)

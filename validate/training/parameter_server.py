@@ -8,7 +8,6 @@ worker's change. Source: Li et al., "Scaling distributed machine learning with t
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import torch
@@ -17,7 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from validate.training.method import Method
-from validate.training.server_state import ServerState
+from validate.training.server_state import ServerState, serve_each
 from validate.training.worker import Worker
 
 
@@ -55,7 +54,8 @@ class ParameterServer(Method):
         else:
             note, scale = worker.note, self.scale(worker.workers)
             mine = shares[worker.rank - worker.workers]
-            serve(worker, ServerState(mine, worker.workers, self.bound, note, scale, worker.world.timeout))
+            state = ServerState(mine, worker.workers, self.bound, note, scale, worker.world.timeout)
+            serve_each(worker.workers, lambda client: serve(worker, state, client))
         for server, share in enumerate(shares):
             dist.broadcast(share, worker.workers + server, worker.host_group)
         worker.replica.weights.copy_(weights)
@@ -80,15 +80,8 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
             _wait(_send(worker, change.tensor_split(len(shares))))
 
 
-def serve(worker: Worker, state: ServerState) -> None:
-    """Serve all workers at once; raises what a thread has raised."""
-    with ThreadPoolExecutor(worker.workers) as threads:
-        done = [threads.submit(_serve_one, worker, state, client) for client in range(worker.workers)]
-    for one in done:
-        one.result()
-
-
-def _serve_one(worker: Worker, state: ServerState, client: int) -> None:
+def serve(worker: Worker, state: ServerState, client: int) -> None:
+    """Serve the worker ``client`` for all its steps."""
     change = torch.empty_like(state.weights)
     for _ in range(worker.training.steps):
         pushed = dist.irecv(change, client, worker.host_group)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -82,3 +83,11 @@ class ServerState:
                 self._note(UPDATED, update.worker, update.clock, self.version)
             else:
                 self._held.append(update)
+
+
+def serve_each(workers: int, serve: Callable[[int], None]) -> None:
+    """Serve all workers at once, each in a thread; raises what a thread has raised."""
+    with ThreadPoolExecutor(workers) as threads:
+        done = [threads.submit(serve, worker) for worker in range(workers)]
+    for one in done:
+        one.result()
