@@ -28,7 +28,8 @@ TOGETHER = {
     "docs/test_on_the_testbed": "ranks",
     **{f"validate/{part}/": "ranks" for part in RANKS},
 }
-FIRST = ("ranks", "fuzz/test_fuzz.py", "test_determinism.py", "sweep", "browser")  # what takes long, lest one process waits for it
+# What takes long, lest one process waits for it.
+FIRST = ("ranks", "fuzz/test_hostile_scenarios.py", "test_determinism.py", "sweep", "browser")
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
 LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
