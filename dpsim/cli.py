@@ -103,25 +103,27 @@ def collective(
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
     """
+    from dpsim.budget import limited
     from dpsim.engine import collective as collectives
     from dpsim.network import MessageCosts
 
     network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
     smallest = _option("-b", collectives.parse_size, begin)
     largest = smallest if end is None else _option("-e", collectives.parse_size, end)
-    rows = list(
-        collectives.collective_rows(
-            network,
-            _algorithms(algorithm or ("ring" if library == "ideal" else "auto"), operation, library),
-            collectives.size_range(smallest, largest, factor),
-            operation=operation,
-            kind=_model_kind(network_model),
-            costs=MessageCosts(_time("--overhead", overhead), gamma),
-            starts=None if skew is None else collectives.exponential_starts(network.ranks, _time("--skew", skew), seed),
-            itemsize=itemsize,
-            library=library,
+    with limited():
+        rows = list(
+            collectives.collective_rows(
+                network,
+                _algorithms(algorithm or ("ring" if library == "ideal" else "auto"), operation, library),
+                collectives.size_range(smallest, largest, factor),
+                operation=operation,
+                kind=_model_kind(network_model),
+                costs=MessageCosts(_time("--overhead", overhead), gamma),
+                starts=None if skew is None else collectives.exponential_starts(network.ranks, _time("--skew", skew), seed),
+                itemsize=itemsize,
+                library=library,
+            )
         )
-    )
     if as_json:
         show_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
         return

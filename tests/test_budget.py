@@ -1,7 +1,9 @@
 """What takes too long or too much memory is refused with a number."""
 
+import json
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,3 +89,36 @@ def test_an_array_that_has_no_room_is_an_error_with_its_size():
         budget.limited(),
     ):
         np.empty(2**56, dtype=np.float64)
+
+
+QUICKSTART = Path(__file__).parents[1] / "scenarios" / "quickstart.yaml"
+SLOW = {  # messages over a transport of links that stall one another without end
+    "name": "p",
+    "kind": "transport",
+    "parameters": {
+        "burst": {"value": 8, "unit": "s"},
+        "contention": {"value": 2, "unit": "s/B"},
+        "latency": {"value": 2, "unit": "s"},
+    },
+    "residuals": {
+        "counted_on": "fitted rows",
+        "n": 1,
+        "worst_bytes": 1,
+        **dict.fromkeys(("median_ape", "mean_ape", "p95_ape", "worst_ape"), 0.1),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topology", QUICKSTART, "--set", "cluster.nodes=2", "--set", "calibration=SLOW"),
+        ("collective", "--ranks", "512", "--bandwidth", "1 GB/s", "--algorithm", "all-to-all", "--network-model", "flows"),
+    ],
+)
+def test_commands_without_steps_are_held_to_it_too(command, dpsim, monkeypatch, tmp_path):
+    (tmp_path / "slow.json").write_text(json.dumps(SLOW))
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.05")
+    code, out, err = dpsim(*(str(word).replace("SLOW", str(tmp_path / "slow.json")) for word in command))
+    assert (code, out) == (1, "")
+    assert "takes more than 0.05 s of the processor, the limit" in err

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsim.budget import limited
 from dpsim.engine.job import Job
 from dpsim.topology import Cluster
 from dpsim.topology.network import FloatArray
@@ -31,6 +32,7 @@ class LinkLoads:
         return np.asarray(self.bytes / (capacities * self.time_s))
 
 
+@limited()
 def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     """The loads of one collective of ``nbytes`` bytes, or of all of a step's operations, each alone on the cluster.
 
