@@ -110,7 +110,7 @@ class Transport(Config):
     overhead: float = Field(
         default=0.0, ge=0, description="s of a processor for each message that is sent, and for each that comes."
     )
-    efficiency: float | None = Field(default=None, gt=0, le=1, description="What a long message gets of a link's nominal rate.")
+    efficiency: float | None = Field(default=None, ge=1e-6, le=1, description="What a long message gets of a link's nominal rate.")
     duplex: float | None = Field(
         default=None,
         ge=0.5,

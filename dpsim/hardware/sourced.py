@@ -57,5 +57,5 @@ class SourcedWatts(Sourced[Watts]):
     """A power, in watts, with its source."""
 
 
-class SourcedFraction(Sourced[Annotated[float, Field(gt=0, le=1)]]):
-    """A fraction above 0 and at most 1, with its source."""
+class SourcedFraction(Sourced[Annotated[float, Field(ge=1e-6, le=1)]]):
+    """A fraction from 1e-6 to 1, with its source: what is computed from smaller ones would overflow."""
