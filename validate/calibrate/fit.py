@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count, product
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from dpsim.calibration import Parameter, Transport
 from validate.calibrate.cases import CollectiveCase
+from validate.calibrate.line import with_spread
 from validate.calibrate.predict import predicted_s
 
 FloatArray = NDArray[np.float64]
@@ -50,7 +52,7 @@ TRIED: Mapping[str, tuple[float, ...]] = {
 }
 """The parameters that are tried, and their values in bytes."""
 
-MOST_PREDICTIONS = _PASSES * (int(np.prod([len(values) for values in TRIED.values()])) + _ROUNDS * (len(START) + 2))
+MOST_PREDICTIONS = _PASSES * (int(np.prod([len(values) for values in TRIED.values()])) + _ROUNDS * (len(START) + 1) + len(START))
 """How often a fit predicts all cases, at most."""
 
 _LOW, _HIGH = 0.05, 8.0  # of where they start
@@ -136,8 +138,12 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     first = np.array([start[name] for name in names]) / begin
     high = np.array([1 / START[name][0] if name == "efficiency" else _HIGH for name in names])
 
+    @cache  # slopes begin where least squares has just been, and are asked for again at the end
+    def predicted(*values: float) -> FloatArray:
+        return residuals({**fixed, **dict(zip(names, values, strict=True))})
+
     def at(multiples: FloatArray) -> FloatArray:
-        return residuals({**fixed, **dict(zip(names, (begin * multiples).tolist(), strict=True))})
+        return predicted(*(begin * multiples).tolist()).copy()  # least squares writes into what it is given
 
     def slopes(multiples: FloatArray) -> FloatArray:
         here = at(multiples)
@@ -155,7 +161,7 @@ def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, 
     spread = descent.spread(draws)
     told = np.any(descent.slopes, axis=0).tolist()  # a parameter that changes no prediction has no error either
     return {
-        name: _parameter(value, START[name][1], spread[:, which] if told[which] else None)
+        name: with_spread(value, START[name][1], spread[:, which]) if told[which] else Parameter(value=value, unit=START[name][1])
         for which, (name, value) in enumerate(descent.values.items())
     }
 
@@ -163,11 +169,4 @@ def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, 
 def _tried(grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
     """Tried parameters; ``costs`` are those of each point of the grid (point, case)."""
     chosen = [grid[int(costs[:, draw].sum(axis=1).argmin())] for draw in draws]
-    return {name: _parameter(value, "B", np.array([one[name] for one in chosen])) for name, value in best.items()}
-
-
-def _parameter(value: float, unit: str, spread: FloatArray | None) -> Parameter:
-    if spread is None:
-        return Parameter(value=value, unit=unit)
-    low, high = np.percentile(spread, [2.5, 97.5])
-    return Parameter(value=value, unit=unit, standard_error=float(spread.std(ddof=1)), low=float(low), high=float(high))
+    return {name: with_spread(value, "B", np.array([one[name] for one in chosen])) for name, value in best.items()}

@@ -34,9 +34,13 @@ def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
 
 def parameter(draws: FloatArray, unit: str) -> Parameter:
     """The first of ``draws`` is the value, the others tell its error and interval."""
-    low, high = np.percentile(draws[1:], [2.5, 97.5])
-    error = float(draws[1:].std(ddof=1))
-    return Parameter(value=float(draws[0]), unit=unit, standard_error=error, low=float(low), high=float(high))
+    return with_spread(float(draws[0]), unit, draws[1:])
+
+
+def with_spread(value: float, unit: str, draws: FloatArray) -> Parameter:
+    """A value with the standard error and the 95 % interval that ``draws`` tell."""
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return Parameter(value=value, unit=unit, standard_error=float(draws.std(ddof=1)), low=float(low), high=float(high))
 
 
 def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float, float]:
