@@ -11,7 +11,7 @@ _HEAD = """\
 
 Made from `dpsim/scenario/combinations.py` by `make golden`; do not edit. Every combination that no rule speaks of is simulated; the
 others are refused with the rule's reason. A number is a rule below: after **no** it refuses the combination, after *but* it
-refuses some overlap policy, codec or average of the loss with it.
+refuses some overlap policy, codec, average of the loss or way of the aggregation with it.
 """
 
 
@@ -39,12 +39,15 @@ def _cell(aggregation: str, sync: str) -> str:
         for number, rule in enumerate(RULES, 1)
         if aggregation in (rule.aggregation or [aggregation]) and sync in (rule.sync or [sync])
     }
-    refused = [
-        str(number) for number, rule in here.items() if not (rule.overlap or rule.compression or rule.loss or rule.sums is not None)
-    ]
+    refused = [str(number) for number, rule in here.items() if not _is_of_some(rule)]
     if refused:
         return f"**no** {', '.join(refused)}"
     return f"yes, *but* {', '.join(map(str, here))}" if here else "yes"
+
+
+def _is_of_some(rule: Rule) -> bool:
+    """Whether it speaks of more than the kinds of aggregation and synchronisation."""
+    return bool(rule.overlap or rule.compression or rule.loss or rule.way or rule.sums is not None)
 
 
 def _sums(codec: str) -> bool:
@@ -56,4 +59,5 @@ def _speaks_of(rule: Rule) -> str:
     if rule.sums is not None:
         named["compression"] = tuple(kind for kind in kinds_of("compression") if _sums(kind) is rule.sums)
     parts = [f"{part} {', '.join(f'`{kind}`' for kind in kinds)}" for part, kinds in named.items() if kinds]
-    return " with ".join([*parts, *["`average_loss`"] * rule.loss])
+    ways = [f"way `{rule.way}`"] if rule.way else []
+    return " with ".join([*parts, *ways, *["`average_loss`"] * rule.loss])

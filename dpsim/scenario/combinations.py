@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Rule:
     """Strategies that do not go together, and why; an empty tuple stands for any kind.
 
-    ``sums`` False: the rule is about codecs whose payloads do not add up; ``loss``: about averaging the loss.
+    ``sums`` False: the rule is about codecs whose payloads do not add up; ``loss``: about averaging the loss; ``way``: about
+    aggregations that go that way.
     """
 
     why: str
@@ -23,6 +24,7 @@ class Rule:
     compression: tuple[str, ...] = ()
     sums: bool | None = None
     loss: bool = False
+    way: str = ""
 
     @property
     def kinds(self) -> dict[str, tuple[str, ...]]:
@@ -32,12 +34,14 @@ class Rule:
     def forbids(self, strategy: StrategyConfig) -> bool:
         """Whether ``strategy`` is what the rule speaks of."""
         named = all(not kinds or getattr(strategy, part).kind in kinds for part, kinds in self.kinds.items())
-        return named and self.sums in (None, strategy.compression.sums_in_flight) and self.loss <= strategy.average_loss
+        goes = self.way in ("", getattr(strategy.aggregation, "way", ""))
+        return named and goes and self.sums in (None, strategy.compression.sums_in_flight) and self.loss <= strategy.average_loss
 
     def said(self, strategy: StrategyConfig) -> str:
         """What of ``strategy`` does not go together, in the words of a scenario."""
         parts = {**self.kinds, "compression": self.compression or self.sums is not None}
-        named = [f"{part} {getattr(strategy, part).kind}" for part, speaks in parts.items() if speaks]
+        words = {part: f"{part} {getattr(strategy, part).kind}" for part, speaks in parts.items() if speaks}
+        named = ({**words, "aggregation": f"aggregation.way {self.way}"} if self.way else words).values()
         return " with ".join([*named, *["average_loss"] * self.loss])
 
 
@@ -50,6 +54,12 @@ RULES = (
     Rule("gossip exchanges whole models, which have no front layers to go first", ("gossip",), (), ("priority",)),
     Rule("the host adds up what all workers copied to it: none can go on alone", ("host",), ("backup", "ssp", "asp")),
     Rule("the host adds up vectors and knows no codec", ("host",), sums=False),
+    Rule(
+        "a single process has one model, which its first GPU hands out in each step",
+        ("host",),
+        ("local-sgd", "sma"),
+        way="single-process",
+    ),
     Rule("no worker holds a whole model with which to go on alone", ("sharded",), ("backup", "ssp", "asp", "local-sgd", "sma")),
     Rule("a reduce-scatter adds up in flight", ("sharded",), sums=False),
     Rule(
@@ -68,15 +78,4 @@ RULES = (
 
 def refusal(strategy: StrategyConfig) -> str | None:
     """Why the parts of ``strategy`` do not go together, None where they do."""
-    why = next((f"{rule.said(strategy)} means nothing: {rule.why}" for rule in RULES if rule.forbids(strategy)), None)
-    return why or _of_one_process(strategy)
-
-
-def _of_one_process(strategy: StrategyConfig) -> str | None:
-    """Why not, where it is the way of the aggregation and not its kind that does not go with the synchronisation."""
-    if getattr(strategy.aggregation, "way", None) != "single-process" or strategy.sync.kind not in ("local-sgd", "sma"):
-        return None
-    return (
-        f"aggregation.way single-process with sync {strategy.sync.kind} means nothing: a single process has one model, which its "
-        "first GPU hands out in each step"
-    )
+    return next((f"{rule.said(strategy)} means nothing: {rule.why}" for rule in RULES if rule.forbids(strategy)), None)

@@ -55,10 +55,10 @@ def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
 
 
 def test_no_rule_is_idle():
-    losses = (False, True)
+    losses, ways = (False, True), ("copies", "single-process")
     strategies = [
-        StrategyConfig.model_construct(average_loss=loss, **{part: Kind(kind) for part, kind in kinds.items()})
-        for kinds, loss in product(ALL, losses)
+        StrategyConfig.model_construct(average_loss=loss, **{part: Kind(kind, way) for part, kind in kinds.items()})
+        for kinds, loss, way in product(ALL, losses, ways)
     ]
     for rule in RULES:
         refused = [strategy for strategy in strategies if rule.forbids(strategy)]
@@ -67,10 +67,11 @@ def test_no_rule_is_idle():
 
 
 class Kind:
-    """A part of a strategy of which only the kind is known, and whether it sums."""
+    """A part of a strategy of which only the kind is known, its way, and whether it sums."""
 
-    def __init__(self, kind):
+    def __init__(self, kind, way):
         self.kind = kind
+        self.way = way
         self.sums_in_flight = kind not in GATHERED
 
 
