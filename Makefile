@@ -29,6 +29,7 @@ lint: .venv/.dev ## ruff, mypy and import-linter alone
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m tools.doors
 
 golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.md and quoted outputs anew; look at the difference before you commit it
 	@$(BIN)/python tests/test_golden.py

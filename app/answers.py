@@ -9,17 +9,14 @@ from app import limits
 from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
-from dpsim.engine import Result, simulate
-from dpsim.engine.collective import CollectiveRow, collective_rows
-from dpsim.engine.job import Job, prepare, reduction_cost
-from dpsim.engine.simulate import timeline
-from dpsim.engine.timeline import Interval
-from dpsim.errors import DpsimError
-from dpsim.explain import KNOBS, Explanation, explain
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Interval, Job, Result, prepare, reduction_cost, simulate, timeline
 from dpsim.network import MessageCosts
-from dpsim.replay import Replay, replay
 from dpsim.report.link_loads import LinkLoads, link_loads
 from dpsim.scenario import ComputeScale, Scenario
+from dpsim.studies.collective import CollectiveRow, collective_rows
+from dpsim.studies.explain import KNOBS, Explanation, explain
+from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
 SHOWN_WORKERS = 8
@@ -63,8 +60,12 @@ def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
     return job, link_loads(job)
 
 
-def collectives(spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report) -> list[CollectiveRow]:
-    """Each algorithm alone on the cluster of ``spec`` at each size (bytes), those left out that its network cannot run."""
+def collectives(
+    spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report
+) -> list[CollectiveRow]:
+    """Each algorithm alone on the cluster of ``spec`` at each size (bytes), those left out that its
+    network cannot run.
+    """
     given = _admitted(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)
     rows: list[CollectiveRow] = []
@@ -86,14 +87,21 @@ def replayed(spec: Spec, report: Report) -> Replay:
     return replay(given, lambda _, done, total: report(done, total))
 
 
-def varied(spec: Spec, path: str, values: Iterable[str], report: Report) -> dict[str, Result | DpsimError]:
-    """``spec`` with each of ``values`` (YAML) at ``path``: by value the result, or why there is none."""
+def varied(
+    spec: Spec, path: str, values: Iterable[str], report: Report
+) -> dict[str, Result | DpsimError]:
+    """``spec`` with each of ``values`` (YAML) at ``path``.
+
+    By value the result, or why there is none.
+    """
     found: dict[str, Result | DpsimError] = {}
     chosen = list(values)
     for done, value in enumerate(chosen):
         report(done, len(chosen))
         try:
-            found[value] = simulate(_admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen)))
+            found[value] = simulate(
+                _admitted(spec.with_value(path, value)), _ticks(report, done, len(chosen))
+            )
         except DpsimError as error:
             found[value] = error
     return found
@@ -116,8 +124,12 @@ def _simulated(given: Scenario, report: Report) -> Result:
 
 
 def _one_step(given: Scenario, result: Result) -> Scenario:
-    """The same with one step that counts, which is the first of all (each worker draws from a stream of its own)."""
+    """The same with one step that counts, which is the first of all (each worker draws from a
+    stream of its own).
+    """
     update: dict[str, object] = {"run": given.run.model_copy(update={"steps": 1})}
     if isinstance(result.calibration, dict) and "compute_scale" in result.calibration:
-        update["calibration"] = ComputeScale(compute_scale=result.calibration["compute_scale"], source="fitted before")
+        update["calibration"] = ComputeScale(
+            compute_scale=result.calibration["compute_scale"], source="fitted before"
+        )
     return given.model_copy(update=update)

@@ -1,7 +1,9 @@
-"""The browser's part of Streamlit, given out from memory, and its pieces that the first page needs announced with the first answer.
+"""The browser's part of Streamlit, given out from memory, and its pieces that the first page needs
+announced with the first answer.
 
-A cold browser asks for about a hundred small files. Each costs Streamlit's server several turns of a thread, and a piece is asked
-for only when an element that needs it is there; both are waited for at the start.
+A cold browser asks for about a hundred small files. Each costs Streamlit's server several turns of
+a thread, and a piece is asked for only when an element that needs it is there; both are waited for
+at the start.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 FOLDER = Path(str(st.__file__)).parent / "static"
 _UNDER = "/static/"
-_KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".woff2": "font/woff2"}
+_KINDS = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".woff2": "font/woff2",
+}
 _FOREVER = b"public, immutable, max-age=31536000"  # their names hold a hash of their content
 _FIRST = ("Selectbox", "NumberInput", "Checkbox", "Metric", "Html")  # elements of the first page
 _IMPORTED = re.compile(r'(?:from|import)\s*"\./([\w.-]+\.js)"')
@@ -29,7 +35,9 @@ _HEAD = 10_000  # characters of a piece, among which are its imports
 
 
 class Assets:
-    """Answers for files below ``/static/`` whose names never change content; all else is the server's own."""
+    """Answers for files below ``/static/`` whose names never change content; all else is the
+    server's own.
+    """
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -38,8 +46,16 @@ class Assets:
         """Answer one request (ASGI)."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
-        elif (found := content(scope["path"])) is not None and not any(name == b"range" for name, _ in scope["headers"]):
-            await send({"type": "http.response.start", "status": 200, "headers": _headers(scope["path"], found)})
+        elif (found := content(scope["path"])) is not None and not any(
+            name == b"range" for name, _ in scope["headers"]
+        ):
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": _headers(scope["path"], found),
+                }
+            )
             await send({"type": "http.response.body", "body": found})
         else:
             await self._app(scope, receive, _announcing(send))
@@ -53,7 +69,9 @@ def content(path: str) -> bytes | None:
 
 @cache
 def first_pieces() -> tuple[str, ...]:
-    """Scripts that the first page's elements need, by file name; without what Streamlit's own page announces."""
+    """Scripts that the first page's elements need, by file name; without what Streamlit's own page
+    announces.
+    """
     index = (FOLDER / "index.html").read_text(encoding="utf-8")
     scripts = {path.name: path for path in _kept().values() if path.suffix == ".js"}
     starts = [name for first in _FIRST for name in scripts if name.startswith(f"{first}.")]
@@ -63,7 +81,11 @@ def first_pieces() -> tuple[str, ...]:
 @cache
 def _kept() -> dict[str, Path]:
     files = (FOLDER / "static").rglob("*")
-    return {_UNDER + path.relative_to(FOLDER / "static").as_posix(): path for path in files if path.suffix in _KINDS}
+    return {
+        _UNDER + path.relative_to(FOLDER / "static").as_posix(): path
+        for path in files
+        if path.suffix in _KINDS
+    }
 
 
 def _with_imports(names: Iterable[str], scripts: dict[str, Path]) -> list[str]:
@@ -80,7 +102,11 @@ def _with_imports(names: Iterable[str], scripts: dict[str, Path]) -> list[str]:
 
 def _headers(path: str, body: bytes) -> list[tuple[bytes, bytes]]:
     kind = _KINDS[Path(path).suffix].encode()
-    return [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"cache-control", _FOREVER)]
+    return [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", _FOREVER),
+    ]
 
 
 def _announcing(send: Send) -> Send:
@@ -88,7 +114,9 @@ def _announcing(send: Send) -> Send:
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start" and _is_page(message["headers"]):
-            links = ", ".join(f'<{_UNDER}js/{name}>; rel="modulepreload"' for name in first_pieces())
+            links = ", ".join(
+                f'<{_UNDER}js/{name}>; rel="modulepreload"' for name in first_pieces()
+            )
             message["headers"] = [*message["headers"], (b"link", links.encode())]
         await send(message)
 
@@ -96,4 +124,6 @@ def _announcing(send: Send) -> Send:
 
 
 def _is_page(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    return any(name == b"content-type" and value.startswith(b"text/html") for name, value in headers)
+    return any(
+        name == b"content-type" and value.startswith(b"text/html") for name, value in headers
+    )

@@ -1,4 +1,7 @@
-"""Widgets for values of the scenario, and for pages' own choices. What they show is the view; what is entered changes it."""
+"""Widgets for values of the scenario, and for pages' own choices.
+
+What they show is the view; what is entered changes it.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,10 @@ def kind_of(given: Union) -> str:
 
 
 def entry(path: str, label: str, first: str, help_: str) -> None:
-    """A list of disturbances, none or one: a switch, and the fields of one where it is on. ``first`` (YAML): how it begins."""
+    """A list of disturbances, none or one: a switch, and the fields of one where it is on.
+
+    ``first`` (YAML): how it begins.
+    """
     given = stated(state.current().spec, path) or []
     key = f"entry {path}"
     st.session_state[key] = bool(given)
@@ -76,7 +82,14 @@ def entry(path: str, label: str, first: str, help_: str) -> None:
             field(each)
 
 
-def pick(label: str, options: Sequence[str], name: str, default: str, help_: str | None = None, **more: Any) -> str:
+def pick(
+    label: str,
+    options: Sequence[str],
+    name: str,
+    default: str,
+    help_: str | None = None,
+    **more: Any,
+) -> str:
     """A page's own choice among ``options``."""
     chosen = state.choice(name, default)
     key = f"choice {name}"
@@ -85,7 +98,9 @@ def pick(label: str, options: Sequence[str], name: str, default: str, help_: str
     return str(st.session_state[key])
 
 
-def pick_several(label: str, options: Sequence[str], name: str, default: Sequence[str], help_: str | None = None) -> list[str]:
+def pick_several(
+    label: str, options: Sequence[str], name: str, default: Sequence[str], help_: str | None = None
+) -> list[str]:
     """A page's own choice of several of ``options``."""
     wanted = state.choice(name, ",".join(default)).split(",")
     key = f"choice {name}"
@@ -99,7 +114,15 @@ def switch(label: str, options: Sequence[str], name: str, default: str) -> str:
     chosen = state.choice(name, default)
     key = f"choice {name}"
     st.session_state[key] = chosen if chosen in options else default
-    st.segmented_control(label, options, key=key, on_change=_chosen, args=(name, key), label_visibility="collapsed", required=True)
+    st.segmented_control(
+        label,
+        options,
+        key=key,
+        on_change=_chosen,
+        args=(name, key),
+        label_visibility="collapsed",
+        required=True,
+    )
     return str(st.session_state[key] or default)
 
 
@@ -141,7 +164,11 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
     kind: Callable[[Any], Any] = int if whole else float
     least: Any = None if given.least is None else kind(given.least)
     most: Any = None if given.most is None else kind(given.most)
-    right = isinstance(value, (int, float)) and not isinstance(value, bool) and (least is None or value >= least)
+    right = (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and (least is None or value >= least)
+    )
     right = right and (most is None or value <= most) and value == kind(value)
     if value is not None and not right:
         _text(given, value, common)
@@ -179,14 +206,18 @@ def _entered(given: Field, key: str) -> None:
         return
     if value is None or value == _NONE:
         spec = state.current().spec.without(given.path)
-        state.show_spec(spec if stated(spec, given.path) is None else spec.with_value(given.path, "null"))
+        state.show_spec(
+            spec if stated(spec, given.path) is None else spec.with_value(given.path, "null")
+        )
         return
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 
 def _kind_chosen(given: Union, key: str) -> None:
     kind, spec = st.session_state[key], state.current().spec
-    state.show_spec(spec.with_kind(given.path, given.key, kind) if kind else spec.with_value(given.path, "null"))
+    state.show_spec(
+        spec.with_kind(given.path, given.key, kind) if kind else spec.with_value(given.path, "null")
+    )
 
 
 def _switched(path: str, first: str, key: str) -> None:
@@ -203,5 +234,8 @@ def _several_chosen(name: str, key: str) -> None:
 
 def _about_kinds(given: Union) -> str:
     """What each kind is, a line each."""
-    lines = [f"- **{kind}**: {schema['properties'][given.key].get('description', '')}" for kind, schema in given.kinds.items()]
+    lines = [
+        f"- **{kind}**: {schema['properties'][given.key].get('description', '')}"
+        for kind, schema in given.kinds.items()
+    ]
     return "\n\n" + "\n".join(lines)

@@ -1,4 +1,7 @@
-"""What may be set in a scenario, read off its JSON Schema: so new kinds and fields are in the page without a line for them."""
+"""What may be set in a scenario, read off its JSON Schema.
+
+So new kinds and fields are in the page without a line for them.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,30 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dpsim.errors import DpsimError
-from dpsim.hardware import gpus, links, nodes
-from dpsim.hardware.catalogue import Catalogue
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DIMENSIONS, human, parse
+from dpsim.hardware import Catalogue, gpus, links, nodes
 from dpsim.scenario import Scenario
-from dpsim.units import DIMENSIONS, human, parse
 from dpsim.workload.models import MODELS
 
 Schema = Mapping[str, Any]
 
-# Fields that take a name of a catalogue, by the model whose description they take instead; and the model of a workload by its key.
-_CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {"Node": nodes, "Gpu": gpus, "Link": links, "TorchSource": lambda: MODELS}
+# Fields that take a name of a catalogue, by the model whose description they take instead; and the
+# model of a workload by its key.
+_CATALOGUES: dict[str, Callable[[], Mapping[str, Any]]] = {
+    "Node": nodes,
+    "Gpu": gpus,
+    "Link": links,
+    "TorchSource": lambda: MODELS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value that can be set: its path, what it may be, and the default as text (None where it may be left out)."""
+    """One value that can be set.
+
+    Its path, what it may be, and the default as text (None where it may be left out).
+    """
 
     path: str
     name: str
@@ -72,11 +83,20 @@ def union(path: str) -> Union:
     kinds = {kind: _reference(place) for kind, place in options["discriminator"]["mapping"].items()}
     order = [_plain(option)["properties"][key]["const"] for option in options["oneOf"]]
     default = (given.get("default") or {}).get(key)
-    return Union(path, name, given.get("description", ""), key, {kind: kinds[kind] for kind in order}, default)
+    return Union(
+        path,
+        name,
+        given.get("description", ""),
+        key,
+        {kind: kinds[kind] for kind in order},
+        default,
+    )
 
 
 def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:
-    """The single values among the properties of a mapping at ``path``; lists of mappings and parts of their own are left out."""
+    """The single values among the properties of a mapping at ``path``; lists of mappings and parts
+    of their own are left out.
+    """
     for name, given in schema["properties"].items():
         found = None if name in without else _field(f"{path}.{name}", name, given)
         if found is not None:
@@ -90,7 +110,10 @@ def entry(path: str) -> Schema:
 
 
 def shown(value: object) -> str:
-    """A value of a scenario for people: quantities in a unit that suits them, what is left out as nothing."""
+    """A value of a scenario for people.
+
+    Quantities in a unit that suits them, what is left out as nothing.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -98,23 +121,38 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         for dimension in DIMENSIONS:
             with suppress(DpsimError):
-                return human(parse(value, dimension), dimension, 6) if "." in value.split()[0] else value
+                return (
+                    human(parse(value, dimension), dimension, 6)
+                    if "." in value.split()[0]
+                    else value
+                )
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _field(path: str, name: str, given: Schema) -> Field | None:
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
-    catalogue = next((known() for option in kept if (known := _CATALOGUES.get(str(option.get("title"))))), None)
+    catalogue = next(
+        (known() for option in kept if (known := _CATALOGUES.get(str(option.get("title"))))), None
+    )
     about: dict[str, Any] = {
         "help": given.get("description", ""),
         "default": given.get("default"),
         "optional": len(kept) < len(options),
     }
     if catalogue is not None:
-        return Field(path, name, type="choice", choices=tuple(catalogue), canonical=_canonical(catalogue), **about)
+        return Field(
+            path,
+            name,
+            type="choice",
+            choices=tuple(catalogue),
+            canonical=_canonical(catalogue),
+            **about,
+        )
     first = kept[0]
-    if "discriminator" in given or any("discriminator" in option or "properties" in option for option in kept):
+    if "discriminator" in given or any(
+        "discriminator" in option or "properties" in option for option in kept
+    ):
         return None
     if "enum" in first:
         return Field(path, name, type="choice", choices=tuple(map(str, first["enum"])), **about)
@@ -127,7 +165,11 @@ def _canonical(catalogue: Mapping[str, Any]) -> Callable[[str], str]:
     """A catalogue's own name for one of its names; others as they are."""
 
     def canonical(name: str) -> str:
-        return catalogue.canonical(name) if isinstance(catalogue, Catalogue) and name in catalogue else name
+        return (
+            catalogue.canonical(name)
+            if isinstance(catalogue, Catalogue) and name in catalogue
+            else name
+        )
 
     return canonical
 
@@ -138,17 +180,39 @@ def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field
         return Field(path, name, type="truth", **about)
     if kind in ("integer", "number"):
         step = 1 if kind == "integer" else 0.0
-        least = first.get("minimum", first["exclusiveMinimum"] + step if "exclusiveMinimum" in first else None)
-        return Field(path, name, type=kind, least=least, most=first.get("maximum", first.get("exclusiveMaximum")), **about)
-    if kind == "array" and _plain(first.get("items", {})).get("type") not in ("integer", "number", "string"):
+        least = first.get(
+            "minimum", first["exclusiveMinimum"] + step if "exclusiveMinimum" in first else None
+        )
+        return Field(
+            path,
+            name,
+            type=kind,
+            least=least,
+            most=first.get("maximum", first.get("exclusiveMaximum")),
+            **about,
+        )
+    if kind == "array" and _plain(first.get("items", {})).get("type") not in (
+        "integer",
+        "number",
+        "string",
+    ):
         return None
-    return Field(path, name, type="text", **{**about, "default": _with_unit(about["default"], first)})
+    return Field(
+        path, name, type="text", **{**about, "default": _with_unit(about["default"], first)}
+    )
 
 
 def _with_unit(default: object, schema: Schema) -> object:
     """A quantity's default as text with its unit: the schema has it as a number of SI units."""
-    dimension = next((each for each in DIMENSIONS if schema.get("description") == f"{each.name} with its unit"), None)
-    return human(default, dimension, 6) if dimension is not None and isinstance(default, (int, float)) else default
+    dimension = next(
+        (each for each in DIMENSIONS if schema.get("description") == f"{each.name} with its unit"),
+        None,
+    )
+    return (
+        human(default, dimension, 6)
+        if dimension is not None and isinstance(default, (int, float))
+        else default
+    )
 
 
 def _plain(schema: Schema) -> Schema:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dpsim.base.units import DATA, POWER, TIME, human
 from dpsim.engine import Result
-from dpsim.units import DATA, POWER, TIME, human
 
 _WIDTH, _HEIGHT = 155, 120  # pixels; as many stand side by side as there is room for
 _SAME = "no change"
@@ -16,7 +16,10 @@ _SAME = "no change"
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One number: its name, as text and as a number (None where there is none), and whether less of it is better."""
+    """One number.
+
+    Its name, as text and as a number (None where there is none), and whether less of it is better.
+    """
 
     name: str
     text: str
@@ -29,18 +32,34 @@ def numbers(result: Result) -> Iterator[Number]:
     """Step time, throughput, efficiency, memory, cost and power of a result."""
     step = result.step_time_s
     bounds = f"{human(step['low'], TIME, 4)} to {human(step['high'], TIME, 4)}"
-    yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, f"Mean; 95 % interval {bounds}.")
+    yield Number(
+        "step time",
+        human(step["mean"], TIME, 4),
+        step["mean"],
+        True,
+        f"Mean; 95 % interval {bounds}.",
+    )
     rate = result.throughput_samples_per_s
     yield Number("samples / s", per_second(rate), rate, False, "Throughput of all workers.")
     efficiency = result.scaling_efficiency
     yield Number(
-        "scaling efficiency", f"{efficiency:.1%}", efficiency, False, "Throughput over that of as many workers on their own."
+        "scaling efficiency",
+        f"{efficiency:.1%}",
+        efficiency,
+        False,
+        "Throughput over that of as many workers on their own.",
     )
     yield _memory(result)
     yield _cost(result)
     energy = result.energy
     if energy is not None:
-        yield Number("power", human(energy.power_W, POWER, 3), energy.power_W, True, f"Of all machines, at most: {energy.source}.")
+        yield Number(
+            "power",
+            human(energy.power_W, POWER, 3),
+            energy.power_W,
+            True,
+            f"Of all machines, at most: {energy.source}.",
+        )
 
 
 def per_second(rate: float) -> str:
@@ -59,7 +78,11 @@ def headline(result: Result, base: Result | None) -> None:
                 number.name,
                 number.text,
                 delta=change,
-                delta_color="off" if change == _SAME else "inverse" if number.less_is_better else "normal",
+                delta_color="off"
+                if change == _SAME
+                else "inverse"
+                if number.less_is_better
+                else "normal",
                 delta_arrow="off" if change == _SAME else "auto",
                 help=number.help,
                 border=True,
@@ -88,7 +111,17 @@ def _cost(result: Result) -> Number:
     cost = result.cost
     if cost is None:
         return Number(
-            "cost / M samples", "no price", None, True, "Set a price per GPU and hour at the side, under Price and power."
+            "cost / M samples",
+            "no price",
+            None,
+            True,
+            "Set a price per GPU and hour at the side, under Price and power.",
         )
     text = f"{cost.per_million_samples:,.4g} {cost.currency}"
-    return Number("cost / M samples", text, cost.per_million_samples, True, f"{cost.per_hour:,.4g} {cost.currency} an hour.")
+    return Number(
+        "cost / M samples",
+        text,
+        cost.per_million_samples,
+        True,
+        f"{cost.per_hour:,.4g} {cost.currency} an hour.",
+    )

@@ -1,7 +1,9 @@
-"""What a simulation will take of this machine, roughly, so that one that is too large for a page is refused with a number.
+"""What a simulation will take of this machine, roughly, so that one that is too large for a page is
+refused with a number.
 
-Orders of magnitude, measured on two cores: 0.2 s to begin with; a collective of m workers by rounds 0.1 ms, 2 us a worker, and 4 ns
-a transfer where every worker has m rounds; by flows 1.2 us and 420 B a flow; workers that act alone, or servers, 0.5 ms a message.
+Orders of magnitude, measured on two cores: 0.2 s to begin with; a collective of m workers by rounds
+0.1 ms, 2 us a worker, and 4 ns a transfer where every worker has m rounds; by flows 1.2 us and 420
+B a flow; workers that act alone, or servers, 0.5 ms a message.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log2
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
 MOST_SECONDS = 120.0
@@ -29,10 +31,15 @@ class Estimate:
 
 
 def estimate(scenario: Scenario) -> Estimate:
-    """What simulating ``scenario`` takes. Raises DpsimError for more workers than that can be said of."""
+    """What simulating ``scenario`` takes.
+
+    Raises DpsimError for more workers than that can be said of.
+    """
     workers = scenario.cluster.ranks
     if workers > _MOST_WORKERS:
-        raise DpsimError(f"cluster: must have at most {_MOST_WORKERS:,} GPUs on this page, but has {workers:,}")
+        raise DpsimError(
+            f"cluster: must have at most {_MOST_WORKERS:,} GPUs on this page, but has {workers:,}"
+        )
     steps = scenario.run.steps + scenario.run.warmup
     held = _BYTES_A_WORKER * workers + 8.0 * _ARRAYS * steps * workers + _flows(scenario) * 420.0
     return Estimate(0.2 + steps * _messages(scenario) * _seconds_a_message(scenario), held)
@@ -43,9 +50,12 @@ def check(scenario: Scenario) -> None:
     needs = estimate(scenario)
     if needs.seconds > MOST_SECONDS or needs.bytes > MOST_BYTES:
         raise DpsimError(
-            f"too large for this page: simulating {scenario.cluster.ranks:,} GPUs for {scenario.run.steps + scenario.run.warmup:,} "
-            f"steps would take about {needs.seconds:,.0f} s and {needs.bytes / 1e9:,.1f} GB, and the page allows "
-            f"{MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB: take fewer steps or nodes, or use dpsim run"
+            f"too large for this page: simulating {scenario.cluster.ranks:,} GPUs for "
+            f"{scenario.run.steps + scenario.run.warmup:,} "
+            f"steps would take about {needs.seconds:,.0f} s and {needs.bytes / 1e9:,.1f} GB, and "
+            "the page allows "
+            f"{MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB: take fewer steps or nodes, or "
+            "use dpsim run"
         )
 
 
@@ -69,7 +79,9 @@ def _seconds_a_message(scenario: Scenario) -> float:
 def _rounds(scenario: Scenario) -> int:
     """Rounds of a collective: about as many as workers, or as many as their number has digits."""
     workers, aggregation = scenario.cluster.ranks, scenario.strategy.aggregation
-    if aggregation.kind == "sharded" or (aggregation.kind == "allreduce" and aggregation.algorithm in _LINEAR):
+    if aggregation.kind == "sharded" or (
+        aggregation.kind == "allreduce" and aggregation.algorithm in _LINEAR
+    ):
         return workers
     return 2 * ceil(log2(workers + 1))
 
@@ -78,6 +90,11 @@ def _flows(scenario: Scenario) -> int:
     """Transfers that are simulated one by one."""
     aggregation, workers = scenario.strategy.aggregation, scenario.cluster.ranks
     pairwise = aggregation.kind == "allreduce" and aggregation.algorithm == "all-to-all"
-    if pairwise or scenario.run.network_model == "flows" or scenario.disturbance.links or scenario.disturbance.background:
+    if (
+        pairwise
+        or scenario.run.network_model == "flows"
+        or scenario.disturbance.links
+        or scenario.disturbance.background
+    ):
         return workers * (workers if pairwise else _rounds(scenario))
     return 0

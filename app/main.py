@@ -29,16 +29,27 @@ _STYLE = """
 
 def main() -> None:
     """Draw the page that is asked for, and put what it shows into the address."""
-    st.set_page_config(page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide")
+    st.set_page_config(
+        page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide"
+    )
     st.html(f"<style>{_STYLE}</style>")
     state.load()
     pages = [
-        st.Page(page.draw, title=title, icon=icon, url_path=page.__name__.rpartition(".")[2], default=page is what_if)
+        st.Page(
+            page.draw,
+            title=title,
+            icon=icon,
+            url_path=page.__name__.rpartition(".")[2],
+            default=page is what_if,
+        )
         for page, title, icon in PAGES
     ]
     chosen = st.navigation(pages, position="top")
     if not state.write_address():
-        st.warning("This scenario is too long for an address: a link to this page does not reproduce it. Download it instead.")
+        st.warning(
+            "This scenario is too long for an address: a link to this page does not reproduce it. "
+            "Download it instead."
+        )
     if problem := state.address_problem():
         st.warning(problem)
     waiting.leave_others(chosen.url_path)

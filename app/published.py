@@ -1,4 +1,6 @@
-"""Predictions beside published measurements, summed up: computed by ``python -m app.published``, which takes minutes, and kept.
+"""Predictions beside published measurements, summed up.
+
+Computed by ``python -m app.published``, which takes minutes, and kept.
 
 python -m app.published                 # all tables
 python -m app.published vtrain imagenet # these anew, the others as they are
@@ -12,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpsim.report.measured_figure import Pair
+from dpsim.report.figures.measured_figure import Pair
 
 KEPT = Path(__file__).with_name("published.json")
 MOST_POINTS = 400  # of a table; evenly chosen
@@ -32,42 +34,61 @@ TABLES = {
 
 @cache
 def published() -> dict[str, dict[str, Any]]:
-    """By kind of table: errors over all rows that count, and some of its rows as (name, measured, predicted)."""
+    """By kind of table.
+
+    Errors over all rows that count, and some of its rows as (name, measured, predicted).
+    """
     content: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))["tables"]
     return content
 
 
 def compared(kind: str, file: Path) -> dict[str, Any]:
     """A table of published measurements, predicted anew and summed up."""
-    from validate.reference import STEP_KINDS, compare, compare_steps
+    from validate.published import STEP_KINDS, compare, compare_steps
 
     found: Any = compare_steps(file, kind) if kind in STEP_KINDS else compare(file, kind)  # type: ignore[arg-type]
     rows = found.counted
     chosen = rows[:: max(1, -(-len(rows) // MOST_POINTS))]
-    return {"file": file.name, "errors": found.overall, "rows": [_pair(row) for row in chosen if _pair(row) is not None]}
+    return {
+        "file": file.name,
+        "errors": found.overall,
+        "rows": [_pair(row) for row in chosen if _pair(row) is not None],
+    }
 
 
 def _pair(row: Any) -> Pair | None:
-    measured, predicted = (getattr(row, "efficiency", None) and row.efficiency[::-1]) or (row.measured, row.predicted)
+    measured, predicted = (getattr(row, "efficiency", None) and row.efficiency[::-1]) or (
+        row.measured,
+        row.predicted,
+    )
     if measured is None or predicted is None:
         return None
-    identity = row.identity if hasattr(row, "identity") else {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
+    identity = (
+        row.identity
+        if hasattr(row, "identity")
+        else {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
+    )
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
     return Pair(name, float(f"{measured:.5g}"), float(f"{predicted:.5g}"))
 
 
 def main(kinds: list[str]) -> None:
     """Compute the tables of ``kinds``, all if there are none, and write the file whole."""
-    import validate.reference
-    from dpsim.terminal import narrate, write_whole
+    import validate.published
+    from dpsim.base.terminal import narrate, write_whole
 
-    folder = Path(str(validate.reference.__file__)).parent / "data"
-    tables = json.loads(KEPT.read_text(encoding="utf-8"))["tables"] if kinds and KEPT.exists() else {}
+    folder = Path(str(validate.published.__file__)).parent / "data"
+    tables = (
+        json.loads(KEPT.read_text(encoding="utf-8"))["tables"] if kinds and KEPT.exists() else {}
+    )
     for kind in kinds or TABLES:
         tables[kind] = compared(kind, folder / TABLES[kind][0])
         narrate(f"{kind}: {tables[kind]['errors']}")
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
-    lines = ",\n".join(f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}" for kind, table in ordered.items())
+    lines = ",\n".join(
+        f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"
+        for kind, table in ordered.items()
+    )
     write_whole(KEPT, f'{{"schema_version": 1, "tables": {{\n{lines}\n}}}}\n')
 
 

@@ -1,4 +1,7 @@
-"""Scenarios as the dashboard reads them: presets, and texts that nobody vouches for. No file is read and no code is run for one."""
+"""Scenarios as the dashboard reads them: presets, and texts that nobody vouches for.
+
+No file is read and no code is run for one.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,25 @@ from typing import Any
 
 from app.presets import preset_path
 from app.spec import MOST_BYTES, Spec
-from dpsim.errors import DpsimError
-from dpsim.scenario import Scenario
-from dpsim.scenario.document import Document, Problem, error
-from dpsim.scenario.loader import from_text, validate
-from dpsim.scenario.overrides import apply_overrides
+from dpsim.base.errors import DpsimError
+from dpsim.scenario import Document, Problem, Scenario, apply_overrides, error, from_text, validate
 
 _FILES = (
     "must not name a file here, since the dashboard reads none for a scenario: "
     "write the file's content in its place, or run it on the command line (dpsim run FILE)"
 )
 _TORCH = (
-    "must be a model of the catalogue here, but got a torch factory, which is code that the dashboard does not run: "
+    "must be a model of the catalogue here, but got a torch factory, which is code that the "
+    "dashboard does not run: "
     "dpsim import torch FACTORY writes it as a profile, and dpsim run FILE runs the scenario"
 )
 
 
 class _NoFolder:
-    """Stands for the folder beside a scenario: whoever looks for a file in it is told that there are none."""
+    """Stands for the folder beside a scenario.
+
+    Whoever looks for a file in it is told that there are none.
+    """
 
     def __fspath__(self) -> str:
         raise DpsimError(_FILES)
@@ -45,23 +49,33 @@ def document(spec: Spec) -> Document:
 
 @lru_cache(maxsize=256)
 def scenario(spec: Spec) -> Scenario:
-    """The scenario of ``spec``. Raises DpsimError with line and column of every problem, files and code among them."""
+    """The scenario of ``spec``.
+
+    Raises DpsimError with line and column of every problem, files and code among them.
+    """
     given = document(spec)
     factory = given.root.at(("workload", "model", "torch"))
     if factory is not None:
-        raise error([Problem(factory.key_place or factory.place, ("workload", "model", "torch"), _TORCH)])
+        raise error(
+            [Problem(factory.key_place or factory.place, ("workload", "model", "torch"), _TORCH)]
+        )
     return validate(given, Scenario, folder=_NoFolder())
 
 
 def uploaded(name: str, data: bytes) -> Spec:
-    """The scenario in an uploaded file. Raises DpsimError where it is too large or no text; what it says is not checked."""
+    """The scenario in an uploaded file.
+
+    Raises DpsimError where it is too large or no text; what it says is not checked.
+    """
     if len(data) > MOST_BYTES:
         raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
     try:
         return Spec(text=data.decode("utf-8-sig"), file=Path(name).name)
     except UnicodeDecodeError as wrong:
         line = data[: wrong.start].count(b"\n") + 1
-        raise DpsimError(f"{name}:{line}: must be text in UTF-8, but got the byte 0x{data[wrong.start]:02x}") from None
+        raise DpsimError(
+            f"{name}:{line}: must be text in UTF-8, but got the byte 0x{data[wrong.start]:02x}"
+        ) from None
 
 
 def to_yaml(spec: Spec) -> str:
@@ -80,7 +94,10 @@ def to_yaml(spec: Spec) -> str:
 
 
 def to_command(spec: Spec) -> str:
-    """What to type to get the same numbers: the preset's file or the uploaded one, with all that was changed."""
+    """What to type to get the same numbers.
+
+    The preset's file or the uploaded one, with all that was changed.
+    """
     file = spec.file if spec.text is not None else str(preset_path(spec.preset or ""))
     changed = [word for change in spec.changes for word in ("--set", change)]
     return shlex.join(["dpsim", "run", file, *changed])

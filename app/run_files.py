@@ -6,8 +6,8 @@ import zlib
 
 from pydantic import ValidationError
 
-from dpsim.errors import DpsimError
-from validate.run_record import RunRecord, RunRecords
+from dpsim.base.errors import DpsimError
+from validate.records import RunRecord, RunRecords
 
 MOST_BYTES = 20_000_000  # unpacked
 
@@ -15,7 +15,10 @@ _GZIP = b"\x1f\x8b"
 
 
 def run_records(name: str, data: bytes) -> list[RunRecord]:
-    """The records in an uploaded file, JSON or gzipped JSON. Raises DpsimError, with line and column where it is no JSON."""
+    """The records in an uploaded file, JSON or gzipped JSON.
+
+    Raises DpsimError, with line and column where it is no JSON.
+    """
     text = _unpacked(name, data)
     try:
         return list(RunRecords.model_validate_json(text).runs)
@@ -37,5 +40,7 @@ def _unpacked(name: str, data: bytes) -> bytes:
     except zlib.error as error:
         raise DpsimError(f"{name}: must be gzipped JSON, but cannot be unpacked: {error}") from None
     if unpacking.unconsumed_tail:
-        raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked, but has more")
+        raise DpsimError(
+            f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked, but has more"
+        )
     return text

@@ -17,12 +17,17 @@ from app.assets import Assets
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
-_SWITCH = 0.001  # seconds that a simulation keeps others from answering the browser, instead of 5 ms
+_SWITCH = (
+    0.001  # seconds that a simulation keeps others from answering the browser, instead of 5 ms
+)
 
 
 def serve(port: int, started: str, *, browser: bool) -> None:
-    """Serve on ``port`` until interrupted. Says ``started`` on stderr when it does; with ``browser`` opens the page in one."""
-    from dpsim.terminal import narrate
+    """Serve on ``port`` until interrupted.
+
+    Says ``started`` on stderr when it does; with ``browser`` opens the page in one.
+    """
+    from dpsim.base.terminal import narrate
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -34,7 +39,9 @@ def serve(port: int, started: str, *, browser: bool) -> None:
 
     sys.setswitchinterval(_SWITCH)
     middleware = [Middleware(Assets)]
-    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan, middleware=middleware).run(config=_config(port))
+    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan, middleware=middleware).run(
+        config=_config(port)
+    )
 
 
 def _config(port: int) -> dict[str, Any]:
@@ -53,7 +60,10 @@ def _config(port: int) -> dict[str, Any]:
 
 
 def _warm() -> None:
-    """Do in advance what the first page needs, while the browser loads its part: imports, the first preset, its figures."""
+    """Do in advance what the first page needs, while the browser loads its part.
+
+    Imports, the first preset, its figures.
+    """
     from app import forms
     from app.pages_ import what_if
     from app.presets import FIRST

@@ -1,4 +1,7 @@
-"""The side of every page that is about one scenario: which it is, what may be turned in it, and its way in and out."""
+"""The side of every page that is about one scenario.
+
+Which it is, what may be turned in it, and its way in and out.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,14 @@ from app import controls, forms, state
 from app.presets import about, preset_names
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
-_CLUSTER_ALONE = ("nodes", "node", "gpu", "gpus_per_node")  # which a cluster of groups or a testbed does not have
+_CLUSTER_ALONE = (
+    "nodes",
+    "node",
+    "gpu",
+    "gpus_per_node",
+)  # which a cluster of groups or a testbed does not have
 IN_AND_OUT = "Scenario in and out"
 _SLOW = "[{workers: [0], factor: 2}]"
 
@@ -35,7 +43,12 @@ def _source() -> None:
     options = [*preset_names(), *([] if shown in preset_names() else [shown])]
     st.session_state["source"] = shown
     st.selectbox(
-        "set-up", options, key="source", format_func=_title, on_change=_source_chosen, help="Ten well-known ones, or yours."
+        "set-up",
+        options,
+        key="source",
+        format_func=_title,
+        on_change=_source_chosen,
+        help="Ten well-known ones, or yours.",
     )
     if shown in preset_names():
         title, text = about(shown)
@@ -60,9 +73,14 @@ def _reset() -> None:
 
 
 def _knobs() -> None:
-    """Every knob, part by part; a part is drawn when it is open. All lists, ranges and explanations are the schema's."""
+    """Every knob, part by part; a part is drawn when it is open.
+
+    All lists, ranges and explanations are the schema's.
+    """
     for name, draw_part in PARTS.items():
-        opened = st.expander(name + _now(name), expanded=name == "Cluster", key=f"part {name}", on_change="rerun")
+        opened = st.expander(
+            name + _now(name), expanded=name == "Cluster", key=f"part {name}", on_change="rerun"
+        )
         if opened.open:
             with opened:
                 draw_part()
@@ -92,8 +110,15 @@ def _workload() -> None:
 
 def _stragglers() -> None:
     controls.union(forms.union("disturbance.jitter"), without=("file",))
-    controls.entry("disturbance.slow", "slow workers", _SLOW, "Workers that are slow from the first step to the last.")
-    controls.entry("disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then.")
+    controls.entry(
+        "disturbance.slow",
+        "slow workers",
+        _SLOW,
+        "Workers that are slow from the first step to the last.",
+    )
+    controls.entry(
+        "disturbance.transient", "passing slow-downs", "[{}]", "Workers that are slow now and then."
+    )
 
 
 def _fields(path: str) -> None:
@@ -115,7 +140,10 @@ def _in_and_out() -> None:
             key="upload",
             max_upload_size=1,
             on_change=_uploaded,
-            help=f"At most {MOST_BYTES:,} bytes. No code in it is run, no file that it names is read.",
+            help=(
+                f"At most {MOST_BYTES:,} bytes. No code in it is run, no file that it names is "
+                "read."
+            ),
         )
         problem = st.session_state.get("upload problem", "")
         if given is not None and problem:
@@ -124,7 +152,9 @@ def _in_and_out() -> None:
 
 
 def _uploaded() -> None:
-    """Show what was uploaded, if it is a scenario; else keep what is shown, and say what is wrong where."""
+    """Show what was uploaded, if it is a scenario; else keep what is shown, and say what is wrong
+    where.
+    """
     given = st.session_state["upload"]
     st.session_state["upload problem"] = ""
     if given is None:
@@ -144,7 +174,12 @@ def _out(spec: Spec) -> None:
         return
     name = spec.preset or spec.file.rpartition(".")[0] or "scenario"
     st.download_button(
-        "download it (YAML)", text, f"{name}.yaml", "application/yaml", on_click="ignore", icon=":material/download:"
+        "download it (YAML)",
+        text,
+        f"{name}.yaml",
+        "application/yaml",
+        on_click="ignore",
+        icon=":material/download:",
     )
     st.caption("copy as command")
     st.code(to_command(spec), language="bash", wrap_lines=True)

@@ -1,4 +1,7 @@
-"""What a page shows, as a value: a scenario's text or preset, with the values that were changed; in the address, and back."""
+"""What a page shows, as a value.
+
+A scenario's text or preset, with the values that were changed; in the address, and back.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 Query: TypeAlias = dict[str, list[str]]
 
@@ -21,7 +24,10 @@ _OWN = ("preset", "yaml", "file", "set")
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One scenario: a preset's name or a text, and ``key=value`` changes of it, later ones last. ``file``: a text's name."""
+    """One scenario: a preset's name or a text, and ``key=value`` changes of it, later ones last.
+
+    ``file``: a text's name.
+    """
 
     preset: str | None = None
     text: str | None = None
@@ -33,7 +39,9 @@ class Spec:
         return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
 
     def with_kind(self, path: str, key: str, kind: str) -> Spec:
-        """The same with another kind of the part at ``path``, whose changed fields are no longer asked for."""
+        """The same with another kind of the part at ``path``, whose changed fields are no longer
+        asked for.
+        """
         return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
 
     def without(self, path: str) -> Spec:
@@ -42,7 +50,11 @@ class Spec:
 
     def _apart_from(self, path: str) -> tuple[str, ...]:
         below = tuple(path + mark for mark in ("", ".", "["))
-        return tuple(each for each in self.changes if not (each.partition("=")[0] == path or each.startswith(below[1:])))
+        return tuple(
+            each
+            for each in self.changes
+            if not (each.partition("=")[0] == path or each.startswith(below[1:]))
+        )
 
     def to_query(self, prefix: str = "") -> Query:
         """As parts of an address."""
@@ -53,12 +65,18 @@ class Spec:
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], prefix: str = "") -> Spec | None:
-        """What `to_query` wrote, None where the address says nothing. Raises DpsimError where it was cut or is too long."""
+        """What `to_query` wrote, None where the address says nothing.
+
+        Raises DpsimError where it was cut or is too long.
+        """
         preset, packed, file, changes = (query.get(prefix + key, []) for key in _OWN)
         if not preset and not packed:
             return None
         if len(changes) > MOST_CHANGES:
-            raise DpsimError(f"the address must have at most {MOST_CHANGES} changed values, but has {len(changes):,}")
+            raise DpsimError(
+                f"the address must have at most {MOST_CHANGES} changed values, but has "
+                f"{len(changes):,}"
+            )
         if packed:
             return cls(None, _unpacked(packed[-1]), (file or ["scenario.yaml"])[-1], tuple(changes))
         return cls(preset[-1], changes=tuple(changes))
@@ -66,7 +84,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that a page shows: a scenario, the baseline it is compared with, and each page's own choices by name."""
+    """All that a page shows.
+
+    A scenario, the baseline it is compared with, and each page's own choices by name.
+    """
 
     spec: Spec
     pinned: Spec | None = None
@@ -75,11 +96,18 @@ class View:
     def to_query(self) -> Query:
         """As parts of an address."""
         pinned = {} if self.pinned is None else self.pinned.to_query("pin-")
-        return {**self.spec.to_query(), **pinned, **{key: [value] for key, value in self.choices.items()}}
+        return {
+            **self.spec.to_query(),
+            **pinned,
+            **{key: [value] for key, value in self.choices.items()},
+        }
 
     @classmethod
     def from_query(cls, query: Mapping[str, list[str]], start: Spec) -> View:
-        """What `to_query` wrote; the scenario is ``start``, changed, where the address names none. Raises DpsimError."""
+        """What `to_query` wrote; the scenario is ``start``, changed, where the address names none.
+
+        Raises DpsimError.
+        """
         own = {prefix + key for prefix in ("", "pin-") for key in _OWN}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
         changed = replace(start, changes=(*start.changes, *query.get("set", [])[:MOST_CHANGES]))
@@ -94,13 +122,19 @@ def _unpacked(packed: str) -> str:
     """The text, of which no more is unpacked than a scenario may have."""
     try:
         unpacking = zlib.decompressobj()
-        data = unpacking.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), MOST_BYTES)
+        data = unpacking.decompress(
+            base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), MOST_BYTES
+        )
         if unpacking.unconsumed_tail:
-            raise DpsimError(f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more")
+            raise DpsimError(
+                f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more"
+            )
         if not unpacking.eof:
             raise ValueError("the end is missing")
         return data.decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
         if isinstance(error, DpsimError):
             raise
-        raise DpsimError("the address holds a scenario that cannot be read: it was cut, or changed on its way") from None
+        raise DpsimError(
+            "the address holds a scenario that cannot be read: it was cut, or changed on its way"
+        ) from None

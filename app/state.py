@@ -1,4 +1,6 @@
-"""What this browser tab shows, kept in its session and in the address, so that the address reproduces it."""
+"""What this browser tab shows, kept in its session and in the address, so that the address
+reproduces it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ import streamlit as st
 from app.presets import FIRST
 from app.spec import MOST_IN_ADDRESS, Query, Spec, View
 from app.work import Tasks
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
 
 
 def load() -> None:
-    """Take the view from the address where that is new: at the start, and when somebody went back or changed it."""
+    """Take the view from the address where that is new.
+
+    At the start, and when somebody went back or changed it.
+    """
     query = {key: st.query_params.get_all(key) for key in st.query_params}
     if _VIEW in st.session_state and (not query or query == st.session_state.get(_WRITTEN)):
         return
@@ -36,7 +41,10 @@ def address_problem() -> str:
 def write_address() -> bool:
     """Put the view into the address; False where it is too long for one, which is then empty."""
     query = current().to_query()
-    fits = sum(len(key) + len(value) + 2 for key, values in query.items() for value in values) <= MOST_IN_ADDRESS
+    fits = (
+        sum(len(key) + len(value) + 2 for key, values in query.items() for value in values)
+        <= MOST_IN_ADDRESS
+    )
     _write(query if fits else {})
     return fits
 

@@ -1,4 +1,8 @@
-"""Waiting for work: the value where it comes at once, else how far it is with a way to cancel it; and what went wrong, in words."""
+"""Waiting for work.
+
+The value where it comes at once, else how far it is with a way to cancel it; and what went wrong,
+in words.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from app.answers import Answer, answer
 from app.reading import scenario
 from app.spec import Spec
 from app.work import CancelledError, Report, Task
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
 T = TypeVar("T")
@@ -24,7 +28,9 @@ _WAITED, _SHOWN, _NAME = "waited for", "waited where", "session"
 
 
 def result_of(spec: Spec) -> Answer:
-    """The answer to ``spec``; ends the page's run, with progress or what is wrong, where there is none yet."""
+    """The answer to ``spec``; ends the page's run, with progress or what is wrong, where there is
+    none yet.
+    """
     scenario_of(spec)
     found = finished("simulating steps", *_asked(spec))
     if found is None:
@@ -50,10 +56,14 @@ def scenario_of(spec: Spec) -> Scenario:
         st.stop()
 
 
-def finished(what: str, key: Hashable, function: Callable[[Report], T], patience: float = PATIENCE) -> T | None:
-    """What ``function`` came to; None while it is at work (its progress is drawn), was cancelled or went wrong (which is said).
+def finished(
+    what: str, key: Hashable, function: Callable[[Report], T], patience: float = PATIENCE
+) -> T | None:
+    """What ``function`` came to; None while it is at work (its progress is drawn), was cancelled or
+    went wrong (which is said).
 
-    A session waits for one task of a kind (``key``'s first part) at a time: what it waited for before is left.
+    A session waits for one task of a kind (``key``'s first part) at a time: what it waited for
+    before is left.
     """
     task = _only(key, function)
     if not task.wait(patience):
@@ -70,7 +80,9 @@ def finished(what: str, key: Hashable, function: Callable[[Report], T], patience
 
 
 def let_draw() -> bool:
-    """Whether the browser is to draw what it was sent so far, in a session's first run: it then asks again for all of the page.
+    """Whether the browser is to draw what it was sent so far, in a session's first run.
+
+    It then asks again for all of the page.
 
     Charts take a browser a second to begin with, in which it draws and hears nothing else.
     """
@@ -95,7 +107,10 @@ def refuse(problem: str) -> None:
 
 
 def leave_others(page: str) -> None:
-    """Stop what this session waited for on another page or in another view: it would take its time from what is asked now."""
+    """Stop what this session waited for on another page or in another view.
+
+    It would take its time from what is asked now.
+    """
     now = (page, state.current())
     if st.session_state.get(_SHOWN) != now:
         st.session_state[_SHOWN] = now
@@ -105,7 +120,9 @@ def leave_others(page: str) -> None:
 
 
 def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
-    """The task of ``key``; what the session waited for of its kind is left, and one that was cancelled stays so until asked for."""
+    """The task of ``key``; what the session waited for of its kind is left, and one that was
+    cancelled stays so until asked for.
+    """
     before = _waited().get(_kind(key))
     if before == key and (known := state.tasks().known(key)) is not None:
         return known

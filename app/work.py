@@ -1,4 +1,7 @@
-"""Work that takes longer than a moment: in a thread of its own, with progress, a way to cancel it, and a limit."""
+"""Work that takes longer than a moment.
+
+In a thread of its own, with progress, a way to cancel it, and a limit.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from app.limits import MOST_SECONDS
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 T = TypeVar("T")
 Report = Callable[[int, int], None]
@@ -18,11 +21,15 @@ _KEPT = 64
 
 
 class CancelledError(Exception):
-    """Nobody waits for it any more; nothing went wrong, so that it is no DpsimError, which some work takes for an answer."""
+    """Nobody waits for it any more; nothing went wrong, so that it is no DpsimError, which some
+    work takes for an answer.
+    """
 
 
 class Task(Generic[T]):
-    """``function(report)`` at work; it is told of a cancellation when it next calls ``report(done, total)``."""
+    """``function(report)`` at work; it is told of a cancellation when it next calls ``report(done,
+    total)``.
+    """
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
         self.done, self.total = 0, 0
@@ -75,7 +82,8 @@ class Task(Generic[T]):
             raise CancelledError("cancelled")
         if monotonic() - self._start > self._seconds and done < total:
             raise DpsimError(
-                f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a page; use the command"
+                f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a "
+                "page; use the command"
             )
 
     def _run(self) -> None:
@@ -88,7 +96,9 @@ class Task(Generic[T]):
 
 
 class Tasks:
-    """Tasks by key, so that what was computed is there when it is asked for again; the last few are kept."""
+    """Tasks by key, so that what was computed is there when it is asked for again; the last few are
+    kept.
+    """
 
     def __init__(self) -> None:
         self._tasks: OrderedDict[Hashable, Task[Any]] = OrderedDict()

@@ -1,26 +1,34 @@
-"""dpsim predicts how long a data-parallel training step takes on a cluster, where the time goes and what would change it."""
+"""Predicts how long a data-parallel training step takes, where the time goes, what would change it."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dpsim.sweep import sweep  # before its package could take the name; it is light, and loads the rest when it is called
-
 if TYPE_CHECKING:
+    from dpsim.base.errors import DpsimError, ScenarioError
     from dpsim.engine import Result, simulate
-    from dpsim.errors import DpsimError, ScenarioError
     from dpsim.scenario import Scenario, load_scenario
+    from dpsim.studies.sweep import sweep
 
-__all__ = ["DpsimError", "Result", "Scenario", "ScenarioError", "load_scenario", "simulate", "sweep"]
+__all__ = [
+    "DpsimError",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "load_scenario",
+    "simulate",
+    "sweep",
+]
 
 _HOMES = {
-    "DpsimError": "dpsim.errors",
+    "DpsimError": "dpsim.base.errors",
     "Result": "dpsim.engine",
     "Scenario": "dpsim.scenario",
-    "ScenarioError": "dpsim.errors",
+    "ScenarioError": "dpsim.base.errors",
     "load_scenario": "dpsim.scenario",
     "simulate": "dpsim.engine",
+    "sweep": "dpsim.studies.sweep",
 }
 
 

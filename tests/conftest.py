@@ -1,12 +1,16 @@
-"""What all tests share: how they are spread over processes, and a tiny job whose times can be worked out on paper.
+"""What all tests share.
 
-Tests marked testbed need network namespaces with limited links: where there are none they are skipped, in CI they fail.
+How they are spread over processes, and a tiny job whose times can be worked out on paper.
+
+Tests marked testbed need network namespaces with limited links: where there are none they are
+skipped, in CI they fail.
 """
 
 import os
 from functools import cache
 
-# Processes that share the cores have one thread each: linear algebra with more of them waits for itself. Before numpy is loaded.
+# Processes that share the cores have one thread each: linear algebra with more of them waits for
+# itself. Before numpy is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -20,11 +24,12 @@ from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
-# Real ranks measure and hold what the machine has once: one process runs them, one after another. Browsers and sweeps likewise.
-RANKS = ("calibrate", "emulate", "executor", "launch", "microbench", "run", "testbed", "training")
+# Real ranks measure and hold what the machine has once: one process runs them, one after another.
+# Browsers and sweeps likewise.
+RANKS = ("calibrate", "collectives", "emulate", "ranks", "microbench", "run", "training")
 TOGETHER = {
     "app/": "browser",
-    "sweep/": "sweep",
+    "studies/sweep/": "sweep",
     "docs/test_on_the_testbed": "ranks",
     **{f"validate/{part}/": "ranks" for part in RANKS},
 }
@@ -32,17 +37,25 @@ TOGETHER = {
 FIRST = ("ranks", "fuzz/test_hostile_scenarios.py", "test_determinism.py", "sweep", "browser")
 
 INSTANT = {"rate": "1 PB/s", "latency": 0}
-LAYERS = (250_000, 250_000)  # elements of the two layers: 1 MB each, which the network carries in 1 s
+# Elements of the two layers: 1 MB each, which the network carries in 1 s.
+LAYERS = (250_000, 250_000)
 
 
 def group_of(test):
-    """What runs in one process, by a test's id: its file, for the fixtures' sake, or with others what needs the machine."""
+    """What runs in one process, by a test's id.
+
+    Its file, for the fixtures' sake, or with others what needs the machine.
+    """
     path = test.partition("::")[0].removeprefix("tests/")
     return next((group for folder, group in TOGETHER.items() if path.startswith(folder)), path)
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: FIRST.index(group) if (group := group_of(item.nodeid)) in FIRST else len(FIRST))
+    items.sort(
+        key=lambda item: (
+            FIRST.index(group) if (group := group_of(item.nodeid)) in FIRST else len(FIRST)
+        )
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -62,16 +75,23 @@ RAN_IN = {}
 
 
 def pytest_runtest_logreport(report):
-    """Ends a run in which a group is in two processes: its fixtures would be made twice, and nobody would see it."""
+    """Ends a run in which a group is in two processes.
+
+    Its fixtures would be made twice, and nobody would see it.
+    """
     group, process = group_of(report.nodeid), getattr(report, "worker_id", "")
     if RAN_IN.setdefault(group, process) != process:
-        pytest.exit(f"tests of {group} ran in {RAN_IN[group]} and in {process}, and should run in one process", returncode=1)
+        pytest.exit(
+            f"tests of {group} ran in {RAN_IN[group]} and in {process}, and should run in one "
+            "process",
+            returncode=1,
+        )
 
 
 @cache
 def missing():
     """What this machine lacks for a testbed, or nothing."""
-    from validate import testbed
+    from validate.ranks import testbed
 
     try:
         with testbed.Testbed(testbed.TestbedConfig(hosts=2)):
@@ -89,7 +109,10 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def dpsim(monkeypatch, capsys):
-    """Runs a command in this process; answers exit code, stdout and stderr. Nobody ever sees a traceback."""
+    """Runs a command in this process; answers exit code, stdout and stderr.
+
+    Nobody ever sees a traceback.
+    """
     from dpsim import cli
 
     def call(*args):
@@ -105,9 +128,16 @@ def dpsim(monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def two_layers(tmp_path_factory):
-    """A profile: forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), update 0.5 s; 8 samples a batch."""
-    times = MeasuredTimes(batch_sizes=(8,), forward_s=((1.0, 2.0),), backward_s=((3.0, 4.0),), optimizer_s=(0.5,))
-    layers = tuple(Layer(f"layer{number}", "linear", (elements,)) for number, elements in enumerate(LAYERS))
+    """A profile.
+
+    Forward 1 s and 2 s, backward 3 s (layer 0) and 4 s (layer 1), update 0.5 s; 8 samples a batch.
+    """
+    times = MeasuredTimes(
+        batch_sizes=(8,), forward_s=((1.0, 2.0),), backward_s=((3.0, 4.0),), optimizer_s=(0.5,)
+    )
+    layers = tuple(
+        Layer(f"layer{number}", "linear", (elements,)) for number, elements in enumerate(LAYERS)
+    )
     path = tmp_path_factory.mktemp("tiny") / "two-layers.json"
     path.write_text(ModelProfile.of(Model("two-layers", layers, "sample", times), {}).to_json())
     return path
@@ -115,9 +145,12 @@ def two_layers(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny(two_layers):
-    """Builds a Scenario: ``workers`` nodes of one GPU on a switch, 1 MB/s a card, ``latency`` s from card to card.
+    """Builds a Scenario.
 
-    Strategies are given by kind or as a mapping; ``cluster``, ``workload``, ``run`` and ``disturbance`` replace single fields.
+    ``workers`` nodes of one GPU on a switch, 1 MB/s a card, ``latency`` s from card to card.
+
+    Strategies are given by kind or as a mapping; ``cluster``, ``workload``, ``run`` and
+    ``disturbance`` replace single fields.
     """
     gpu = {"peak": {"fp32": "1 TFLOP/s"}, "memory": "16 GB", "memory_bandwidth": "3 PB/s"}
     node = {
@@ -129,15 +162,32 @@ def tiny(two_layers):
         "nics": {"link": INSTANT},
     }
 
-    def build(workers=2, latency=0.0, *, cluster=(), workload=(), run=(), disturbance=(), average_loss=False, **strategy):
+    def build(
+        workers=2,
+        latency=0.0,
+        *,
+        cluster=(),
+        workload=(),
+        run=(),
+        disturbance=(),
+        average_loss=False,
+        **strategy,
+    ):
         nic = {"rate": "1 MB/s", "latency": f"{latency / 2!r} s"}
         network = {"fabric": "single-switch", "nic": nic, "nics_per_node": 1}
         parts = {"overlap": "sequential", **strategy}
-        named = {part: {"kind": given} if isinstance(given, str) else given for part, given in parts.items()}
+        named = {
+            part: {"kind": given} if isinstance(given, str) else given
+            for part, given in parts.items()
+        }
         content = {
             "name": "tiny",
             "cluster": {"nodes": workers, "node": node, "network": network, **dict(cluster)},
-            "workload": {"model": {"profile": str(two_layers)}, "batch_per_gpu": 8, **dict(workload)},
+            "workload": {
+                "model": {"profile": str(two_layers)},
+                "batch_per_gpu": 8,
+                **dict(workload),
+            },
             "strategy": {"average_loss": average_loss, **named},
             "run": {"steps": 3, "warmup": 0, **dict(run)},
             "disturbance": dict(disturbance),

@@ -1,7 +1,10 @@
-"""A program: prints what commands answer in JSON about the scenarios here, as one object of command to answer.
+"""A program.
 
-``python every_answer.py WORKERS [--backwards]``: sweeps go into the current folder, by so many processes; with --backwards the last
-command comes first, and folders are listed the other way round. Provenance is left out, which may differ from run to run.
+Prints what commands answer in JSON about the scenarios here, as one object of command to answer.
+
+``python every_answer.py WORKERS [--backwards]``: sweeps go into the current folder, by so many
+processes; with --backwards the last command comes first, and folders are listed the other way
+round. Provenance is left out, which may differ from run to run.
 """
 
 import contextlib
@@ -13,24 +16,37 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
-SCENARIOS = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml"))
+SCENARIOS = sorted(
+    path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml")
+)
 SHORT = "--set run.steps=3 --set run.warmup=1"
 TRAINED = "--set replay.steps=20 --set replay.points=5 --set cluster.nodes=2 --fates"
-ALGORITHMS = "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
+ALGORITHMS = (
+    "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
+)
 
-# Command lines, scenarios by name, without --json: a prediction of every scenario, and every other command that computes.
+# Command lines, scenarios by name, without --json: a prediction of every scenario, and every other
+# command that computes.
 LINES = (
     *(f"run {name} {SHORT}" for name in SCENARIOS),
-    *(f"explain {name} {SHORT}" for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")),
+    *(
+        f"explain {name} {SHORT}"
+        for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")
+    ),
     *(f"explain {name} {SHORT} --set cluster.nodes=2" for name in ("host", "parameter-server-asp")),
     f"compare quickstart {SHORT} --vary {ALGORITHMS} --vary strategy.sync.kind=bsp,local-sgd",
-    f"tune quickstart {SHORT} --over {ALGORITHMS} --over strategy.overlap.kind=sequential,wfbp,mg-wfbp --evaluations 8 --seed 5",
-    *(f"converge {name} {TRAINED}" for name in ("quickstart", "ssp", "ad-psgd", "gossip", "powersgd", "backup")),
+    f"tune quickstart {SHORT} --over {ALGORITHMS} --over "
+    "strategy.overlap.kind=sequential,wfbp,mg-wfbp --evaluations 8 --seed 5",
+    *(
+        f"converge {name} {TRAINED}"
+        for name in ("quickstart", "ssp", "ad-psgd", "gossip", "powersgd", "backup")
+    ),
     f"converge sma {TRAINED} --set replay.model=cnn",
     "scale quickstart --nodes 1,2,4 --set run.steps=3",
     "layer-split layer-split --devices 2,4 --micro-batches 1,4",
     "memory sharded",
-    "collective --cluster dgx-a100 --nodes 2 --algorithm all -b 4K -e 64M -f 128 --skew 1ms --seed 3",
+    "collective --cluster dgx-a100 --nodes 2 --algorithm all -b 4K -e 64M -f 128 --skew 1ms "
+    "--seed 3",
     *(f"catalogue {section}" for section in ("gpus", "links", "nodes", "models", "algorithms")),
 )
 
@@ -40,7 +56,10 @@ def answer(*arguments: str) -> Any:
     from dpsim.cli import main
 
     sys.argv = ["dpsim", *arguments, "--json"]
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
         try:
             main()
         except SystemExit as exit_:
@@ -51,7 +70,9 @@ def answer(*arguments: str) -> Any:
 
 def without_provenance(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_provenance(inner) for key, inner in value.items() if key != "provenance"}
+        return {
+            key: without_provenance(inner) for key, inner in value.items() if key != "provenance"
+        }
     return [without_provenance(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -69,7 +90,9 @@ def list_backwards() -> None:
             pass
 
     os.listdir = lambda *place: sorted(listdir(*place), reverse=True)
-    os.scandir = lambda *place: Backwards(sorted(scandir(*place), key=lambda entry: entry.name, reverse=True))
+    os.scandir = lambda *place: Backwards(
+        sorted(scandir(*place), key=lambda entry: entry.name, reverse=True)
+    )
 
 
 def main(workers: str, *backwards: str) -> None:
@@ -80,7 +103,9 @@ def main(workers: str, *backwards: str) -> None:
         what, name, *options = line.split()
         found[line] = answer(what, f"{FOLDER / name}.yaml" if name in SCENARIOS else name, *options)
     inputs = [str(FOLDER / name) for name in ("sweep.yaml", "testbed")]
-    found["sweep"] = answer("sweep", *inputs, "-o", "swept", "--workers", workers, "--set", "run.steps=3")
+    found["sweep"] = answer(
+        "sweep", *inputs, "-o", "swept", "--workers", workers, "--set", "run.steps=3"
+    )
     found["results"] = answer("results", "swept")
     json.dump(found, sys.stdout)
 

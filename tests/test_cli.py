@@ -34,18 +34,35 @@ def test_run_json_has_the_documented_keys(dpsim):
     answer = json.loads(out)
     assert code == 0
     assert list(answer) == ["schema_version", *documented_keys("dpsim run")]
-    assert list(answer["parts_s"]) == ["compute", "input", "encode", "exposed_comm", "straggler_wait", "other"]
+    assert list(answer["parts_s"]) == [
+        "compute",
+        "input",
+        "encode",
+        "exposed_comm",
+        "straggler_wait",
+        "other",
+    ]
     assert sum(answer["parts_s"].values()) == pytest.approx(answer["step_time_s"]["mean"])
 
 
 def test_compare_sorts_every_combination_best_first(dpsim):
-    vary = ["--vary", "strategy.aggregation.algorithm=tree,ring", "--vary", "strategy.overlap.kind=sequential,buckets"]
+    vary = [
+        "--vary",
+        "strategy.aggregation.algorithm=tree,ring",
+        "--vary",
+        "strategy.overlap.kind=sequential,buckets",
+    ]
     code, out, _ = dpsim("compare", QUICKSTART, *vary, "--json", *FEW)
     rows = json.loads(out)["rows"]
     assert code == 0
     assert len(rows) == 4
-    assert [row["step_time_s"]["mean"] for row in rows] == sorted(row["step_time_s"]["mean"] for row in rows)
-    assert rows[0]["variant"] == {"strategy.aggregation.algorithm": "ring", "strategy.overlap.kind": "buckets"}
+    assert [row["step_time_s"]["mean"] for row in rows] == sorted(
+        row["step_time_s"]["mean"] for row in rows
+    )
+    assert rows[0]["variant"] == {
+        "strategy.aggregation.algorithm": "ring",
+        "strategy.overlap.kind": "buckets",
+    }
 
 
 def test_scale_counts_nodes_up_and_says_where_it_saturates(dpsim):
@@ -55,7 +72,12 @@ def test_scale_counts_nodes_up_and_says_where_it_saturates(dpsim):
     assert [row["nodes"] for row in answer["rows"]] == [1, 2, 4]
     assert [row["workers"] for row in answer["rows"]] == [8, 16, 32]
     assert answer["saturates_at_nodes"] is None
-    slow = ["--set", "cluster.network.nic=1GbE", "--set", "strategy.aggregation.algorithm=master-worker"]
+    slow = [
+        "--set",
+        "cluster.network.nic=1GbE",
+        "--set",
+        "strategy.aggregation.algorithm=master-worker",
+    ]
     _, out, _ = dpsim("scale", QUICKSTART, "--nodes", "1,2,4", "--json", *FEW, *slow)
     assert json.loads(out)["saturates_at_nodes"] == 1
 
@@ -64,7 +86,9 @@ BARE = ["--ranks", "1024", "--bandwidth", "50 GB/s", "--latency", "500 ns"]
 
 
 def test_collective_on_a_bare_network_is_the_formula(dpsim):
-    code, out, _ = dpsim("collective", *BARE, "--algorithm", "ring", "-b", "100MB", "-e", "100MB", "--json")
+    code, out, _ = dpsim(
+        "collective", *BARE, "--algorithm", "ring", "-b", "100MB", "-e", "100MB", "--json"
+    )
     (row,) = json.loads(out)["rows"]
     chunk = -(-25_000_000 // 1024) * 4
     assert code == 0
@@ -77,9 +101,33 @@ def test_collective_on_a_bare_network_is_the_formula(dpsim):
 
 @pytest.mark.parametrize("model", ["auto", "rounds", "closed-form"])
 def test_network_models_agree_on_the_bare_network(dpsim, model):
-    _, out, _ = dpsim("collective", "--ranks", 6, "--bandwidth", "1 GB/s", "-b", "1M", "--network-model", model, "--json")
-    _, flows, _ = dpsim("collective", "--ranks", 6, "--bandwidth", "1 GB/s", "-b", "1M", "--network-model", "flows", "--json")
-    assert json.loads(out)["rows"][0]["time_s"] == pytest.approx(json.loads(flows)["rows"][0]["time_s"], rel=1e-9)
+    _, out, _ = dpsim(
+        "collective",
+        "--ranks",
+        6,
+        "--bandwidth",
+        "1 GB/s",
+        "-b",
+        "1M",
+        "--network-model",
+        model,
+        "--json",
+    )
+    _, flows, _ = dpsim(
+        "collective",
+        "--ranks",
+        6,
+        "--bandwidth",
+        "1 GB/s",
+        "-b",
+        "1M",
+        "--network-model",
+        "flows",
+        "--json",
+    )
+    assert json.loads(out)["rows"][0]["time_s"] == pytest.approx(
+        json.loads(flows)["rows"][0]["time_s"], rel=1e-9
+    )
 
 
 def test_skew_starts_every_rank_at_its_own_time(dpsim):
@@ -99,24 +147,63 @@ def test_collective_sizes_are_binary_as_in_nccl_tests_unless_they_have_a_unit(dp
 
 
 def test_collective_on_a_cluster_of_the_catalogue_and_of_a_file(dpsim):
-    _, named, _ = dpsim("collective", "--cluster", "dgx-a100", "--nodes", 2, "--algorithm", "all", "-b", "1M", "-e", "4M", "--json")
-    _, filed, _ = dpsim("collective", "--cluster", QUICKSTART, "--algorithm", "ring,tree", "-b", "1M", "--json")
+    _, named, _ = dpsim(
+        "collective",
+        "--cluster",
+        "dgx-a100",
+        "--nodes",
+        2,
+        "--algorithm",
+        "all",
+        "-b",
+        "1M",
+        "-e",
+        "4M",
+        "--json",
+    )
+    _, filed, _ = dpsim(
+        "collective", "--cluster", QUICKSTART, "--algorithm", "ring,tree", "-b", "1M", "--json"
+    )
     assert len(json.loads(named)["rows"]) == len(algorithm_names()) * 3
     assert [row["algorithm"] for row in json.loads(filed)["rows"]] == ["ring", "tree"]
 
 
 @pytest.mark.parametrize(
-    "operation", ["reduce", "broadcast", "gather", "scatter", "reduce-scatter", "all-gather", "all-to-all", "barrier"]
+    "operation",
+    [
+        "reduce",
+        "broadcast",
+        "gather",
+        "scatter",
+        "reduce-scatter",
+        "all-gather",
+        "all-to-all",
+        "barrier",
+    ],
 )
 def test_every_operation_is_there(dpsim, operation):
-    code, out, _ = dpsim("collective", *BARE[:0], "--ranks", 5, "--bandwidth", "1 GB/s", "--operation", operation, "-b", "1K")
+    code, out, _ = dpsim(
+        "collective",
+        *BARE[:0],
+        "--ranks",
+        5,
+        "--bandwidth",
+        "1 GB/s",
+        "--operation",
+        operation,
+        "-b",
+        "1K",
+    )
     assert code == 0
     assert "1,024 B" in out
 
 
 def test_check_says_ok_or_every_problem(dpsim, tmp_path):
     bad = tmp_path / "bad.yaml"
-    bad.write_text("name: x\ncluster: {nodes: 0, node: dgx1-v100}\nworkload: {model: resnet51, batch_per_gpu: 1}\n")
+    bad.write_text(
+        "name: x\ncluster: {nodes: 0, node: dgx1-v100}\nworkload: {model: resnet51, "
+        "batch_per_gpu: 1}\n"
+    )
     code, out, _ = dpsim("check", QUICKSTART, bad)
     assert code == 2
     assert f"{QUICKSTART}: ok" in out
@@ -145,8 +232,14 @@ WRONG = {
         ["compare", QUICKSTART, "--vary", "cluster.nodes=1,x"],
         "--vary cluster.nodes=x: cluster.nodes: must be",
     ),
-    "numbers of nodes": (["scale", QUICKSTART, "--nodes", "1-8"], "--nodes: must be whole numbers of at least 1, such as 1,2,4"),
-    "a rate for a link": (["run", QUICKSTART, "--set", "cluster.network.nic=9 B/s"], "(dpsim catalogue links lists them)"),
+    "numbers of nodes": (
+        ["scale", QUICKSTART, "--nodes", "1-8"],
+        "--nodes: must be whole numbers of at least 1, such as 1,2,4",
+    ),
+    "a rate for a link": (
+        ["run", QUICKSTART, "--set", "cluster.network.nic=9 B/s"],
+        "(dpsim catalogue links lists them)",
+    ),
     "no such file": (["run", "nope.yaml"], "there is none of this name"),
     "a directory": (["run", str(ROOT)], "got a directory"),
     "unknown override": (["run", QUICKSTART, "--set", "cluster.node_s=1"], "did you mean"),
@@ -154,26 +247,59 @@ WRONG = {
         ["run", QUICKSTART, "--set", "strategy.aggregation.algorithm=butterfy"],
         "did you mean 'butterfly'?",
     ),
-    "vary without values": (["compare", QUICKSTART, "--vary", "cluster.nodes="], "--vary must be key=value,value"),
-    "an amount for a rate": (["collective", "--ranks", "8", "--bandwidth", "25 Gb"], "--bandwidth: must be a data rate"),
-    "no rate": (["collective", "--ranks", "8", "--bandwidth", "0 B/s"], "--bandwidth: must be above 0"),
+    "vary without values": (
+        ["compare", QUICKSTART, "--vary", "cluster.nodes="],
+        "--vary must be key=value,value",
+    ),
+    "an amount for a rate": (
+        ["collective", "--ranks", "8", "--bandwidth", "25 Gb"],
+        "--bandwidth: must be a data rate",
+    ),
+    "no rate": (
+        ["collective", "--ranks", "8", "--bandwidth", "0 B/s"],
+        "--bandwidth: must be above 0",
+    ),
     "negative latency": (
         ["collective", "--ranks", "8", "--bandwidth", "1 B/s", "--latency", "-1 s"],
         "--latency: must be at least 0",
     ),
     "no network": (["collective"], "--cluster, or --ranks with --bandwidth"),
-    "two networks": (["collective", "--ranks", "8", "--cluster", "dgx-a100"], "--cluster must stand without"),
+    "two networks": (
+        ["collective", "--ranks", "8", "--cluster", "dgx-a100"],
+        "--cluster must stand without",
+    ),
     "unknown node": (["collective", "--cluster", "dgx-a10"], "did you mean 'dgx-a100'?"),
-    "unknown algorithm": (["collective", "--cluster", "dgx-a100", "--algorithm", "rnig"], "did you mean 'ring'?"),
-    "unknown operation": (["collective", "--cluster", "dgx-a100", "--operation", "all-redoce"], "did you mean 'all-reduce'?"),
+    "unknown algorithm": (
+        ["collective", "--cluster", "dgx-a100", "--algorithm", "rnig"],
+        "did you mean 'ring'?",
+    ),
+    "unknown operation": (
+        ["collective", "--cluster", "dgx-a100", "--operation", "all-redoce"],
+        "did you mean 'all-reduce'?",
+    ),
     "negative size": (["collective", *BARE, "-b", "-5"], "-b: must be"),
     "size out of range": (["collective", *BARE, "-b", "9999T"], "from 0 to 1 PiB"),
-    "sizes that never end": (["collective", *BARE, "-b", "1", "-e", "1G", "-f", "1"], "by a factor above 1"),
-    "end before begin": (["collective", *BARE, "-b", "1M", "-e", "1K"], "must begin at most at the end"),
-    "closed form on a cluster": (["collective", "--cluster", "dgx-a100", "--network-model", "closed-form"], "one uniform switch"),
-    "unknown network model": (["collective", *BARE, "--network-model", "round"], "did you mean 'rounds'?"),
+    "sizes that never end": (
+        ["collective", *BARE, "-b", "1", "-e", "1G", "-f", "1"],
+        "by a factor above 1",
+    ),
+    "end before begin": (
+        ["collective", *BARE, "-b", "1M", "-e", "1K"],
+        "must begin at most at the end",
+    ),
+    "closed form on a cluster": (
+        ["collective", "--cluster", "dgx-a100", "--network-model", "closed-form"],
+        "one uniform switch",
+    ),
+    "unknown network model": (
+        ["collective", *BARE, "--network-model", "round"],
+        "did you mean 'rounds'?",
+    ),
     "unknown catalogue": (["catalogue", "gpu"], "did you mean 'gpus'?"),
-    "more GPUs than the node has": (["run", QUICKSTART, "--set", "cluster.gpus_per_node=9"], "at most the node's 8 GPUs"),
+    "more GPUs than the node has": (
+        ["run", QUICKSTART, "--set", "cluster.gpus_per_node=9"],
+        "at most the node's 8 GPUs",
+    ),
 }
 
 
@@ -187,27 +313,42 @@ def test_wrong_use_is_one_clear_line_and_code_2(dpsim, wrong):
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("words", [["run", QUICKSTART], ["microbench", "collectives"], ["backends"]])
+@pytest.mark.parametrize(
+    "words", [["run", QUICKSTART], ["microbench", "collectives"], ["backends"]]
+)
 def test_what_needs_torch_says_so_itself(dpsim, monkeypatch, words):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert dpsim("validate", *words)[2] == f"dpsim: validate {words[0]} needs torch: pip install 'dpsim[validate]'\n"
+    assert (
+        dpsim("validate", *words)[2]
+        == f"dpsim: validate {words[0]} needs torch: pip install 'dpsim[validate]'\n"
+    )
 
 
 def commands(help_text):
     """The words under "Commands:"."""
-    return re.findall(r"^  ([a-z][a-z-]*)\b", help_text.split("Commands:\n")[1], re.MULTILINE) if "Commands:" in help_text else []
+    return (
+        re.findall(r"^  ([a-z][a-z-]*)\b", help_text.split("Commands:\n")[1], re.MULTILINE)
+        if "Commands:" in help_text
+        else []
+    )
 
 
 def test_every_commands_help_teaches_with_examples_a_line_each(dpsim):
     called = [[word] for word in commands(dpsim("--help")[1])]
-    called = [[*words, below] for words in called for below in commands(dpsim(*words, "--help")[1]) or [""]]
+    called = [
+        [*words, below]
+        for words in called
+        for below in commands(dpsim(*words, "--help")[1]) or [""]
+    ]
     assert len(called) > 20
     for words in ([word for word in each if word] for each in called):
         code, out, _ = dpsim(*words, "--help")
         examples = re.search(r"^Examples?:\n((?:  .+\n)+)", out, re.MULTILINE)
         assert code == 0
         assert examples, words
-        assert all(re.search(r"\b(dpsim|validate) ", line) for line in examples[1].splitlines()), words
+        assert all(re.search(r"\b(dpsim|validate) ", line) for line in examples[1].splitlines()), (
+            words
+        )
         assert "Example: " not in out
 
 

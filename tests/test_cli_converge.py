@@ -17,7 +17,12 @@ def dpsim(dpsim):
 
 
 def documented():
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim converge FILE")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim converge FILE")[1]
+        .split("\n## ")[0]
+    )
     rows = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     return [key for row in rows for key in re.findall(r"`(\w+)`", row)], section
 
@@ -29,7 +34,9 @@ def test_json_has_the_documented_keys(dpsim):
     assert (code, err) == (0, "")
     assert list(answer) == ["schema_version", *keys, "fates"]
     assert len(answer["curve"]) == 11
-    assert answer["curve"][-1]["accuracy"] == answer["final_accuracy"] > answer["curve"][0]["accuracy"]
+    assert (
+        answer["curve"][-1]["accuracy"] == answer["final_accuracy"] > answer["curve"][0]["accuracy"]
+    )
     assert answer["time_to_target_s"] is None
     assert answer["samples"] == 30 * 8 * 8
     assert len(answer["fates"]) == 30 * 8
@@ -47,10 +54,16 @@ def test_a_file_alone_reaches_the_target(dpsim):
 
 
 def test_the_table_and_what_it_means(dpsim):
-    code, out, _ = dpsim(*FEW, "--set", "replay.target_accuracy=0.2", "--set", "strategy.sync.kind=ssp")
+    code, out, _ = dpsim(
+        *FEW, "--set", "replay.target_accuracy=0.2", "--set", "strategy.sync.kind=ssp"
+    )
     assert code == 0
     assert out.startswith("quickstart: mlp on digits, 8 workers")
-    assert re.search(r"^target      20% of the test images after [\d.]+ m?s, [\d,]+ samples and .* sent$", out, re.MULTILINE)
+    assert re.search(
+        r"^target      20% of the test images after [\d.]+ m?s, [\d,]+ samples and .* sent$",
+        out,
+        re.MULTILINE,
+    )
     assert re.search(r"^staleness   [\d.]+ updates on average, \d+ at most$", out, re.MULTILINE)
 
 

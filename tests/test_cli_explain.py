@@ -1,4 +1,7 @@
-"""``dpsim explain FILE``: the command line of knobs and advice, beside ``dpsim explain collective``."""
+"""``dpsim explain FILE``.
+
+The command line of knobs and advice, beside ``dpsim explain collective``.
+"""
 
 import json
 import re
@@ -16,9 +19,13 @@ def dpsim(dpsim):
 
 
 def documented():
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim explain FILE")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md").read_text().split("## `dpsim explain FILE")[1].split("\n## ")[0]
+    )
     return section, [
-        key for line in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE) for key in re.findall(r"\w+", line)
+        key
+        for line in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", section, re.MULTILINE)
+        for key in re.findall(r"\w+", line)
     ]
 
 

@@ -1,4 +1,6 @@
-"""``dpsim collective --library``, ``dpsim explain collective`` and the scenario's field ``library``."""
+"""``dpsim collective --library``, ``dpsim explain collective`` and the scenario's field
+``library``.
+"""
 
 import json
 import re
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.aggregation import AllReduceConfig
+from dpsim.strategy.aggregation import AllReduceConfig
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
@@ -14,7 +16,20 @@ FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
 
 
 def test_nccl_names_its_choice_at_every_size(dpsim):
-    args = ["collective", "--cluster", "dgx-h100", "--library", "nccl", "-b", 8, "-e", "8G", "-f", 2, "--json"]
+    args = [
+        "collective",
+        "--cluster",
+        "dgx-h100",
+        "--library",
+        "nccl",
+        "-b",
+        8,
+        "-e",
+        "8G",
+        "-f",
+        2,
+        "--json",
+    ]
     code, out, _ = dpsim(*args)
     rows = json.loads(out)["rows"]
     assert code == 0
@@ -25,7 +40,18 @@ def test_nccl_names_its_choice_at_every_size(dpsim):
 
 
 def test_an_algorithm_holds_nccl_to_it(dpsim):
-    args = ["collective", "--cluster", "dgx-h100", "--nodes", 2, "--library", "nccl", "-b", "1G", "--json"]
+    args = [
+        "collective",
+        "--cluster",
+        "dgx-h100",
+        "--nodes",
+        2,
+        "--library",
+        "nccl",
+        "-b",
+        "1G",
+        "--json",
+    ]
     times = {}
     for name in ("auto", "ring", "tree"):
         _, out, _ = dpsim(*args, "--algorithm", name)
@@ -36,14 +62,27 @@ def test_an_algorithm_holds_nccl_to_it(dpsim):
 
 @pytest.mark.parametrize(("library", "used"), [("gloo", "ring"), ("mpi", "rabenseifner")])
 def test_other_libraries(dpsim, library, used):
-    _, out, _ = dpsim("collective", "--cluster", "dgx-a100", "--nodes", 2, "--library", library, "-b", "64M", "--json")
+    _, out, _ = dpsim(
+        "collective",
+        "--cluster",
+        "dgx-a100",
+        "--nodes",
+        2,
+        "--library",
+        library,
+        "-b",
+        "64M",
+        "--json",
+    )
     (row,) = json.loads(out)["rows"]
     assert row["used"] == used
 
 
 def test_a_library_in_a_scenario(dpsim):
     def step(*sets):
-        code, out, _ = dpsim("run", QUICKSTART, "--json", *FEW, *(word for text in sets for word in ("--set", text)))
+        code, out, _ = dpsim(
+            "run", QUICKSTART, "--json", *FEW, *(word for text in sets for word in ("--set", text))
+        )
         assert code == 0
         return json.loads(out)["step_time_s"]["mean"]
 
@@ -55,7 +94,12 @@ def test_a_library_chooses_unless_it_is_told():
     def chosen(**fields):
         return AllReduceConfig(kind="allreduce", **fields).algorithm
 
-    assert [chosen(), chosen(library="ideal"), chosen(library="nccl"), chosen(library="nccl", algorithm="ring")] == [
+    assert [
+        chosen(),
+        chosen(library="ideal"),
+        chosen(library="nccl"),
+        chosen(library="nccl", algorithm="ring"),
+    ] == [
         "ring",
         "ring",
         "auto",
@@ -64,7 +108,9 @@ def test_a_library_chooses_unless_it_is_told():
 
 
 def test_explain_names_algorithm_protocol_and_reason(dpsim):
-    code, out, _ = dpsim("explain", "collective", "--cluster", "dgx-h100", "--library", "nccl", "-b", "1M")
+    code, out, _ = dpsim(
+        "explain", "collective", "--cluster", "dgx-h100", "--library", "nccl", "-b", "1M"
+    )
     assert code == 0
     assert re.search(r"1,048,576 B by ring/LL: [\d.]+ us", out)
     assert "why: NCCL estimates ring/LL" in out
@@ -74,25 +120,55 @@ def test_explain_names_algorithm_protocol_and_reason(dpsim):
 
 def test_explain_json_has_the_documented_keys(dpsim):
     _, out, _ = dpsim("explain", "collective", "--cluster", "dgx-h100", "--json")
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim explain collective")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim explain collective")[1]
+        .split("\n## ")[0]
+    )
     documented = {
-        key for line in section.splitlines() if line.startswith("| `") for key in re.findall(r"`(\w+)`", line.split("|")[1])
+        key
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for key in re.findall(r"`(\w+)`", line.split("|")[1])
     }
     assert set(json.loads(out)) == {"schema_version", *documented}
 
 
 WRONG = {
-    "unknown library": (["collective", "--cluster", "dgx-h100", "--library", "ncll"], "did you mean 'nccl'"),
+    "unknown library": (
+        ["collective", "--cluster", "dgx-h100", "--library", "ncll"],
+        "did you mean 'nccl'",
+    ),
     "NCCL has no butterfly": (
         ["collective", "--cluster", "dgx-h100", "--library", "nccl", "--algorithm", "butterfly"],
         "algorithm must be auto, ring, tree or in-network",
     ),
-    "a bare switch": (["collective", "--ranks", 4, "--bandwidth", "1 GB/s", "--library", "nccl"], "must have a cluster"),
-    "flows": (["collective", "--cluster", "dgx-h100", "--library", "nccl", "--network-model", "flows"], "must be auto"),
-    "explaining gloo": (["explain", "collective", "--cluster", "dgx-h100", "--library", "gloo"], "--library must be nccl"),
-    "explaining nothing": (["explain", "collective", "--cluster", "dgx-h100", "-b", "0"], "-b: must be above 0"),
+    "a bare switch": (
+        ["collective", "--ranks", 4, "--bandwidth", "1 GB/s", "--library", "nccl"],
+        "must have a cluster",
+    ),
+    "flows": (
+        ["collective", "--cluster", "dgx-h100", "--library", "nccl", "--network-model", "flows"],
+        "must be auto",
+    ),
+    "explaining gloo": (
+        ["explain", "collective", "--cluster", "dgx-h100", "--library", "gloo"],
+        "--library must be nccl",
+    ),
+    "explaining nothing": (
+        ["explain", "collective", "--cluster", "dgx-h100", "-b", "0"],
+        "-b: must be above 0",
+    ),
     "a scenario's butterfly": (
-        ["run", QUICKSTART, "--set", "strategy.aggregation.library=nccl", "--set", "strategy.aggregation.algorithm=butterfly"],
+        [
+            "run",
+            QUICKSTART,
+            "--set",
+            "strategy.aggregation.library=nccl",
+            "--set",
+            "strategy.aggregation.algorithm=butterfly",
+        ],
         "algorithm must be auto, ring, tree or in-network",
     ),
 }

@@ -9,7 +9,12 @@ from dpsim import cli
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
-GPT2_XL = ["workload.model=gpt2-xl", "workload.precision=fp16", "workload.optimizer=adam", "workload.batch_per_gpu=1"]
+GPT2_XL = [
+    "workload.model=gpt2-xl",
+    "workload.precision=fp16",
+    "workload.optimizer=adam",
+    "workload.batch_per_gpu=1",
+]
 
 
 @pytest.fixture
@@ -17,7 +22,9 @@ def dpsim(monkeypatch, capsys):
     """Runs a command with overrides in this process; answers exit code, stdout and stderr."""
 
     def call(*args, sets=()):
-        monkeypatch.setattr("sys.argv", ["dpsim", *args, *(part for each in sets for part in ("--set", each))])
+        monkeypatch.setattr(
+            "sys.argv", ["dpsim", *args, *(part for each in sets for part in ("--set", each))]
+        )
         with pytest.raises(SystemExit) as exit_:
             cli.main()
         captured = capsys.readouterr()
@@ -51,7 +58,14 @@ def test_gpt2_xl_takes_16_bytes_a_parameter_and_is_sharded(dpsim):
 def test_the_json_has_the_documented_keys(dpsim):
     section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim memory")[1].split("\n## ")[0]
     _, out, _ = dpsim("memory", QUICKSTART, "--json")
-    keys = set(json.loads(out)) - {"schema_version", "gpu", "parts_bytes", "total_bytes", "capacity_bytes", "fits"}
+    keys = set(json.loads(out)) - {
+        "schema_version",
+        "gpu",
+        "parts_bytes",
+        "total_bytes",
+        "capacity_bytes",
+        "fits",
+    }
     assert keys == {key for key in keys if f"`{key}`" in section}
 
 
@@ -63,6 +77,10 @@ def test_running_what_does_not_fit_is_an_error_with_the_advice(dpsim):
 
 
 def test_what_does_not_fit_runs_where_that_is_asked_for(dpsim):
-    code, out, _ = dpsim("run", QUICKSTART, sets=[*GPT2_XL, "run.allow_out_of_memory=true", "run.steps=1", "run.warmup=0"])
+    code, out, _ = dpsim(
+        "run",
+        QUICKSTART,
+        sets=[*GPT2_XL, "run.allow_out_of_memory=true", "run.steps=1", "run.warmup=0"],
+    )
     assert code == 0
     assert "does not fit, simulated all the same" in out

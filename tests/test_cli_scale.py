@@ -17,7 +17,12 @@ def dpsim(dpsim):
 
 
 def documented_keys():
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim scale FILE --by")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim scale FILE --by")[1]
+        .split("\n## ")[0]
+    )
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
@@ -26,7 +31,9 @@ def test_json_has_the_documented_keys(dpsim):
     answer = json.loads(out)
     assert code == 0
     assert list(answer) == ["schema_version", *documented_keys()]
-    assert [(row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]] == [(2, 128, 2048), (4, 64, 2048)]
+    assert [
+        (row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]
+    ] == [(2, 128, 2048), (4, 64, 2048)]
     assert answer["rows"][0]["to_target"]["target"] == "top-1 accuracy 0.75"
     assert answer["best_batches"][1] == {"nodes": 4, "workers": 32, "batch_per_gpu": 64}
 
@@ -37,7 +44,12 @@ def test_batches_are_a_quarter_to_four_times_the_scenarios_if_left_out(dpsim):
     assert [row["batch_per_gpu"] for row in answer["rows"]] == [16, 32, 64, 128]
     assert answer["left_out"][0].startswith("4 nodes, 256 samples per GPU: ")
     _, out, _ = dpsim("--by", "batch", "--batches", "8,4", "--nodes", "1,2", "--json")
-    assert [(row["nodes"], row["batch_per_gpu"]) for row in json.loads(out)["rows"]] == [(1, 4), (1, 8), (2, 4), (2, 8)]
+    assert [(row["nodes"], row["batch_per_gpu"]) for row in json.loads(out)["rows"]] == [
+        (1, 4),
+        (1, 8),
+        (2, 4),
+        (2, 8),
+    ]
 
 
 def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
@@ -51,11 +63,26 @@ def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--by", "batches"], "must be a known way to scale (--by), but got 'batches' (did you mean 'batch'?)"),
-        (["--fixed-global-batch"], "--fixed-global-batch must stand with --by workers, but got --by nodes"),
-        (["--by", "workers", "--batches", "8"], "--batches must stand with --by batch, but got --by workers"),
-        (["--by", "batch", "--batches", "8,x"], "--batches: must be whole numbers of at least 1, such as 1,2,4, but got '8,x'"),
-        (["--by", "workers", "--nodes", "0"], "--nodes: must be whole numbers of at least 1, such as 1,2,4, but got '0'"),
+        (
+            ["--by", "batches"],
+            "must be a known way to scale (--by), but got 'batches' (did you mean 'batch'?)",
+        ),
+        (
+            ["--fixed-global-batch"],
+            "--fixed-global-batch must stand with --by workers, but got --by nodes",
+        ),
+        (
+            ["--by", "workers", "--batches", "8"],
+            "--batches must stand with --by batch, but got --by workers",
+        ),
+        (
+            ["--by", "batch", "--batches", "8,x"],
+            "--batches: must be whole numbers of at least 1, such as 1,2,4, but got '8,x'",
+        ),
+        (
+            ["--by", "workers", "--nodes", "0"],
+            "--nodes: must be whole numbers of at least 1, such as 1,2,4, but got '0'",
+        ),
     ],
 )
 def test_bad_options_get_one_clear_line(dpsim, args, message):

@@ -1,4 +1,6 @@
-"""The same scenario and seed give the same bytes of JSON in any process, and the same numbers on another Python."""
+"""The same scenario and seed give the same bytes of JSON in any process, and the same numbers on
+another Python.
+"""
 
 import json
 import math
@@ -13,17 +15,36 @@ from every_answer import SCENARIOS, without_provenance
 
 PROGRAM = Path(__file__).with_name("every_answer.py")
 ROOT = PROGRAM.parents[1]
-FIRST = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TZ": "UTC", "LC_ALL": "C"}
-SECOND = {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"}
+FIRST = {
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TZ": "UTC",
+    "LC_ALL": "C",
+}
+SECOND = {
+    "PYTHONHASHSEED": "1",
+    "OMP_NUM_THREADS": "2",
+    "OPENBLAS_NUM_THREADS": "2",
+    "TZ": "Asia/Kathmandu",
+    "LC_ALL": "C.UTF-8",
+}
 THIRD = {**FIRST, "PYTHONHASHSEED": "2026", "TZ": "America/St_Johns"}
-PLACES = {"the first": (FIRST, "1"), "others": (SECOND, "3", "--backwards"), "yet others": (THIRD, "1")}
+PLACES = {
+    "the first": (FIRST, "1"),
+    "others": (SECOND, "3", "--backwards"),
+    "yet others": (THIRD, "1"),
+}
 TOLERANCE = 1e-12
 OTHERS = ("python3.11", "python3.12", "python3.13", "python3.14")
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """What the program says in a new process: ``answers(place)``, and by another interpreter ``answers(place, python)``."""
+    """What the program says in a new process.
+
+    ``answers(place)``, and by another interpreter ``answers(place, python)``.
+    """
 
     @cache
     def said(place, python=sys.executable):
@@ -31,7 +52,12 @@ def answers(tmp_path_factory):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **changed}
         folder = tmp_path_factory.mktemp("elsewhere")
         done = subprocess.run(
-            [python, PROGRAM, *arguments], env=environment, cwd=folder, capture_output=True, text=True, check=False
+            [python, PROGRAM, *arguments],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -48,7 +74,9 @@ def flat(value, path=""):
 
 
 @pytest.mark.parametrize("place", [*PLACES][1:])
-def test_other_hash_seeds_threads_time_zones_folders_orders_and_workers_give_the_same_bytes(answers, place):
+def test_other_hash_seeds_threads_time_zones_folders_orders_and_workers_give_the_same_bytes(
+    answers, place
+):
     expected, found = answers("the first"), answers(place)
     assert found.keys() == expected.keys()
     for name, one in expected.items():
@@ -61,12 +89,18 @@ def test_every_scenario_is_predicted_and_a_sweep_is_done(answers):
     named = {line.split()[1] for line in found if line.startswith("run ")}
     assert named == set(SCENARIOS)
     assert found["sweep"]["failed"] == 0
-    assert len(found["results"]["rows"]) == found["sweep"]["computed"] > len(list((ROOT / "scenarios" / "testbed").glob("*.yaml")))
+    assert (
+        len(found["results"]["rows"])
+        == found["sweep"]["computed"]
+        > len(list((ROOT / "scenarios" / "testbed").glob("*.yaml")))
+    )
 
 
 def test_another_seed_gives_other_bytes(dpsim):
     def said(seed):
-        code, out, _ = dpsim("run", ROOT / "scenarios" / "quickstart.yaml", "--set", f"run.seed={seed}", "--json")
+        code, out, _ = dpsim(
+            "run", ROOT / "scenarios" / "quickstart.yaml", "--set", f"run.seed={seed}", "--json"
+        )
         assert code == 0
         return json.dumps(without_provenance(json.loads(out)))
 
@@ -78,30 +112,42 @@ def asked(python, code):
     """What an interpreter prints, or nothing where it is not there or fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     try:
-        return subprocess.run([python, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            [python, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
 
-NEEDED = "import dpsim.engine, dpsim.sweep.execute, duckdb, joblib, optuna, pyarrow, sys; from importlib.metadata import version; "
+NEEDED = "import dpsim.engine, dpsim.studies.sweep.execute, duckdb, joblib, optuna, pyarrow, sys; from importlib.metadata import version; "
 MINOR = "version('dpsim'); print('.'.join(map(str, sys.version_info[:2])))"
 
 
 def other_python():
-    """An interpreter of another minor version that can run dpsim: the one that DPSIM_OTHER_PYTHON names, or one on PATH."""
+    """An interpreter of another minor version that can run dpsim.
+
+    The one that DPSIM_OTHER_PYTHON names, or one on PATH.
+    """
     named = os.environ.get("DPSIM_OTHER_PYTHON")
     own = "{}.{}".format(*sys.version_info)
     for python in [named] if named else OTHERS:
         if asked(python, NEEDED + MINOR) not in ("", own):
             return python
     if named:
-        pytest.fail(f"DPSIM_OTHER_PYTHON must be another Python than {own} with dpsim[tune] installed, but is {named}")
-    return pytest.skip("no other Python has dpsim[tune] installed: DPSIM_OTHER_PYTHON=/path/to/python names one")
+        pytest.fail(
+            f"DPSIM_OTHER_PYTHON must be another Python than {own} with dpsim[tune] installed, "
+            f"but is {named}"
+        )
+    return pytest.skip(
+        "no other Python has dpsim[tune] installed: DPSIM_OTHER_PYTHON=/path/to/python names one"
+    )
 
 
 def test_another_python_gives_the_same_numbers(answers):
     expected, found = answers("the first"), answers("the first", other_python())
     for name, one in expected.items():
         for (path, value), (other_path, other) in zip(flat(one), flat(found[name]), strict=True):
-            close = isinstance(value, float) and math.isclose(other, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE**2)
+            close = isinstance(value, float) and math.isclose(
+                other, value, rel_tol=TOLERANCE, abs_tol=TOLERANCE**2
+            )
             assert (path, value) == (other_path, value if close else other), name

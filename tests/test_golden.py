@@ -24,17 +24,27 @@ def answer(scenario: Path) -> dict:
 
 def flat(value, path=""):
     if isinstance(value, dict):
-        return {key: item for name, inner in value.items() for key, item in flat(inner, f"{path}.{name}").items()}
+        return {
+            key: item
+            for name, inner in value.items()
+            for key, item in flat(inner, f"{path}.{name}").items()
+        }
     return {path: value}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
 def test_the_result_is_the_committed_one(scenario):
-    assert golden_file(scenario).exists(), "no golden output yet: run 'make golden', and look at what it wrote"
+    assert golden_file(scenario).exists(), (
+        "no golden output yet: run 'make golden', and look at what it wrote"
+    )
     expected, got = flat(json.loads(golden_file(scenario).read_text())), flat(answer(scenario))
-    assert got.keys() == expected.keys(), "the shape changed: run 'make golden', and look at the difference"
+    assert got.keys() == expected.keys(), (
+        "the shape changed: run 'make golden', and look at the difference"
+    )
     for key, value in expected.items():
-        assert got[key] == (pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value), key
+        assert got[key] == (
+            pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
+        ), key
 
 
 def test_every_golden_output_has_its_scenario():

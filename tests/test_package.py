@@ -19,18 +19,27 @@ import dpsim
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES = ["dpsim", *(found.name for found in walk_packages(dpsim.__path__, "dpsim.") if found.ispkg)]
-TOP_LEVEL = [name for name in ("dpsim", "validate", "app") if (ROOT / name / "__init__.py").is_file()]
+PACKAGES = [
+    "dpsim",
+    *(found.name for found in walk_packages(dpsim.__path__, "dpsim.") if found.ispkg),
+]
+TOP_LEVEL = [
+    name for name in ("dpsim", "validate", "app") if (ROOT / name / "__init__.py").is_file()
+]
 
 
 def python(code, *arguments, **options):
     """What a new interpreter prints for ``code``, read as JSON."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout)
+    return json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+    )
 
 
 def is_ours(value):
-    """Whether a name in a package is its own, and not a module, a ``__future__`` or something imported from elsewhere."""
+    """Whether a name in a package is its own, and not a module, a ``__future__`` or something
+    imported from elsewhere.
+    """
     if isinstance(value, ModuleType):
         return False
     return getattr(value, "__module__", "dpsim").partition(".")[0] in TOP_LEVEL
@@ -44,7 +53,11 @@ def constants_classes_functions(name):
 @pytest.mark.parametrize("name", PACKAGES)
 def test_all_is_sorted_and_is_what_is_visible(name):
     package = import_module(name)
-    visible = {word for word in dir(package) if not word.startswith("_") and is_ours(getattr(package, word))}
+    visible = {
+        word
+        for word in dir(package)
+        if not word.startswith("_") and is_ours(getattr(package, word))
+    }
     assert package.__all__ == sorted(set(package.__all__), key=constants_classes_functions)
     assert visible <= set(package.__all__), "public names that __all__ leaves out"
     assert set(package.__all__) <= set(dir(package)), "names in __all__ that are not there"
@@ -55,8 +68,21 @@ def test_an_unknown_public_name_is_an_attribute_error():
         _ = dpsim.simulatte
 
 
-# What a first prediction needs is imported when it is needed, and what it does not need is not: it is there in a second.
-BESIDE = {"dask", "distributed", "duckdb", "joblib", "optuna", "pandas", "plotly", "pyarrow", "scipy", "streamlit", "torch"}
+# What a first prediction needs is imported when it is needed, and what it does not need is not: it
+# is there in a second.
+BESIDE = {
+    "dask",
+    "distributed",
+    "duckdb",
+    "joblib",
+    "optuna",
+    "pandas",
+    "plotly",
+    "pyarrow",
+    "scipy",
+    "streamlit",
+    "torch",
+}
 MODELS = {"networkx", "numpy", "pydantic", "ruamel", "simpy"}
 FIRST_PREDICTION = """
 import contextlib, io, sys
@@ -78,7 +104,9 @@ with contextlib.redirect_stdout(io.StringIO()):
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
     loaded = python(
-        f"{statement}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' not in name]))", cwd=ROOT
+        f"{statement}\nimport json, sys\nprint(json.dumps([name for name in sys.modules if '.' "
+        "not in name]))",
+        cwd=ROOT,
     )
     assert "dpsim" in loaded
     assert not unwanted & set(loaded)
@@ -100,10 +128,23 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path):
     subprocess.run(build, check=True)
     (wheel,) = tmp_path.glob("dpsim-*.whl")
     target = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", target, wheel]
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        target,
+        wheel,
+    ]
     subprocess.run(install, check=True)
 
-    found = python(INSTALLED, ROOT, target, *TOP_LEVEL, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
+    found = python(
+        INSTALLED, ROOT, target, *TOP_LEVEL, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}
+    )
 
     assert [Path(file).parent.parent for file in found["files"]] == [target] * len(TOP_LEVEL)
     for kind, names in found["entries"].items():
@@ -112,8 +153,14 @@ def test_the_wheel_holds_every_package_with_its_data(tmp_path):
 
 
 def pinned():
-    """Name to version of each line of constraints.txt; fails on a line that is anything but ``name==version``."""
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    """Name to version of each line of constraints.txt; fails on a line that is anything but
+    ``name==version``.
+    """
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     matches = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines]
     assert None not in matches, "each line is name==version"
     return {canonicalize_name(match[1]): match[2] for match in matches}
@@ -122,7 +169,11 @@ def pinned():
 def required():
     """Names of all distributions that make installs, with what they require in turn."""
     project = PROJECT["project"]
-    texts = project["dependencies"] + project["optional-dependencies"]["dev"] + PROJECT["build-system"]["requires"]
+    texts = (
+        project["dependencies"]
+        + project["optional-dependencies"]["dev"]
+        + PROJECT["build-system"]["requires"]
+    )
     waiting, names = [Requirement(text) for text in texts], set()
     while waiting:
         requirement = waiting.pop()
@@ -132,13 +183,25 @@ def required():
         names.add(name)
         for needed in map(Requirement, metadata.requires(name) or ()):
             extras = requirement.extras or {""}
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in extras
+            ):
                 waiting.append(needed)
     return names
 
 
-# The extra validate, torch and scikit-learn, and what they require: named here, since the tests also run without them.
-WITH_TORCH = {"torch", "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "setuptools", "sympy"}
+# The extra validate, torch and scikit-learn, and what they require: named here, since the tests
+# also run without them.
+WITH_TORCH = {
+    "torch",
+    "filelock",
+    "fsspec",
+    "jinja2",
+    "markupsafe",
+    "mpmath",
+    "setuptools",
+    "sympy",
+}
 WITH_SCIKIT_LEARN = {"scikit-learn", "cloudpickle", "joblib", "threadpoolctl"}
 
 
@@ -148,7 +211,11 @@ def test_constraints_pin_every_version_and_nothing_else():
 
 def test_the_constraints_of_torch_are_those_that_it_has():
     pytest.importorskip("torch", reason="torch is not installed: pip install 'dpsim[validate]'")
-    needed = {canonicalize_name(Requirement(text).name) for text in metadata.requires("torch") if "extra ==" not in text}
+    needed = {
+        canonicalize_name(Requirement(text).name)
+        for text in metadata.requires("torch")
+        if "extra ==" not in text
+    }
     assert needed <= set(pinned())
 
 

@@ -1,4 +1,7 @@
-"""``python -m validate ...`` is ``dpsim validate ...``, for launchers: ``torchrun --nproc-per-node 4 -m validate microbench``."""
+"""``python -m validate ...`` is ``dpsim validate ...``, for launchers.
+
+``torchrun --nproc-per-node 4 -m validate microbench``.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""Batches: a sweep's results, filtered, any column against any other, and the front of those that no other beats."""
+"""Batches: a sweep's results, filtered, any column against any other, and the front of those that
+no other beats.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,18 @@ from typing import Any, cast
 import streamlit as st
 
 from app import controls
-from dpsim.errors import DpsimError
-from dpsim.report.columns_figure import Aim, columns_figure
+from dpsim.base.errors import DpsimError
+from dpsim.report.figures.columns_figure import Aim, columns_figure
 
 _FEW = 20  # values by which rows can be filtered or coloured
 _NONE = "nothing"
-_AIMS = ("no front", "least across, least up", "least across, most up", "most across, least up", "most across, most up")
+_AIMS = (
+    "no front",
+    "least across, least up",
+    "least across, most up",
+    "most across, least up",
+    "most across, most up",
+)
 _MOST_ROWS = 50_000
 
 
@@ -26,7 +34,9 @@ def draw() -> None:
         "As it is seen from where dpsim app was started.",
     )
     if not folder:
-        st.info("Name a folder of results: `dpsim sweep scenarios/sweep.yaml -o results` makes one.")
+        st.info(
+            "Name a folder of results: `dpsim sweep scenarios/sweep.yaml -o results` makes one."
+        )
         return
     try:
         rows, points = _rows(folder)
@@ -34,20 +44,27 @@ def draw() -> None:
         st.error(str(error))
         return
     if len(rows) < points:
-        st.warning(f"{len(rows):,} of {points:,} points are there; dpsim sweep --resume computes the others.")
+        st.warning(
+            f"{len(rows):,} of {points:,} points are there; dpsim sweep --resume computes the "
+            "others."
+        )
     if not rows:
         return
     _chart(_filtered(rows))
 
 
 def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
-    """The sweep's rows. Raises DpsimError where there is none, and where there are too many for a page."""
-    from dpsim.sweep import results
+    """The sweep's rows.
+
+    Raises DpsimError where there is none, and where there are too many for a page.
+    """
+    from dpsim.studies.sweep import results
 
     table, points = results(folder)
     if table.num_rows > _MOST_ROWS:
         raise DpsimError(
-            f"{folder}: must have at most {_MOST_ROWS:,} rows for this page, but has {table.num_rows:,}: ask dpsim results"
+            f"{folder}: must have at most {_MOST_ROWS:,} rows for this page, but has "
+            f"{table.num_rows:,}: ask dpsim results"
         )
     return table.to_pylist(), points
 
@@ -80,17 +97,29 @@ def _chart(rows: list[dict[str, Any]]) -> None:
     columns = list(rows[0])
     places = st.columns(4)
     with places[0]:
-        across = controls.pick("across", columns, "across", "workers" if "workers" in columns else columns[0])
+        across = controls.pick(
+            "across", columns, "across", "workers" if "workers" in columns else columns[0]
+        )
     with places[1]:
-        up = controls.pick("up", columns, "up", "step_time_s" if "step_time_s" in columns else columns[-1])
+        up = controls.pick(
+            "up", columns, "up", "step_time_s" if "step_time_s" in columns else columns[-1]
+        )
     with places[2]:
         colour = controls.pick("colour", [_NONE, *_varied(rows)], "colour", _NONE)
     with places[3]:
-        aim = controls.pick("front", _AIMS, "front", _AIMS[0], "The points that no other is at least as good as in both.")
+        aim = controls.pick(
+            "front",
+            _AIMS,
+            "front",
+            _AIMS[0],
+            "The points that no other is at least as good as in both.",
+        )
     figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _aims(aim))
     st.plotly_chart(figure, key="columns", theme=None, height=520)
     failed = sum(row.get("error") is not None for row in rows)
-    st.caption(f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else ""))
+    st.caption(
+        f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else "")
+    )
     st.dataframe(rows, hide_index=True)
 
 

@@ -1,4 +1,6 @@
-"""Compare: strategies side by side, algorithms over message sizes, and the same on more and more nodes."""
+"""Compare: strategies side by side, algorithms over message sizes, and the same on more and more
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from app.answers import collectives, varied
 from app.headline import per_second
 from app.spec import Spec
 from app.waiting import finished, scenario_of
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import ALL_REDUCES
 from dpsim.engine import Result
-from dpsim.errors import DpsimError
-from dpsim.report.scaling_figures import algorithms_figure, scaling_figure
-from dpsim.report.step_figures import breakdown_figure
-from dpsim.units import DATA, TIME, human
+from dpsim.report.figures.scaling_figures import algorithms_figure, scaling_figure
+from dpsim.report.figures.step_figures import breakdown_figure
 
 _STRATEGIES, _SIZES, _SCALING = "strategies", "algorithm against message size", "scaling"
 _HEIGHT = 560  # pixels
@@ -38,7 +40,9 @@ def draw() -> None:
     sidebar.draw()
     spec = state.current().spec
     scenario_of(spec)
-    what = controls.switch("what to compare", (_STRATEGIES, _SIZES, _SCALING), "compare", _STRATEGIES)
+    what = controls.switch(
+        "what to compare", (_STRATEGIES, _SIZES, _SCALING), "compare", _STRATEGIES
+    )
     {_STRATEGIES: _strategies, _SIZES: _algorithms, _SCALING: _scaling}[what](spec)
 
 
@@ -46,11 +50,20 @@ def _strategies(spec: Spec) -> None:
     part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
     known = list(ALL_REDUCES) if part == _ALGORITHM else list(forms.union(_PARTS[part]).kinds)
     path = "strategy.aggregation.algorithm" if part == _ALGORITHM else f"{_PARTS[part]}.kind"
-    if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (None, "allreduce"):
+    if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
+        None,
+        "allreduce",
+    ):
         spec = spec.with_kind("strategy.aggregation", "kind", "allreduce")
         st.caption("The scenario has no all-reduce: here its gradients meet in one.")
-    values = controls.pick_several("among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known)
-    found = finished("simulating", ("varied", spec, path, tuple(values)), lambda report: varied(spec, path, values, report))
+    values = controls.pick_several(
+        "among", known, f"among-{path}", _QUICK if part == _ALGORITHM else known
+    )
+    found = finished(
+        "simulating",
+        ("varied", spec, path, tuple(values)),
+        lambda report: varied(spec, path, values, report),
+    )
     if found is not None:
         _side_by_side(found)
 
@@ -59,7 +72,9 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
     results = {name: result for name, result in found.items() if isinstance(result, Result)}
     best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
-        st.plotly_chart(breakdown_figure(list(best.values()), list(best)), key="side by side", theme=None)
+        st.plotly_chart(
+            breakdown_figure(list(best.values()), list(best)), key="side by side", theme=None
+        )
         st.dataframe(_rows(best), hide_index=True, height="content")
     for name, result in found.items():
         if not isinstance(result, Result):
@@ -71,14 +86,20 @@ def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
         "": list(results),
         "samples/s": [per_second(result.throughput_samples_per_s) for result in results.values()],
         "step": [human(result.step_time_s["mean"], TIME, 4) for result in results.values()],
-        "communication not hidden": [human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()],
+        "communication not hidden": [
+            human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()
+        ],
         "efficiency": [f"{result.scaling_efficiency:.1%}" for result in results.values()],
-        "sent by the busiest": [human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()],
+        "sent by the busiest": [
+            human(result.traffic.sent_by_busiest, DATA, 4) for result in results.values()
+        ],
     }
 
 
 def _algorithms(spec: Spec) -> None:
-    algorithms = controls.pick_several("algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK)
+    algorithms = controls.pick_several(
+        "algorithms", [name for name in ALL_REDUCES if name != "auto"], "algorithms", _QUICK
+    )
     found = finished(
         "timing collectives",
         ("sizes", spec, tuple(algorithms)),
@@ -95,7 +116,10 @@ def _algorithms(spec: Spec) -> None:
 def _scaling(spec: Spec) -> None:
     given = scenario_of(spec)
     if given.cluster.groups or given.testbed is not None:
-        st.info("A cluster of several kinds of nodes, or a testbed, has no one number of nodes to count up.")
+        st.info(
+            "A cluster of several kinds of nodes, or a testbed, has no one number of nodes to "
+            "count up."
+        )
         return
     each = given.cluster.ranks // given.cluster.nodes
     nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
@@ -103,14 +127,19 @@ def _scaling(spec: Spec) -> None:
     if steps < given.run.steps:
         spec = spec.with_value("run.steps", str(steps))
         st.caption(f"{steps} steps each instead of {given.run.steps:,}.")
-    found = finished("simulating", ("scaling", spec), lambda report: varied(spec, "cluster.nodes", nodes, report))
+    found = finished(
+        "simulating", ("scaling", spec), lambda report: varied(spec, "cluster.nodes", nodes, report)
+    )
     if found is None:
         return
     results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
     if results:
         st.plotly_chart(scaling_figure(list(results.values())), key="scaling", theme=None)
         st.dataframe(
-            {"nodes": list(results), **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k}},
+            {
+                "nodes": list(results),
+                **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k},
+            },
             hide_index=True,
             height="content",
         )

@@ -11,10 +11,10 @@ from app.answers import replayed
 from app.reading import scenario
 from app.spec import Spec
 from app.waiting import finished, scenario_of
-from dpsim.errors import DpsimError
-from dpsim.replay import Replay
-from dpsim.report.replay_figure import replay_figure
-from dpsim.units import DATA, TIME, human
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, TIME, human
+from dpsim.report.figures.replay_figure import replay_figure
+from dpsim.studies.replay import Replay
 
 _HEIGHT = 620
 _FIRST = ("local-sgd", "bsp")
@@ -26,23 +26,35 @@ def draw() -> None:
     spec = state.current().spec
     own = scenario_of(spec).strategy.sync.kind
     st.caption(
-        "A small model learns handwritten digits by real SGD. When each gradient is computed, on which parameters, and when it "
-        "arrives, is the scenario's; what is shown are real losses and accuracies against simulated seconds."
+        "A small model learns handwritten digits by real SGD. When each gradient is computed, on "
+        "which parameters, and when it "
+        "arrives, is the scenario's; what is shown are real losses and accuracies against "
+        "simulated seconds."
     )
     known = [
-        kind for kind in forms.union("strategy.sync").kinds if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
+        kind
+        for kind in forms.union("strategy.sync").kinds
+        if kind != own and _goes(spec.with_kind("strategy.sync", "kind", kind))
     ]
     first = [kind for kind in _FIRST if kind in known][:1]
     others = controls.pick_several(
-        f"{own}, compared with", known, "replayed", first, "Those that go with the rest of the scenario."
+        f"{own}, compared with",
+        known,
+        "replayed",
+        first,
+        "Those that go with the rest of the scenario.",
     )
     with st.expander("The small model"):
-        for each in forms.fields(forms.part("replay"), "replay", without=("backend", "precision", "points")):
+        for each in forms.fields(
+            forms.part("replay"), "replay", without=("backend", "precision", "points")
+        ):
             controls.field(each)
     replays: dict[str, Replay] = {}
     for kind in (own, *others):
         chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)
-        found = finished(f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen))
+        found = finished(
+            f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen)
+        )
         if found is not None:
             replays[kind] = found
     if replays:

@@ -1,4 +1,7 @@
-"""Stragglers and sync: what slow workers do to each way of synchronising, and what staleness that costs."""
+"""Stragglers and sync.
+
+What slow workers do to each way of synchronising, and what staleness that costs.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from app.answers import varied
 from app.headline import per_second
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
+from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.sync_figures import staleness_by_kind_figure, step_times_figure
-from dpsim.units import TIME, human
+from dpsim.report.figures.sync_figures import staleness_by_kind_figure, step_times_figure
 
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
@@ -24,14 +27,21 @@ def draw() -> None:
     spec = state.current().spec
     scenario_of(spec)
     how = controls.switch(
-        "who is slow", ("worker 0 is slow, always", "anyone is slow, now and then"), "slow", "worker 0 is slow, always"
+        "who is slow",
+        ("worker 0 is slow, always", "anyone is slow, now and then"),
+        "slow",
+        "worker 0 is slow, always",
     )
     factor = controls.slide("compute time, times the others'", _FACTORS, "severity", "2")
     known = list(forms.union("strategy.sync").kinds)
-    kinds = controls.pick_several("ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known])
+    kinds = controls.pick_several(
+        "ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known]
+    )
     slowed = _slowed(spec, how, factor)
     found = finished(
-        "simulating each way", ("sync", slowed, tuple(kinds)), lambda report: varied(slowed, "strategy.sync.kind", kinds, report)
+        "simulating each way",
+        ("sync", slowed, tuple(kinds)),
+        lambda report: varied(slowed, "strategy.sync.kind", kinds, report),
     )
     if found is not None:
         _results({kind: result for kind, result in found.items() if isinstance(result, Result)})
@@ -60,9 +70,13 @@ def _results(results: dict[str, Result]) -> None:
             "samples/s": [per_second(result.throughput_samples_per_s) for _, result in best],
             "mean step": [human(result.step_time_s["mean"], TIME, 4) for _, result in best],
             "95th percentile": [human(result.step_time_s["p95"], TIME, 4) for _, result in best],
-            "waits for others": [human(result.parts_s["straggler_wait"], TIME, 3) for _, result in best],
+            "waits for others": [
+                human(result.parts_s["straggler_wait"], TIME, 3) for _, result in best
+            ],
             "clock gap, most": [str(result.staleness["clock_gap"]["max"]) for _, result in best],
-            "updates in between, mean": [f"{result.staleness['versions']['mean']:.3g}" for _, result in best],
+            "updates in between, mean": [
+                f"{result.staleness['versions']['mean']:.3g}" for _, result in best
+            ],
             "gradients dropped": [f"{result.staleness['dropped']:.1%}" for _, result in best],
         },
         hide_index=True,

@@ -1,4 +1,7 @@
-"""Topology: the cluster as a graph, its links coloured by what a step puts on them, and the busiest of them."""
+"""Topology.
+
+The cluster as a graph, its links coloured by what a step puts on them, and the busiest of them.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ import streamlit as st
 from app import sidebar, state
 from app.answers import loaded_links
 from app.waiting import finished, result_of
+from dpsim.base.units import DATA, RATE, human
+from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.link_loads import busiest_links
-from dpsim.report.topology_figure import topology_figure
-from dpsim.units import DATA, RATE, human
 
 _LISTED = 15
 _HEIGHT = 620
@@ -20,7 +23,9 @@ def draw() -> None:
     sidebar.draw()
     spec = state.current().spec
     result_of(spec)
-    found = finished("loading the links", ("links", spec), lambda report: loaded_links(spec, report))
+    found = finished(
+        "loading the links", ("links", spec), lambda report: loaded_links(spec, report)
+    )
     if found is None:
         return
     job, loads = found
@@ -30,7 +35,8 @@ def draw() -> None:
         st.info("No link carries anything: there is one worker.")
         return
     st.markdown(
-        f"**The busiest: {links[0]['link']}**, {links[0]['utilisation']:.0%} of its rate; the {len(links)} that carry most:"
+        f"**The busiest: {links[0]['link']}**, {links[0]['utilisation']:.0%} of its rate; the "
+        f"{len(links)} that carry most:"
     )
     st.dataframe(
         {

@@ -1,4 +1,6 @@
-"""Trust: predictions beside measurements, published, recorded and your own, and where this scenario's times come from."""
+"""Trust: predictions beside measurements, published, recorded and your own, and where this
+scenario's times come from.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,20 @@ from app import controls, state
 from app.published import TABLES, published
 from app.reading import scenario
 from app.run_files import run_records
-from dpsim.calibration import CalibrationProfile
-from dpsim.errors import DpsimError
-from dpsim.report.measured_figure import Pair, measured_figure
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import TIME, human
+from dpsim.hardware import CalibrationProfile
+from dpsim.report.figures.measured_figure import Pair, measured_figure
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
-from dpsim.units import TIME, human
-from validate.run_record import RunRecord, load_run_records
+from validate.records import RunRecord, load_run_records
 
 _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own runs"
-_ERRORS = {"median": "median_ape", "mean": "mean_ape", "95th percentile": "p95_ape", "worst": "worst_ape"}
+_ERRORS = {
+    "median": "median_ape",
+    "mean": "mean_ape",
+    "95th percentile": "p95_ape",
+    "worst": "worst_ape",
+}
 
 
 def draw() -> None:
@@ -44,18 +51,24 @@ def _said(given: Scenario) -> str:
     used = given.calibration
     if isinstance(used, MeasuredStep):
         return (
-            f"compute times are scaled to a measured step, {human(used.step_time, TIME)} on {used.nodes} node(s) ({used.source}). "
-            "There the error is 0 by construction; other nodes, networks and strategies are predicted."
+            f"compute times are scaled to a measured step, {human(used.step_time, TIME)} on "
+            f"{used.nodes} node(s) ({used.source}). "
+            "There the error is 0 by construction; other nodes, networks and strategies are "
+            "predicted."
         )
     if isinstance(used, ComputeScale):
         return f"compute times are the catalogue's times {used.compute_scale:g} ({used.source})."
     if isinstance(used, CalibrationProfile):
         errors = used.model_dump().get("residuals")
-        return f"transport as in the calibration profile {used.name!r}; what its fit leaves: {errors}."
+        return (
+            f"transport as in the calibration profile {used.name!r}; what its fit leaves: {errors}."
+        )
     errors = published()["single-gpu"]["errors"]
     return (
-        "compute times are from the catalogue's figures, not measured. For models left out of the fit, such times are off "
-        f"by {errors['median_ape']:.0%} in the median and {errors['mean_ape']:.0%} on average, over {errors['n']:,} published rows."
+        "compute times are from the catalogue's figures, not measured. For models left out of the "
+        "fit, such times are off "
+        f"by {errors['median_ape']:.0%} in the median and {errors['mean_ape']:.0%} on average, "
+        f"over {errors['n']:,} published rows."
     )
 
 
@@ -66,12 +79,18 @@ def _published() -> None:
             "table": list(tables),
             "compared": [TABLES[kind][1] for kind in tables],
             "rows": [f"{table['errors']['n']:,}" for table in tables.values()],
-            **{head: [f"{table['errors'][key]:.1%}" for table in tables.values()] for head, key in _ERRORS.items()},
+            **{
+                head: [f"{table['errors'][key]:.1%}" for table in tables.values()]
+                for head, key in _ERRORS.items()
+            },
         },
         hide_index=True,
         height="content",
     )
-    st.caption("Absolute percentage errors. What a row's own group contributed is left out of the constants that predict it.")
+    st.caption(
+        "Absolute percentage errors. What a row's own group contributed is left out of the "
+        "constants that predict it."
+    )
     kind = controls.pick("table", list(tables), "table", next(iter(tables)))
     table, (file, what, unit) = tables[kind], TABLES[kind]
     rows = [Pair(*row) for row in table["rows"]]
@@ -79,7 +98,9 @@ def _published() -> None:
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
     median = f"median error {table['errors']['median_ape']:.1%}"
     title = f"{kind}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
-    st.plotly_chart(measured_figure({kind: rows}, what, unit, title), key="published", theme=None, height=560)
+    st.plotly_chart(
+        measured_figure({kind: rows}, what, unit, title), key="published", theme=None, height=560
+    )
 
 
 def _recorded() -> None:
@@ -89,7 +110,8 @@ def _recorded() -> None:
     files = sorted(path for path in folder.glob("*") if path.name.endswith((".json", ".json.gz")))
     if not files:
         st.info(
-            "This version comes without recorded runs. On Linux, as root, `python -m validate.running` makes some on the testbed: "
+            "This version comes without recorded runs. On Linux, as root, `python -m "
+            "validate.running` makes some on the testbed: "
             "upload them under “your own runs”."
         )
         return
@@ -130,16 +152,24 @@ def _comparison(records: list[RunRecord]) -> None:
         st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
         return
     kinds = dict.fromkeys(record.kind for record in found.counted)
-    pairs = {f"{kind}s": [_pair(record) for record in found.counted if record.kind == kind] for kind in kinds}
+    pairs = {
+        f"{kind}s": [_pair(record) for record in found.counted if record.kind == kind]
+        for kind in kinds
+    }
     errors = f"mean error {found.overall.mean_ape:.1%}, worst {found.overall.worst_ape:.1%}"
     title = f"{found.overall.n:,} cases on real ranks<br><sub>{errors}</sub>"
-    st.plotly_chart(measured_figure(pairs, "time", "s", title), key="compared", theme=None, height=560)
+    st.plotly_chart(
+        measured_figure(pairs, "time", "s", title), key="compared", theme=None, height=560
+    )
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(
         {
             "cases of": list(groups),
             "n": [f"{score.n:,}" for score in groups.values()],
-            **{head: [f"{getattr(score, key):.1%}" for score in groups.values()] for head, key in _ERRORS.items()},
+            **{
+                head: [f"{getattr(score, key):.1%}" for score in groups.values()]
+                for head, key in _ERRORS.items()
+            },
             "worst case": [score.worst for score in groups.values()],
         },
         hide_index=True,

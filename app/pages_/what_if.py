@@ -11,10 +11,10 @@ from app.answers import Answer, answer, explained
 from app.headline import headline
 from app.spec import Spec
 from app.waiting import finished, let_draw, result_of
-from dpsim.explain import Explanation, Turn, as_options
-from dpsim.report import run_notes
-from dpsim.report.explanation import KIND_NAMES
-from dpsim.report.step_figures import breakdown_figure, timeline_figure
+from dpsim.report.figures.step_figures import breakdown_figure, timeline_figure
+from dpsim.report.text.explanation import KIND_NAMES
+from dpsim.report.text.tables import run_notes
+from dpsim.studies.explain import Explanation, Turn, as_options
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -47,36 +47,60 @@ def draw() -> None:
 
 def figures(shown: Answer, base: Answer | None) -> tuple[go.Figure, go.Figure]:
     """Where the time goes, beside the baseline's, and what each worker does when."""
-    results, names = ([shown.result], ["this"]) if base is None else ([base.result, shown.result], ["baseline", "this"])
+    results, names = (
+        ([shown.result], ["this"])
+        if base is None
+        else ([base.result, shown.result], ["baseline", "this"])
+    )
     breakdown = breakdown_figure(results, names).update_layout(height=_HEIGHT + _BAR * len(results))
     return breakdown, timeline_figure(shown.intervals)
 
 
 def _baseline(pinned: Spec) -> Answer | None:
-    return finished("simulating the baseline", ("baseline", pinned), lambda report: answer(pinned, report))
+    return finished(
+        "simulating the baseline", ("baseline", pinned), lambda report: answer(pinned, report)
+    )
 
 
 def _title(shown: Answer, pinned: Spec | None) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+    with st.container(
+        horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
+    ):
         st.subheader(shown.result.name, anchor=False, width="content")
         if pinned is None:
-            st.button("pin as baseline", on_click=state.pin, icon=":material/push_pin:", help="Every number then shows its change.")
+            st.button(
+                "pin as baseline",
+                on_click=state.pin,
+                icon=":material/push_pin:",
+                help="Every number then shows its change.",
+            )
         else:
             st.button("unpin the baseline", on_click=state.unpin, icon=":material/keep_off:")
     gpus = f"{shown.result.workers:,} worker{'s' if shown.result.workers > 1 else ''}"
-    st.caption(f"{gpus}, {shown.result.batch_per_worker:,} samples each a step; seed {shown.result.seed}")
+    st.caption(
+        f"{gpus}, {shown.result.batch_per_worker:,} samples each a step; seed {shown.result.seed}"
+    )
 
 
 def _limits(spec: Spec) -> None:
     """What limits the step, and the three changes that gain most."""
     st.markdown("**What limits it, and what would change it** (press one to try it)")
-    found = finished("turning every knob", ("explained", spec), lambda report: explained(spec, report), patience=0.05)
+    found = finished(
+        "turning every knob",
+        ("explained", spec),
+        lambda report: explained(spec, report),
+        patience=0.05,
+    )
     if found is None:
         return
     shares = {kind: seconds / found.path.seconds for kind, seconds in found.path.by_kind.items()}
-    said = ", ".join(f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005)
+    said = ", ".join(
+        f"{share:.0%} {KIND_NAMES[kind]}" for kind, share in shares.items() if share >= 0.005
+    )
     st.markdown(f"Critical path of a typical step: {said}.")
-    turns = [turn for turn in found.turns if turn.change is not None and turn.change_per_sample <= _GAIN][:_BEST]
+    turns = [
+        turn for turn in found.turns if turn.change is not None and turn.change_per_sample <= _GAIN
+    ][:_BEST]
     for number, turn in enumerate(turns):
         _turn(number, turn)
     if not turns:
@@ -87,7 +111,13 @@ def _limits(spec: Spec) -> None:
 def _turn(number: int, turn: Turn) -> None:
     assert turn.change is not None
     words = f"{turn.change.words}: **{turn.change_per_sample:+.0%}** time per sample"
-    st.button(words, key=f"try {number}", icon=":material/play_arrow:", on_click=_try, args=(as_options(turn.change.values),))
+    st.button(
+        words,
+        key=f"try {number}",
+        icon=":material/play_arrow:",
+        on_click=_try,
+        args=(as_options(turn.change.values),),
+    )
 
 
 def _try(options: list[str]) -> None:
@@ -108,7 +138,9 @@ def _others(found: Explanation) -> None:
             {
                 "change": [turn.change.words for turn in rows if turn.change is not None],
                 "time per sample": [f"{turn.change_per_sample:+.1%}" for turn in rows],
-                "elasticity": ["" if turn.elasticity is None else f"{turn.elasticity:+.2f}" for turn in rows],
+                "elasticity": [
+                    "" if turn.elasticity is None else f"{turn.elasticity:+.2f}" for turn in rows
+                ],
                 "why not": [turn.why or "" for turn in rows],
             },
             hide_index=True,

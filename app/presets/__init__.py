@@ -1,4 +1,7 @@
-"""Ten well-known set-ups, a scenario file each: the first line says what it is, the comment below it what to look at."""
+"""Ten well-known set-ups, a scenario file each.
+
+The first line says what it is, the comment below it what to look at.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from dpsim.errors import UnknownNameError
+from dpsim.base.errors import UnknownNameError
 
 __all__ = ["FIRST", "about", "preset_names", "preset_path"]
 

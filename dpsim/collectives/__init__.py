@@ -4,9 +4,18 @@ from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
 from dpsim.collectives.arithmetic import execute
 from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
 from dpsim.collectives.operations import OPERATIONS, Operation
-from dpsim.collectives.registry import ALGORITHMS, ALL_REDUCES, AUTO, IN_NETWORK, NOT_SCHEDULES, algorithm, algorithm_names
-from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split, Window
-from dpsim.collectives.traffic import Traffic, traffic
+from dpsim.collectives.registry import (
+    ALGORITHMS,
+    ALL_REDUCES,
+    AUTO,
+    IN_NETWORK,
+    NOT_SCHEDULES,
+    algorithm,
+    algorithm_names,
+)
+from dpsim.collectives.rings import Rings
+from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split, Window, ranks_array
+from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
 
 __all__ = [
     "ALGORITHMS",
@@ -22,6 +31,7 @@ __all__ = [
     "Layout",
     "Operation",
     "Phase",
+    "Rings",
     "Round",
     "Schedule",
     "Split",
@@ -29,10 +39,12 @@ __all__ = [
     "Window",
     "algorithm",
     "algorithm_names",
+    "bytes_over_turns",
     "everywhere",
     "execute",
     "gossip_turns",
     "mixing_matrix",
     "most_neighbours",
+    "ranks_array",
     "traffic",
 ]

@@ -1,8 +1,10 @@
-"""What an algorithm is: a compiler from a layout of ranks to a `Schedule`, and one exact cost function.
+"""What an algorithm is.
 
-The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together; it is the oracle that the
-executors are tested against. An algorithm whose function is exact for some layouts and sizes only says which; for the others it
-is an upper bound.
+A compiler from a layout of ranks to a `Schedule`, and one exact cost function.
+
+The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together;
+it is the oracle that the executors are tested against. An algorithm whose function is exact for
+some layouts and sizes only says which; for the others it is an upper bound.
 """
 
 from __future__ import annotations
@@ -11,15 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives.schedule import Schedule, Split
-from dpsim.errors import DpsimError
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Cost of a message: ``overhead`` s of its sender, ``alpha`` s on its way, ``beta`` s/byte; ``gamma`` s/byte to reduce it.
+    """Cost of a message.
 
-    The Hockney model (R. Hockney, Parallel Computing 20, 1994) with LogP's serial overhead (Culler et al., PPoPP 1993).
+    ``overhead`` s of its sender, ``alpha`` s on its way, ``beta`` s/byte; ``gamma`` s/byte to
+    reduce it.
+
+    The Hockney model (R. Hockney, Parallel Computing 20, 1994) with LogP's serial overhead (Culler
+    et al., PPoPP 1993).
     """
 
     alpha: float
@@ -34,17 +40,26 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``ranks`` ranks, numbered node by node, ``per_node`` in each; None where nodes hold unequal numbers of them."""
+    """``ranks`` ranks, numbered node by node, ``per_node`` in each; None where nodes hold unequal
+    numbers of them.
+    """
 
     ranks: int
     per_node: int | None = 1
 
     def groups_of(self, algorithm: str) -> int:
-        """Ranks per node; raises DpsimError naming ``algorithm`` where nodes are unequal or do not come out even."""
+        """Ranks per node; raises DpsimError naming ``algorithm`` where nodes are unequal or do not
+        come out even.
+        """
         if self.per_node is None:
-            raise DpsimError(f"{algorithm} must have equally many GPUs on every node, but got a mixed cluster")
+            raise DpsimError(
+                f"{algorithm} must have equally many GPUs on every node, but got a mixed cluster"
+            )
         if self.per_node < 1 or self.ranks % self.per_node:
-            raise DpsimError(f"{algorithm} must have ranks that fill whole nodes of {self.per_node}, but got {self.ranks} ranks")
+            raise DpsimError(
+                f"{algorithm} must have ranks that fill whole nodes of {self.per_node}, but got "
+                f"{self.ranks} ranks"
+            )
         return self.per_node
 
 

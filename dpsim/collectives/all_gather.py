@@ -1,4 +1,6 @@
-"""Ring all-gather: in m-1 rounds each rank's chunk travels once round the ring and is kept by everyone.
+"""Ring all-gather.
+
+In m-1 rounds each rank's chunk travels once round the ring and is kept by everyone.
 
 Exact: (m-1) (o + alpha + c beta), c the largest chunk. Source: Patarasuk and Yuan, JPDC 69, 2009.
 """

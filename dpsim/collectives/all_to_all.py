@@ -1,7 +1,10 @@
-"""All-to-all all-reduce: in one round everyone sends its whole vector to everyone and adds up what it gets.
+"""All-to-all all-reduce.
 
-Exact, for m > 1: (m-1) o + alpha + (m-1) S beta + (m-1) S gamma: m-1 messages share each rank's link out and each link in.
-Source: the naive baseline of the all-reduce literature, for instance Thakur et al., IJHPCA 19, 2005.
+In one round everyone sends its whole vector to everyone and adds up what it gets.
+
+Exact, for m > 1: (m-1) o + alpha + (m-1) S beta + (m-1) S gamma: m-1 messages share each rank's
+link out and each link in. Source: the naive baseline of the all-reduce literature, for instance
+Thakur et al., IJHPCA 19, 2005.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout
@@ -12,7 +15,14 @@ def compile_all_to_all(layout: Layout) -> Schedule:
     """One round; turn t is everyone's message to the rank t+1 places on."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
-    everyone = Phase(rank, Cyclic(rank + 1, ranks, shift=1), fixed(rank * 0), reduce=True, turns=ranks - 1, at_once=True)
+    everyone = Phase(
+        rank,
+        Cyclic(rank + 1, ranks, shift=1),
+        fixed(rank * 0),
+        reduce=True,
+        turns=ranks - 1,
+        at_once=True,
+    )
     return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
 
 

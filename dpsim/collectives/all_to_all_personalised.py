@@ -1,7 +1,10 @@
-"""Personalised all-to-all: rank i has a chunk of its own for every rank; in round t it sends the one for rank i+t.
+"""Personalised all-to-all.
 
-The chunk of sender i for receiver j has number i m + j: m vectors, one a sender. Exact: (m-1) (o + alpha + c beta), c the largest
-chunk, which rank 0 receives in every round. Source: the pairwise exchange of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+Rank i has a chunk of its own for every rank; in round t it sends the one for rank i+t.
+
+The chunk of sender i for receiver j has number i m + j: m vectors, one a sender. Exact: (m-1) (o +
+alpha + c beta), c the largest chunk, which rank 0 receives in every round. Source: the pairwise
+exchange of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Layout
@@ -15,7 +18,9 @@ def compile_pairwise(layout: Layout) -> Schedule:
     rank = ranks_array(ranks)
     chunk = Cyclic(rank + 1, ranks, shift=1, base=rank * ranks)
     rotate = Phase(rank, Cyclic(rank + 1, ranks, shift=1), chunk, reduce=False, turns=ranks - 1)
-    return Schedule("all-to-all", "pairwise", ranks, ranks, (rotate,) if ranks > 1 else (), vectors=ranks)
+    return Schedule(
+        "all-to-all", "pairwise", ranks, ranks, (rotate,) if ranks > 1 else (), vectors=ranks
+    )
 
 
 ALL_TO_ALL_PERSONALISED = Algorithm(

@@ -1,6 +1,9 @@
-"""Dissemination barrier: in round k rank i signals rank i + 2^k; after ceil(log2 m) rounds everyone has heard of everyone.
+"""Dissemination barrier.
 
-Exact: ceil(log2 m) (o + alpha); no data. Source: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988.
+In round k rank i signals rank i + 2^k; after ceil(log2 m) rounds everyone has heard of everyone.
+
+Exact: ceil(log2 m) (o + alpha); no data. Source: Hensgen, Finkel and Manber, "Two algorithms for
+barrier synchronization", 1988.
 """
 
 from dpsim.collectives import binomial
@@ -13,7 +16,8 @@ def compile_dissemination(layout: Layout) -> Schedule:
     ranks = layout.ranks
     rank = ranks_array(ranks)
     signals = (
-        Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0) for level in binomial.levels(ranks)
+        Phase(rank, fixed((rank + 2**level) % ranks), fixed(rank * 0), reduce=False, count=0)
+        for level in binomial.levels(ranks)
     )
     return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
 

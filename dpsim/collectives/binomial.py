@@ -1,10 +1,14 @@
-"""The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to a power of two: shared by several algorithms."""
+"""The binomial tree on ranks 0 .. m-1 rooted at 0, and folding to a power of two.
+
+Shared by several algorithms.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dpsim.collectives.schedule import IntArray, Phase, fixed, ranks_array
+from dpsim.base.arrays import IntArray
+from dpsim.collectives.schedule import Phase, fixed, ranks_array
 
 
 def levels(ranks: int) -> range:
@@ -24,12 +28,20 @@ def subtree(ranks: int, level: int) -> IntArray:
 
 def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
     """Every child sends the whole vector of ``chunks`` chunks to its parent, leaves first."""
-    return tuple(_whole(children(ranks, k), children(ranks, k) - 2**k, chunks, reduce=reduce) for k in levels(ranks))
+    return tuple(
+        _whole(children(ranks, k), children(ranks, k) - 2**k, chunks, reduce=reduce)
+        for k in levels(ranks)
+    )
 
 
 def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """Every parent sends the whole vector of ``chunks`` chunks to its children, the largest subtree first."""
-    return tuple(_whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False) for k in reversed(levels(ranks)))
+    """Every parent sends the whole vector of ``chunks`` chunks to its children, the largest subtree
+    first.
+    """
+    return tuple(
+        _whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False)
+        for k in reversed(levels(ranks))
+    )
 
 
 def power_of_two(ranks: int) -> int:
@@ -38,7 +50,9 @@ def power_of_two(ranks: int) -> int:
 
 
 def fold(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """The ranks past the power of two give their whole vector to one below it each; no phase where there are none."""
+    """The ranks past the power of two give their whole vector to one below it each; no phase where
+    there are none.
+    """
     inside = power_of_two(ranks)
     surplus = ranks_array(ranks)[inside:]
     return (_whole(surplus, surplus - inside, chunks, reduce=True),) if len(surplus) else ()

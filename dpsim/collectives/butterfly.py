@@ -1,8 +1,11 @@
-"""Butterfly all-reduce, recursive doubling: in round k rank i exchanges the whole vector with rank i xor 2^k.
+"""Butterfly all-reduce, recursive doubling.
 
-Exact for m = 2^k: log2 m (o + alpha + S beta + S gamma). Otherwise the surplus ranks fold in before and out after: two more
-messages of S, and S gamma. Part of the literature calls the halving-doubling algorithm the butterfly; here that is its own.
-Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+In round k rank i exchanges the whole vector with rank i xor 2^k.
+
+Exact for m = 2^k: log2 m (o + alpha + S beta + S gamma). Otherwise the surplus ranks fold in before
+and out after: two more messages of S, and S gamma. Part of the literature calls the
+halving-doubling algorithm the butterfly; here that is its own. Source: Thakur, Rabenseifner and
+Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
@@ -15,19 +18,34 @@ def compile_butterfly(layout: Layout) -> Schedule:
     ranks = layout.ranks
     rank = ranks_array(binomial.power_of_two(ranks))
     distances = [1 << k for k in range(len(rank).bit_length() - 1)]
-    exchanges = tuple(Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances)
-    return Schedule("all-reduce", "butterfly", ranks, 1, binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1))
+    exchanges = tuple(
+        Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances
+    )
+    return Schedule(
+        "all-reduce",
+        "butterfly",
+        ranks,
+        1,
+        binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1),
+    )
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
-    """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding of the surplus."""
+    """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding
+    of the surplus.
+    """
     ranks = layout.ranks
     size = split.total
-    return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * (costs.message(size) + size * costs.gamma)
+    return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * (
+        costs.message(size) + size * costs.gamma
+    )
 
 
 def folding_time(ranks: int, size: int, costs: Costs) -> float:
-    """Seconds that the surplus ranks past a power of two cost: 2 (o + alpha + S beta) + S gamma, or nothing."""
+    """Seconds that the surplus ranks past a power of two cost.
+
+    2 (o + alpha + S beta) + S gamma, or nothing.
+    """
     if ranks == binomial.power_of_two(ranks):
         return 0.0
     return 2 * costs.message(size) + size * costs.gamma

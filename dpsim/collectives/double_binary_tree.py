@@ -1,11 +1,15 @@
-"""Double binary tree all-reduce: two binary trees, each with half of the vector, pipelined in k chunks a tree.
+"""Double binary tree all-reduce.
 
-A leaf of one tree is inner in the other, so that every rank sends about S up and S down, half of it in each tree: the bandwidth of
-a ring with a logarithmic number of rounds. Time at most R (o + alpha + c beta) + U c gamma: c the largest of 2 k chunks, R rounds,
-of which U reduce, about 2 (2 k + 2 log2 m) and half of that. Exact without overhead where 2 k divides the elements and m = 2^h, h
-odd, where R = 2 (2 k + 2 h - 3), and for m <= 2; elsewhere some rounds overlap, by at most two messages where only messages cost.
-Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35,
-2009; Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019.
+Two binary trees, each with half of the vector, pipelined in k chunks a tree.
+
+A leaf of one tree is inner in the other, so that every rank sends about S up and S down, half of it
+in each tree: the bandwidth of a ring with a logarithmic number of rounds. Time at most R (o + alpha
++ c beta) + U c gamma: c the largest of 2 k chunks, R rounds, of which U reduce, about 2 (2 k + 2
+log2 m) and half of that. Exact without overhead where 2 k divides the elements and m = 2^h, h odd,
+where R = 2 (2 k + 2 h - 3), and for m <= 2; elsewhere some rounds overlap, by at most two messages
+where only messages cost. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth
+broadcast, reduction and scan", Parallel Computing 35, 2009; Jeaugey, "Massively scale your deep
+learning training with NCCL 2.4", 2019.
 """
 
 from functools import partial

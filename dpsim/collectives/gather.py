@@ -1,7 +1,8 @@
 """Binomial-tree gather to rank 0: each child passes on all the chunks of its subtree.
 
-Exact: t(first, m) = max(t(first, p), o + t(first + p, m - p)) + alpha + B beta, p the largest power of two below m and B the
-bytes of the chunks of the m - p ranks from first + p on. Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+Exact: t(first, m) = max(t(first, p), o + t(first + p, m - p)) + alpha + B beta, p the largest power
+of two below m and B the bytes of the chunks of the m - p ranks from first + p on. Source: Thakur,
+Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 import numpy as np
@@ -20,11 +21,19 @@ def compile_gather(layout: Layout) -> Schedule:
 
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
-    return Phase(child, fixed(child - 2**level), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
+    return Phase(
+        child,
+        fixed(child - 2**level),
+        fixed(child),
+        reduce=False,
+        count=binomial.subtree(ranks, level),
+    )
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
-    """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1) = 0."""
+    """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1)
+    = 0.
+    """
     return _arrival(0, layout.ranks, split, costs)
 
 

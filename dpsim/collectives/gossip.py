@@ -1,10 +1,13 @@
-"""Gossip: each rank exchanges its vector with a few neighbours and holds the sum of what it has; dividing it is the mean of them.
+"""Gossip: each rank exchanges its vector with a few neighbours and holds the sum of what it has;
+dividing it is the mean of them.
 
-A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``: the four of a grid as square as
-the ranks allow. ``exponential``: in turn t only rank + 2^t hears from a rank, so that with 2^k ranks all are equal after k turns.
-``random-pairs``: a new random matching each turn; one rank of an odd number stands aside. Sources: Lian et al., "Can decentralized
-algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et al., "Stochastic gradient push", ICML 2019
-(exponential); Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006 (random pairs).
+A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``:
+the four of a grid as square as the ranks allow. ``exponential``: in turn t only rank + 2^t hears
+from a rank, so that with 2^k ranks all are equal after k turns. ``random-pairs``: a new random
+matching each turn; one rank of an odd number stands aside. Sources: Lian et al., "Can decentralized
+algorithms outperform centralized algorithms?", NeurIPS 2017 (ring); Assran et al., "Stochastic
+gradient push", ICML 2019 (exponential); Boyd et al., "Randomized gossip algorithms", IEEE Trans.
+Information Theory 52, 2006 (random pairs).
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.collectives.schedule import IntArray, Phase, Schedule, fixed, ranks_array
-from dpsim.errors import UnknownNameError
+from dpsim.base.arrays import IntArray
+from dpsim.base.errors import UnknownNameError
+from dpsim.collectives.schedule import Phase, Schedule, fixed, ranks_array
 
 GOSSIP_GRAPHS = ("ring", "exponential", "random-pairs", "torus")
 _MATCHINGS = 64  # turns until the random matchings begin again
@@ -22,22 +26,32 @@ Edges = tuple[IntArray, IntArray]
 
 
 def gossip_turns(graph: str, ranks: int, seed: int = 0) -> tuple[Schedule, ...]:
-    """The exchanges of successive turns, which then begin again. Raises UnknownNameError for a graph that is not known."""
+    """The exchanges of successive turns, which then begin again.
+
+    Raises UnknownNameError for a graph that is not known.
+    """
     if graph not in GOSSIP_GRAPHS:
         raise UnknownNameError("gossip graph", graph, GOSSIP_GRAPHS)
     if ranks == 1:
         return (_exchange(graph, ranks, (ranks_array(0), ranks_array(0))),)
     turns = {
         "ring": lambda: [_offsets(ranks, (1, -1))],
-        "exponential": lambda: [_offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())],
-        "random-pairs": lambda: [_matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)],
+        "exponential": lambda: [
+            _offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())
+        ],
+        "random-pairs": lambda: [
+            _matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)
+        ],
         "torus": lambda: [_grid(ranks)],
     }[graph]()
     return tuple(_exchange(graph, ranks, edges) for edges in turns)
 
 
 def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
-    """W (ranks, ranks): after the exchange rank i holds the sum over j of W[i, j] times what j held; rows add up to 1."""
+    """W (ranks, ranks).
+
+    After the exchange rank i holds the sum over j of W[i, j] times what j held; rows add up to 1.
+    """
     weights = np.eye(schedule.ranks)
     for phase in schedule.phases:
         weights[phase.destination.at(0), phase.source] = 1.0
@@ -46,7 +60,10 @@ def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
 
 def most_neighbours(schedule: Schedule) -> int:
     """From how many others a rank hears, at most."""
-    return max((int(np.bincount(phase.destination.at(0)).max(initial=0)) for phase in schedule.phases), default=0)
+    return max(
+        (int(np.bincount(phase.destination.at(0)).max(initial=0)) for phase in schedule.phases),
+        default=0,
+    )
 
 
 def _exchange(graph: str, ranks: int, edges: Edges) -> Schedule:
@@ -57,7 +74,11 @@ def _exchange(graph: str, ranks: int, edges: Edges) -> Schedule:
 
 def _offsets(ranks: int, offsets: tuple[int, ...]) -> Edges:
     rank = ranks_array(ranks)
-    return _distinct(np.tile(rank, len(offsets)), np.concatenate([(rank + offset) % ranks for offset in offsets]), ranks)
+    return _distinct(
+        np.tile(rank, len(offsets)),
+        np.concatenate([(rank + offset) % ranks for offset in offsets]),
+        ranks,
+    )
 
 
 def _grid(ranks: int) -> Edges:

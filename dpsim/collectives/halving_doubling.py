@@ -1,29 +1,40 @@
-"""Halving-doubling all-reduce (Rabenseifner): reduce-scatter by vector halving, all-gather by vector doubling.
+"""Halving-doubling all-reduce (Rabenseifner).
 
-Exact for m = 2^k: 2 log2 m (o + alpha) + 2 (m-1)/m S beta + (m-1)/m S gamma where m divides the vector; in general each round
-costs its larger half. Otherwise the surplus ranks fold in before and out after: two more messages of S, and S gamma.
-Part of the literature calls this the butterfly. Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
+Reduce-scatter by vector halving, all-gather by vector doubling.
+
+Exact for m = 2^k: 2 log2 m (o + alpha) + 2 (m-1)/m S beta + (m-1)/m S gamma where m divides the
+vector; in general each round costs its larger half. Otherwise the surplus ranks fold in before and
+out after: two more messages of S, and S gamma. Part of the literature calls this the butterfly.
+Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
 """
 
 import numpy as np
 
+from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout
 from dpsim.collectives.butterfly import folding_time
-from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
 def compile_halving_doubling(layout: Layout) -> Schedule:
-    """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold: the largest blocks go to the nearest ranks."""
+    """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold.
+
+    The largest blocks go to the nearest ranks.
+    """
     chunks = binomial.power_of_two(layout.ranks)
-    phases = halve_and_double(layout.ranks, [ranks_array(chunks) ^ (1 << level) for level in range(chunks.bit_length() - 1)])
+    phases = halve_and_double(
+        layout.ranks,
+        [ranks_array(chunks) ^ (1 << level) for level in range(chunks.bit_length() - 1)],
+    )
     return Schedule("all-reduce", "halving-doubling", layout.ranks, chunks, phases)
 
 
 def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
     """Fold, halve with one after another of ``partners``, double with them in reverse, unfold.
 
-    ``partners[k][r]`` is whom rank r meets in step k, p = 2^len(partners) of them; every rank reaches every other over them.
+    ``partners[k][r]`` is whom rank r meets in step k, p = 2^len(partners) of them; every rank
+    reaches every other over them.
     """
     chunks = 1 << len(partners)
     halve, double = [], []
@@ -31,16 +42,23 @@ def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
         rank, count = ranks_array(chunks), chunks >> (step + 1)
         halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
         double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
-    return (*binomial.fold(ranks, chunks), *halve, *reversed(double), *binomial.unfold(ranks, chunks))
+    return (
+        *binomial.fold(ranks, chunks),
+        *halve,
+        *reversed(double),
+        *binomial.unfold(ranks, chunks),
+    )
 
 
 def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
     """The first chunk of what each rank keeps after each step.
 
-    Whom a rank reaches by the steps after one keeps the same half in it, and its partner the other; of the two sets, the one with
-    the lowest rank keeps the lower half.
+    Whom a rank reaches by the steps after one keeps the same half in it, and its partner the other;
+    of the two sets, the one with the lowest rank keeps the lower half.
     """
-    lowest = [ranks_array(chunks)]  # of those reached by the steps after the last, the last but one, ...
+    lowest = [
+        ranks_array(chunks)
+    ]  # of those reached by the steps after the last, the last but one, ...
     for partner in reversed(partners):
         lowest.append(np.minimum(lowest[-1], lowest[-1][partner]))
     blocks, first = [], np.zeros(chunks, dtype=np.int64)
@@ -52,10 +70,14 @@ def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
-    """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d chunks; and the folding."""
+    """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d
+    chunks; and the folding.
+    """
     sizes = np.array([1 << k for k in range(split.chunks.bit_length() - 1)], dtype=np.int64)
     blocks = split.nbytes(sizes * 0, sizes)
-    exchanged = sum(2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks)
+    exchanged = sum(
+        2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks
+    )
     return folding_time(layout.ranks, split.total, costs) + exchanged
 
 

@@ -1,9 +1,13 @@
-"""Hierarchical all-reduce: reduce-scatter inside nodes, all-reduce between them on rails, all-gather inside.
+"""Hierarchical all-reduce.
 
-A rail joins the GPUs of equal place on all nodes; each rail all-reduces its own part of the vector round a ring, all rails at
-once, so that every network card works. For g ranks on each of N nodes: exact, with B the bytes of the largest of g parts and c
-those of the largest chunk: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et
-al., "Highly scalable deep learning training system with mixed-precision", 2018; rails as in Cho et al., "BlueConnect", MLSys 2019.
+Reduce-scatter inside nodes, all-reduce between them on rails, all-gather inside.
+
+A rail joins the GPUs of equal place on all nodes; each rail all-reduces its own part of the vector
+round a ring, all rails at once, so that every network card works. For g ranks on each of N nodes:
+exact, with B the bytes of the largest of g parts and c those of the largest chunk: (g-1) (2 (o +
+alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma). Source: Jia et al., "Highly
+scalable deep learning training system with mixed-precision", 2018; rails as in Cho et al.,
+"BlueConnect", MLSys 2019.
 """
 
 import numpy as np
@@ -16,20 +20,32 @@ from dpsim.collectives.schedule import Phase, Schedule, Split, ranks_array
 def compile_hierarchical(layout: Layout) -> Schedule:
     """Groups are nodes."""
     group = layout.groups_of("hierarchical")
-    return Schedule("all-reduce", "hierarchical", layout.ranks, layout.ranks, in_groups(layout.ranks, group))
+    return Schedule(
+        "all-reduce", "hierarchical", layout.ranks, layout.ranks, in_groups(layout.ranks, group)
+    )
 
 
 def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
-    """Reduce-scatter in each ``group`` consecutive ranks, all-reduce between ranks of equal place, all-gather in the groups."""
+    """Reduce-scatter in each ``group`` consecutive ranks, all-reduce between ranks of equal place,
+    all-gather in the groups.
+    """
     rank, groups = ranks_array(ranks), ranks // group
     number, place = np.divmod(rank, group)
     inside = Rings(rank, place, number * group + (place + 1) % group, group, stride=groups)
     between = Rings(rank, number, (rank + group) % ranks, groups, base=place * groups)
-    return inside.reduce_scatter() + between.reduce_scatter() + between.all_gather() + inside.all_gather()
+    return (
+        inside.reduce_scatter()
+        + between.reduce_scatter()
+        + between.all_gather()
+        + inside.all_gather()
+    )
 
 
 def in_groups_time(ranks: int, group: int, split: Split, costs: Costs) -> float:
-    """Seconds that `in_groups` takes: the first rank of each group has the largest part, and everyone waits for it."""
+    """Seconds that `in_groups` takes.
+
+    The first rank of each group has the largest part, and everyone waits for it.
+    """
     groups = ranks // group
     part = float(split.nbytes(np.array(0), np.array(groups)))
     return all_reduce_time(group, part, costs) + all_reduce_time(groups, split.largest, costs)

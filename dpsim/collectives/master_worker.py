@@ -1,8 +1,10 @@
-"""Master-worker all-reduce: everyone sends its vector to rank 0, which adds them up and sends the sum to everyone.
+"""Master-worker all-reduce.
 
-Exact, for m > 1: 2 alpha + 2 (m-1) S beta + (m-1) S gamma, and o a message: o for a worker's one, (m-1) o for the master's.
-Source: the centralised baseline, for instance Li et al., "Scaling distributed machine learning with the parameter server",
-OSDI 2014, with a single server.
+Everyone sends its vector to rank 0, which adds them up and sends the sum to everyone.
+
+Exact, for m > 1: 2 alpha + 2 (m-1) S beta + (m-1) S gamma, and o a message: o for a worker's one,
+(m-1) o for the master's. Source: the centralised baseline, for instance Li et al., "Scaling
+distributed machine learning with the parameter server", OSDI 2014, with a single server.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout

@@ -1,7 +1,10 @@
-"""The collective operations: what each rank holds before and after, and how bus bandwidth is counted.
+"""The collective operations.
 
-Rank 0 is the root. A rank's buffer is one vector (a personalised all-to-all: one vector per sending rank), cut into chunks;
-chunk i belongs to rank i. The size of an operation is that of nccl-tests: bytes of one rank's whole vector.
+What each rank holds before and after, and how bus bandwidth is counted.
+
+Rank 0 is the root. A rank's buffer is one vector (a personalised all-to-all: one vector per sending
+rank), cut into chunks; chunk i belongs to rank i. The size of an operation is that of nccl-tests:
+bytes of one rank's whole vector.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsim.base.registry import Registry
 from dpsim.collectives.schedule import Split
-from dpsim.registry import Registry
 
 Buffers = NDArray[Any]  # (ranks, elements of all vectors)
 Expectation = Callable[[Buffers, Buffers, Split], None]
@@ -24,9 +27,10 @@ Expectation = Callable[[Buffers, Buffers, Split], None]
 class Operation:
     """One collective operation.
 
-    ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an ideal machine
-    (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, split)`` writes what each rank must end with into ``expected``,
-    which starts as NaN: entries left NaN may hold anything.
+    ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an
+    ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, split)`` writes what
+    each rank must end with into ``expected``, which starts as NaN: entries left NaN may hold
+    anything.
     """
 
     name: str
@@ -34,7 +38,10 @@ class Operation:
     fill: Expectation
 
     def expected(self, inputs: Buffers, split: Split) -> Buffers:
-        """What the ranks must end with, NaN where anything goes; shape of ``inputs``: (ranks, elements)."""
+        """What the ranks must end with, NaN where anything goes; shape of ``inputs``.
+
+        (ranks, elements).
+        """
         expected = np.full(inputs.shape, np.nan)
         self.fill(expected, inputs, split)
         return expected

@@ -1,11 +1,14 @@
-"""Pipelined tree all-reduce: reduce up a binary tree, then broadcast down it, in k chunks one behind the other.
+"""Pipelined tree all-reduce.
 
-An inner rank has two children, whose messages take turns, so that 2 S go through its link each way; a binomial tree would have
-log2 m S at the root, pipelined or not. Time at most R (o + alpha + c beta) + U c gamma: c the largest of k chunks, R rounds, of
-which U reduce, about 2 (2 k + 2 log2 m) and half of that. Exact without overhead where k divides the elements and m = 2^h, where
-R = 2 (2 k + 2 h - 3), or 2 k for m = 2; elsewhere some rounds overlap, by at most two messages where only messages cost.
-Source: one tree of Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel
-Computing 35, 2009.
+Reduce up a binary tree, then broadcast down it, in k chunks one behind the other.
+
+An inner rank has two children, whose messages take turns, so that 2 S go through its link each way;
+a binomial tree would have log2 m S at the root, pipelined or not. Time at most R (o + alpha + c
+beta) + U c gamma: c the largest of k chunks, R rounds, of which U reduce, about 2 (2 k + 2 log2 m)
+and half of that. Exact without overhead where k divides the elements and m = 2^h, where R = 2 (2 k
++ 2 h - 3), or 2 k for m = 2; elsewhere some rounds overlap, by at most two messages where only
+messages cost. Source: one tree of Sanders, Speck and Traeff, "Two-tree algorithms for full
+bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009.
 """
 
 from functools import partial

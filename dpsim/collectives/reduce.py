@@ -1,7 +1,7 @@
 """Binomial-tree reduce to rank 0.
 
-Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise fewer, for the children of incomplete
-subtrees pay their overhead while their parent still waits for others.
+Exact: L (alpha + S beta + S gamma) + k o, L = ceil(log2 m); k = L for m = 2^k, otherwise fewer, for
+the children of incomplete subtrees pay their overhead while their parent still waits for others.
 
 Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
@@ -18,7 +18,9 @@ def compile_reduce(layout: Layout) -> Schedule:
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
-    """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of two below m; t(1) = 0."""
+    """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of
+    two below m; t(1) = 0.
+    """
     return _arrival(layout.ranks, split, costs)
 
 

@@ -1,6 +1,9 @@
-"""Ring reduce-scatter: in m-1 rounds each chunk travels once round the ring, growing by one rank's part at every hop.
+"""Ring reduce-scatter.
 
-Exact: (m-1) (o + alpha + c beta + c gamma), c the largest chunk. Source: Patarasuk and Yuan, JPDC 69, 2009.
+In m-1 rounds each chunk travels once round the ring, growing by one rank's part at every hop.
+
+Exact: (m-1) (o + alpha + c beta + c gamma), c the largest chunk. Source: Patarasuk and Yuan, JPDC
+69, 2009.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout
@@ -9,7 +12,9 @@ from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
 
 def compile_ring(layout: Layout) -> Schedule:
-    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i in the end."""
+    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i in the
+    end.
+    """
     ranks = layout.ranks
     rank = ranks_array(ranks)
     around = Rings(rank, rank, (rank + 1) % ranks, ranks).reduce_scatter()

@@ -1,5 +1,6 @@
 """Every algorithm, by operation and name; a new one is a file and a line here."""
 
+from dpsim.base.registry import Registry
 from dpsim.collectives.algorithm import Algorithm
 from dpsim.collectives.all_gather import ALL_GATHER
 from dpsim.collectives.all_to_all import ALL_TO_ALL
@@ -22,7 +23,6 @@ from dpsim.collectives.scatter import SCATTER
 from dpsim.collectives.swing import SWING
 from dpsim.collectives.torus_2d import TORUS_2D
 from dpsim.collectives.tree import TREE
-from dpsim.registry import Registry
 
 ALGORITHMS: tuple[Algorithm, ...] = (
     ALL_TO_ALL,
@@ -48,24 +48,34 @@ ALGORITHMS: tuple[Algorithm, ...] = (
 )
 
 _BY_OPERATION = {
-    operation: Registry(f"{operation} algorithm", {member.name: member for member in ALGORITHMS if member.operation == operation})
+    operation: Registry(
+        f"{operation} algorithm",
+        {member.name: member for member in ALGORITHMS if member.operation == operation},
+    )
     for operation in OPERATIONS
 }
 
 
 IN_NETWORK = "in-network"
 AUTO = "auto"
-NOT_SCHEDULES = (IN_NETWORK, AUTO)  # all-reduces that a model carries out or chooses, beside the algorithms above
+NOT_SCHEDULES = (
+    IN_NETWORK,
+    AUTO,
+)  # all-reduces that a model carries out or chooses, beside the algorithms above
 ALL_REDUCES: Registry[str] = Registry(
     "all-reduce algorithm", {name: name for name in (*_BY_OPERATION["all-reduce"], *NOT_SCHEDULES)}
 )
 
 
 def algorithm_names(operation: str = "all-reduce") -> tuple[str, ...]:
-    """The names of the algorithms for ``operation``; raises UnknownNameError for an operation that is not known."""
+    """The names of the algorithms for ``operation``; raises UnknownNameError for an operation that
+    is not known.
+    """
     return tuple(_BY_OPERATION[OPERATIONS[operation].name])
 
 
 def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
-    """The algorithm ``name`` for ``operation``; raises UnknownNameError naming the nearest known one."""
+    """The algorithm ``name`` for ``operation``; raises UnknownNameError naming the nearest known
+    one.
+    """
     return _BY_OPERATION[OPERATIONS[operation].name][name]

@@ -1,12 +1,16 @@
-"""Ring all-reduce: a ring reduce-scatter, then a ring all-gather; every rank only ever talks to its neighbours.
+"""Ring all-reduce.
 
-Per process it sends what the master-worker algorithm sends per process on average: its gain is that nobody is the bottleneck.
-Exact for any m >= 1 and any size: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest chunk, ceil(n / m) elements: that
-chunk goes round the ring twice and every hop waits for the one before.
-With k channels, k rings run side by side, each on its own part of the vector, and share links: 2 (m-1) (o + alpha + k c beta) +
-(m-1) c gamma, c = S / (k m); exact where k m divides the elements, a bound elsewhere, since a ring of shorter chunks then makes
-room for the others. Each enters a node at another GPU, so that on a cluster each goes out through another network card; so do the
-rings of NCCL on nodes with several. Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", JPDC 69, 2009.
+A ring reduce-scatter, then a ring all-gather; every rank only ever talks to its neighbours.
+
+Per process it sends what the master-worker algorithm sends per process on average: its gain is that
+nobody is the bottleneck. Exact for any m >= 1 and any size: 2 (m-1) (o + alpha + c beta) + (m-1) c
+gamma, c the largest chunk, ceil(n / m) elements: that chunk goes round the ring twice and every hop
+waits for the one before. With k channels, k rings run side by side, each on its own part of the
+vector, and share links: 2 (m-1) (o + alpha + k c beta) + (m-1) c gamma, c = S / (k m); exact where
+k m divides the elements, a bound elsewhere, since a ring of shorter chunks then makes room for the
+others. Each enters a node at another GPU, so that on a cluster each goes out through another
+network card; so do the rings of NCCL on nodes with several. Source: Patarasuk and Yuan, "Bandwidth
+optimal all-reduce algorithms", JPDC 69, 2009.
 """
 
 from functools import partial
@@ -42,7 +46,9 @@ def compile_ring(channels: int, layout: Layout) -> Schedule:
     following = (place + 1) % ranks
     successor = following // node * node + (following + channel) % node
     rings = Rings(rank, place, successor, ranks, base=channel * ranks, channel=channel)
-    return Schedule("all-reduce", "ring", ranks, ranks * channels, rings.reduce_scatter() + rings.all_gather())
+    return Schedule(
+        "all-reduce", "ring", ranks, ranks * channels, rings.reduce_scatter() + rings.all_gather()
+    )
 
 
 def exact_time(channels: int, layout: Layout, split: Split, costs: Costs) -> float:

@@ -1,19 +1,25 @@
-"""Rings side by side, whose ranks pass chunks to their successors: the parts of ring, hierarchical and torus algorithms."""
+"""Rings side by side, whose ranks pass chunks to their successors.
+
+The parts of ring, hierarchical and torus algorithms.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsim.base.arrays import IntArray
 from dpsim.collectives.algorithm import Costs
-from dpsim.collectives.schedule import Cyclic, IntArray, Phase, fixed
+from dpsim.collectives.schedule import Cyclic, Phase, fixed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rings:
-    """Equal rings of ``length`` ranks: ``rank`` stands at ``place`` of its ring and sends to ``successor``.
+    """Equal rings of ``length`` ranks.
 
-    These are arrays with one entry a rank. A ring's part of the vector begins at chunk ``base`` and holds ``length`` blocks of
-    ``stride`` chunks.
+    ``rank`` stands at ``place`` of its ring and sends to ``successor``.
+
+    These are arrays with one entry a rank. A ring's part of the vector begins at chunk ``base`` and
+    holds ``length`` blocks of ``stride`` chunks.
     """
 
     rank: IntArray
@@ -25,7 +31,9 @@ class Rings:
     channel: IntArray | int = 0
 
     def reduce_scatter(self) -> tuple[Phase, ...]:
-        """In round k place i sends block i-1-k, so that block i is whole at place i in the end; nothing in a ring of one."""
+        """In round k place i sends block i-1-k, so that block i is whole at place i in the end;
+        nothing in a ring of one.
+        """
         return self._around(self.place - 1, reduce=True)
 
     def all_gather(self) -> tuple[Phase, ...]:
@@ -35,13 +43,24 @@ class Rings:
     def _around(self, first: IntArray, *, reduce: bool) -> tuple[Phase, ...]:
         block = Cyclic(first, self.length, shift=-1, base=self.base, stride=self.stride)
         destination, turns = fixed(self.successor), self.length - 1
-        around = Phase(self.rank, destination, block, reduce, count=self.stride, turns=turns, channel=self.channel)
+        around = Phase(
+            self.rank,
+            destination,
+            block,
+            reduce,
+            count=self.stride,
+            turns=turns,
+            channel=self.channel,
+        )
         return (around,) if turns else ()
 
 
 def all_reduce_time(length: int, block: float, costs: Costs) -> float:
-    """Seconds for a reduce-scatter and an all-gather round a ring of ``length``: 2 (l-1) (o + alpha + b beta) + (l-1) b gamma.
+    """Seconds for a reduce-scatter and an all-gather round a ring of ``length``.
 
-    ``block`` is b, the bytes of the largest block: it goes round the ring twice, and every hop waits for the one before.
+    2 (l-1) (o + alpha + b beta) + (l-1) b gamma.
+
+    ``block`` is b, the bytes of the largest block: it goes round the ring twice, and every hop
+    waits for the one before.
     """
     return (length - 1) * (2 * costs.message(block) + block * costs.gamma)

@@ -1,7 +1,10 @@
-"""Round-robin all-reduce: rank i is home of part i; in round t it talks to rank i+t, first to collect, then to spread.
+"""Round-robin all-reduce.
+
+Rank i is home of part i; in round t it talks to rank i+t, first to collect, then to spread.
 
 Exact: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma, c the largest part, ceil(n / m) elements.
-Source: the pairwise (rotation) schedule of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005, for both halves of an all-reduce.
+Source: the pairwise (rotation) schedule of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005, for
+both halves of an all-reduce.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, Layout
@@ -10,13 +13,17 @@ from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ra
 
 
 def compile_round_robin(layout: Layout) -> Schedule:
-    """m-1 rounds in which rank i sends part i+t to its home, then m-1 in which it sends its own part to rank i+t."""
+    """m-1 rounds in which rank i sends part i+t to its home, then m-1 in which it sends its own
+    part to rank i+t.
+    """
     ranks = layout.ranks
     rank = ranks_array(ranks)
     partner = Cyclic(rank + 1, ranks, shift=1)
     collect = Phase(rank, partner, partner, reduce=True, turns=ranks - 1)
     spread = Phase(rank, partner, fixed(rank), reduce=False, turns=ranks - 1)
-    return Schedule("all-reduce", "round-robin", ranks, ranks, (collect, spread) if ranks > 1 else ())
+    return Schedule(
+        "all-reduce", "round-robin", ranks, ranks, (collect, spread) if ranks > 1 else ()
+    )
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:

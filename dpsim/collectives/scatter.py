@@ -1,8 +1,8 @@
 """Binomial-tree scatter from rank 0: the gather run backwards.
 
-Exact: what the root sends, one after another, the sum over levels of o + alpha + B_k beta, B_k the bytes of chunks 2^k .. 2^(k+1)-1
-(those that exist); no other chain is longer, since its blocks are later and so no larger.
-Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+Exact: what the root sends, one after another, the sum over levels of o + alpha + B_k beta, B_k the
+bytes of chunks 2^k .. 2^(k+1)-1 (those that exist); no other chain is longer, since its blocks are
+later and so no larger. Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 import numpy as np
@@ -21,7 +21,13 @@ def compile_scatter(layout: Layout) -> Schedule:
 
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
-    return Phase(child - 2**level, fixed(child), fixed(child), reduce=False, count=binomial.subtree(ranks, level))
+    return Phase(
+        child - 2**level,
+        fixed(child),
+        fixed(child),
+        reduce=False,
+        count=binomial.subtree(ranks, level),
+    )
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:

@@ -1,8 +1,11 @@
-"""A collective operation compiled to a plain value: phases of rounds of transfers, with nothing in it about time or devices.
+"""A collective operation compiled to a plain value.
 
-A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on its own part of the vector)
-wait for nothing of each other. A regular schedule is held as one pattern repeated with a shift, so that a ring of 16,384 ranks,
-half a billion transfers, is a few arrays of 16,384 numbers.
+Phases of rounds of transfers, with nothing in it about time or devices.
+
+A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on
+its own part of the vector) wait for nothing of each other. A regular schedule is held as one
+pattern repeated with a shift, so that a ring of 16,384 ranks, half a billion transfers, is a few
+arrays of 16,384 numbers.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from dpsim.base.arrays import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cyclic:
-    """Integers that move on a cycle from turn to turn: ``base + stride * ((index + turn * shift) mod modulus)``.
+    """Integers that move on a cycle from turn to turn.
+
+    ``base + stride * ((index + turn * shift) mod modulus)``.
 
     ``index`` has one entry a transfer; ``base`` is an entry a transfer or one for all.
     """
@@ -36,11 +40,20 @@ class Cyclic:
         return self.base + self.stride * ((self.index + turn * self.shift) % self.modulus)
 
     def longest(self) -> IntArray:
-        """The first integer of each transfer's cycle: the chunk that `Split` makes no shorter than the others on it."""
-        return self.at(0) if self.shift == 0 else np.broadcast_to(np.asarray(self.base), self.index.shape)
+        """The first integer of each transfer's cycle.
+
+        The chunk that `Split` makes no shorter than the others on it.
+        """
+        return (
+            self.at(0)
+            if self.shift == 0
+            else np.broadcast_to(np.asarray(self.base), self.index.shape)
+        )
 
     def count_below(self, bound: int, turns: int) -> IntArray:
-        """In how many of the first ``turns`` turns each entry is below ``bound``; for shifts of -1, 0 and 1."""
+        """In how many of the first ``turns`` turns each entry is below ``bound``; for shifts of -1,
+        0 and 1.
+        """
         limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
         if self.shift == 0:
             return np.where(self.index % self.modulus < limit, turns, 0)
@@ -61,8 +74,8 @@ def fixed(values: IntArray | list[int] | range) -> Cyclic:
 class Round:
     """Transfers that happen together; arrays with one entry a transfer.
 
-    ``source`` sends chunks ``chunk .. chunk + count - 1`` to ``destination``, which adds them to its own where ``reduce``
-    holds and replaces its own by them elsewhere.
+    ``source`` sends chunks ``chunk .. chunk + count - 1`` to ``destination``, which adds them to
+    its own where ``reduce`` holds and replaces its own by them elsewhere.
     """
 
     source: IntArray
@@ -73,16 +86,21 @@ class Round:
     channel: IntArray
 
     def places(self, ranks: int) -> tuple[IntArray, IntArray]:
-        """Sender and receiver of each transfer as the place ``channel * ranks + rank`` of what a rank does in a channel."""
+        """Sender and receiver of each transfer as the place ``channel * ranks + rank`` of what a
+        rank does in a channel.
+        """
         first = self.channel * ranks
         return first + self.source, first + self.destination
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The turns in which each transfer happens: ``first``, then every ``every`` turns, ``uses`` times in all.
+    """The turns in which each transfer happens.
 
-    So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is first used later.
+    ``first``, then every ``every`` turns, ``uses`` times in all.
+
+    So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is
+    first used later.
     """
 
     first: IntArray
@@ -102,9 +120,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase:
-    """One pattern of transfers, repeated ``turns`` times with a shift: a turn a round, or all turns at once in one round.
+    """One pattern of transfers, repeated ``turns`` times with a shift.
 
-    With a ``window``, each transfer takes part in its own turns only; destination and chunk move on with each time it does.
+    A turn a round, or all turns at once in one round.
+
+    With a ``window``, each transfer takes part in its own turns only; destination and chunk move on
+    with each time it does.
     """
 
     source: IntArray
@@ -139,7 +160,9 @@ class Phase:
             return self._laid_out([before], happens)
         return self._laid_out(range(self.turns) if self.at_once else (number,))
 
-    def _laid_out(self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)) -> Round:
+    def _laid_out(
+        self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
+    ) -> Round:
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
             return np.tile(np.broadcast_to(values, self.source.shape)[which], len(turns))
 
@@ -160,9 +183,12 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a vector of ``elements`` is cut into ``chunks``: as evenly as whole elements allow, the longer chunks first.
+    """How a vector of ``elements`` is cut into ``chunks``.
 
-    Several ``vectors`` of that length laid end to end are cut alike; chunk numbers run on from one to the next.
+    As evenly as whole elements allow, the longer chunks first.
+
+    Several ``vectors`` of that length laid end to end are cut alike; chunk numbers run on from one
+    to the next.
     """
 
     elements: int
@@ -195,7 +221,8 @@ class Split:
 class Schedule:
     """A collective operation of ``ranks`` ranks on a vector of ``chunks`` chunks.
 
-    ``vectors`` is above 1 where ranks hold more than one vector (a personalised all-to-all: what each rank sends is a vector).
+    ``vectors`` is above 1 where ranks hold more than one vector (a personalised all-to-all: what
+    each rank sends is a vector).
     """
 
     operation: str
@@ -223,14 +250,19 @@ class Schedule:
     @property
     def most_at_once(self) -> int:
         """Transfers of the largest round."""
-        return max((len(phase.source) * (phase.turns if phase.at_once else 1) for phase in self.phases), default=0)
+        return max(
+            (len(phase.source) * (phase.turns if phase.at_once else 1) for phase in self.phases),
+            default=0,
+        )
 
     def each_round(self) -> Iterator[Round]:
         """All rounds in order, each laid out in full; for small schedules."""
         return (phase.round(number) for phase in self.phases for number in range(phase.rounds))
 
     def split(self, nbytes: int, itemsize: int = 1) -> Split:
-        """How ``nbytes`` per vector, rounded up to whole items of ``itemsize`` bytes, are cut into this schedule's chunks."""
+        """How ``nbytes`` per vector, rounded up to whole items of ``itemsize`` bytes, are cut into
+        this schedule's chunks.
+        """
         return Split(-(-nbytes // itemsize), self.chunks, self.vectors, itemsize)
 
     def __repr__(self) -> str:

@@ -1,23 +1,30 @@
-"""Swing all-reduce: recursive halving and doubling with partners that swing from side to side and so stay near on a ring or torus.
+"""Swing all-reduce.
 
-In step k rank r meets r + rho(k) if it is even and r - rho(k) if it is odd, rho(k) = (1 - (-2)^(k+1)) / 3 = 1, -1, 3, -5, 11, ...,
-modulo the power of two: on a ring the distances are a third shorter than 1, 2, 4, 8, ...
-Exact: the function of halving-doubling; other numbers of ranks than powers of two fold in before and out after, as there.
-Source: De Sensi, Bonato, Saam and Hoefler, "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024.
+Recursive halving and doubling with partners that swing from side to side and so stay near on a ring
+or torus.
+
+In step k rank r meets r + rho(k) if it is even and r - rho(k) if it is odd, rho(k) = (1 -
+(-2)^(k+1)) / 3 = 1, -1, 3, -5, 11, ..., modulo the power of two: on a ring the distances are a
+third shorter than 1, 2, 4, 8, ... Exact: the function of halving-doubling; other numbers of ranks
+than powers of two fold in before and out after, as there. Source: De Sensi, Bonato, Saam and
+Hoefler, "Swing: short-cutting rings for higher bandwidth allreduce", NSDI 2024.
 """
 
 import numpy as np
 
+from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Layout
 from dpsim.collectives.halving_doubling import exact_time, halve_and_double
-from dpsim.collectives.schedule import IntArray, Schedule, ranks_array
+from dpsim.collectives.schedule import Schedule, ranks_array
 
 
 def compile_swing(layout: Layout) -> Schedule:
     """Fold, halve and double with the swinging partners, unfold."""
     chunks = binomial.power_of_two(layout.ranks)
-    phases = halve_and_double(layout.ranks, [partners(chunks, step) for step in range(chunks.bit_length() - 1)])
+    phases = halve_and_double(
+        layout.ranks, [partners(chunks, step) for step in range(chunks.bit_length() - 1)]
+    )
     return Schedule("all-reduce", "swing", layout.ranks, chunks, phases)
 
 

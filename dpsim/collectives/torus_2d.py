@@ -1,8 +1,11 @@
-"""2D-torus all-reduce: ranks in a grid; reduce-scatter along rows, all-reduce along columns, all-gather along rows.
+"""2D-torus all-reduce.
 
-A row is a node where ranks fill more than one node of several; otherwise the grid is the one nearest to a square, with rows no
-shorter than columns. Exact, for rows of g and columns of N ranks: the hierarchical algorithm's function with those.
-Source: Mikami et al., "Massively distributed SGD: ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
+Ranks in a grid; reduce-scatter along rows, all-reduce along columns, all-gather along rows.
+
+A row is a node where ranks fill more than one node of several; otherwise the grid is the one
+nearest to a square, with rows no shorter than columns. Exact, for rows of g and columns of N ranks:
+the hierarchical algorithm's function with those. Source: Mikami et al., "Massively distributed SGD:
+ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
 """
 
 from math import isqrt
@@ -14,11 +17,16 @@ from dpsim.collectives.schedule import Schedule, Split
 
 def compile_torus(layout: Layout) -> Schedule:
     """Groups are rows."""
-    return Schedule("all-reduce", "torus-2d", layout.ranks, layout.ranks, in_groups(layout.ranks, row(layout)))
+    return Schedule(
+        "all-reduce", "torus-2d", layout.ranks, layout.ranks, in_groups(layout.ranks, row(layout))
+    )
 
 
 def row(layout: Layout) -> int:
-    """Ranks in a row: those of a node, or the smallest divisor of m that is at least its square root."""
+    """Ranks in a row.
+
+    Those of a node, or the smallest divisor of m that is at least its square root.
+    """
     ranks, node = layout.ranks, layout.per_node or 1
     if 1 < node < ranks and ranks % node == 0:
         return node

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.budget import check
-from dpsim.collectives.schedule import IntArray, Phase, Schedule, Split
+from dpsim.base.arrays import IntArray
+from dpsim.base.budget import check
+from dpsim.collectives.schedule import Phase, Schedule, Split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """Bytes that each rank sends and receives, vectors over ranks; ``beside`` is what others than ranks (servers) send."""
+    """Bytes that each rank sends and receives, vectors over ranks; ``beside`` is what others than
+    ranks (servers) send.
+    """
 
     sent: IntArray
     received: IntArray
@@ -58,8 +61,20 @@ def bytes_over_turns(phase: Phase, split: Split) -> NDArray[np.int64]:
     count = np.asarray(phase.count)
     if phase.chunk.shift == 0 or phase.uses == 1:
         return np.asarray(phase.uses * split.nbytes(phase.chunk.at(0), count))
-    if np.any(count != 1) or phase.chunk.stride != 1 or abs(phase.chunk.shift) != 1 or split.vectors != 1:
-        return np.asarray(np.sum([split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0))
-    # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries one of those.
+    if (
+        np.any(count != 1)
+        or phase.chunk.stride != 1
+        or abs(phase.chunk.shift) != 1
+        or split.vectors != 1
+    ):
+        return np.asarray(
+            np.sum(
+                [split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0
+            )
+        )
+    # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries
+    # one of those.
     base, longer = divmod(split.elements, split.chunks)
-    return np.asarray((phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * split.itemsize)
+    return np.asarray(
+        (phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * split.itemsize
+    )

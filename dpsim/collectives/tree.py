@@ -1,7 +1,8 @@
 """Tree all-reduce: reduce up a binomial tree to rank 0, then broadcast down the same tree.
 
-Exact: 2 L (o + alpha + S beta) + L S gamma, L = ceil(log2 m), less the overheads that children of incomplete subtrees pay while
-their parent still waits for others (none for m = 2^k). Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
+Exact: 2 L (o + alpha + S beta) + L S gamma, L = ceil(log2 m), less the overheads that children of
+incomplete subtrees pay while their parent still waits for others (none for m = 2^k). Source:
+Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial, broadcast, reduce
@@ -12,7 +13,9 @@ from dpsim.collectives.schedule import Schedule, Split
 def compile_tree(layout: Layout) -> Schedule:
     """L rounds up, L rounds down, the whole vector in every message."""
     ranks = layout.ranks
-    return Schedule("all-reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1))
+    return Schedule(
+        "all-reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1)
+    )
 
 
 def exact_time(layout: Layout, split: Split, costs: Costs) -> float:

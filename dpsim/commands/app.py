@@ -9,16 +9,20 @@ from typing import Annotated
 
 import typer
 
-from dpsim.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError, FailedError
 
 _HOST = "127.0.0.1"
 
 
 def dashboard(
     port: Annotated[int, typer.Option(min=1024, max=65535, help="The port on localhost.")] = 8501,
-    browser: Annotated[bool, typer.Option(help="Open it in the browser; only from a terminal.")] = True,
+    browser: Annotated[
+        bool, typer.Option(help="Open it in the browser; only from a terminal.")
+    ] = True,
 ) -> None:
-    """Open the dashboard on localhost: what if, compare, topology, stragglers, convergence, trust, batches.
+    """Open the dashboard on localhost.
+
+    What if, compare, topology, stragglers, convergence, trust, batches.
 
     Example: dpsim app --port 8600
     """
@@ -27,7 +31,11 @@ def dashboard(
     _check(port)
     from app.server import serve
 
-    serve(port, f"the dashboard is at http://localhost:{port} (Ctrl-C ends it)", browser=browser and sys.stdout.isatty())
+    serve(
+        port,
+        f"the dashboard is at http://localhost:{port} (Ctrl-C ends it)",
+        browser=browser and sys.stdout.isatty(),
+    )
 
 
 def _check(port: int) -> None:
@@ -37,4 +45,6 @@ def _check(port: int) -> None:
         try:
             probe.bind((_HOST, port))
         except OSError as error:
-            raise DpsimError(f"--port: must be a free port, but {port} cannot be had: {error.strerror}") from None
+            raise DpsimError(
+                f"--port: must be a free port, but {port} cannot be had: {error.strerror}"
+            ) from None

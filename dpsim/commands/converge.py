@@ -7,38 +7,53 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
-    from dpsim.replay import Replay
+    from dpsim.studies.replay import Replay
 
 
 def converge(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: replay.model=cnn. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: replay.model=cnn. Repeatable."
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the curves to this file: one page that needs nothing else.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the curves to this file: one page that needs nothing else."),
+    ] = None,
     fates: Annotated[
-        bool, typer.Option("--fates", help="List every gradient: what it was computed on, and which update took it up when.")
+        bool,
+        typer.Option(
+            "--fates",
+            help="List every gradient: what it was computed on, and which update took it up when.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Train a small model for real in simulated time: loss and accuracy against seconds, samples and bytes.
+    """Train a small model for real in simulated time.
+
+    Loss and accuracy against seconds, samples and bytes.
 
     Example: dpsim converge scenarios/quickstart.yaml --set replay.model=softmax --set strategy.sync.kind=local-sgd
     """
-    from dpsim.replay import replay
     from dpsim.scenario import load_scenario
+    from dpsim.studies.replay import replay
 
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)
     if html is not None:
-        from dpsim.report.replay_figure import replay_figure
+        from dpsim.report.figures.replay_figure import replay_figure
 
-        write_whole(html, replay_figure({result.name: result}).to_html(include_plotlyjs=True, full_html=True))
+        write_whole(
+            html,
+            replay_figure({result.name: result}).to_html(include_plotlyjs=True, full_html=True),
+        )
         narrate(f"wrote {html}")
     if as_json:
         listed = {"fates": [fate._asdict() for fate in result.fates()]} if fates else {}
@@ -48,7 +63,7 @@ def converge(
 
 
 def _show(result: Replay, with_fates: bool) -> None:
-    from dpsim.report import fates_table, replay_notes, replay_table
+    from dpsim.report.text.replay import fates_table, replay_notes, replay_table
 
     if with_fates:
         show(fates_table(result.fates()), "")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import show, show_json
 from dpsim.commands.help import Commands, Group
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
-from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpsim.network.nccl import Explanation
+    from dpsim.network.libraries.nccl import Explanation
 
 _OF_A_FILE = "scenario"
 
@@ -31,7 +31,8 @@ class _FileOrCommand(Group):
 
 
 explain_app = Commands(
-    "Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective.",
+    "Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain "
+    "collective of one collective.",
     cls=_FileOrCommand,
 )
 _TERMS = {
@@ -43,23 +44,31 @@ _TERMS = {
 
 @explain_app.callback()
 def _explain() -> None:
-    """Say why a prediction is what it is: dpsim explain FILE of a scenario, dpsim explain collective of one collective."""
+    """Say why a prediction is what it is.
+
+    Dpsim explain FILE of a scenario, dpsim explain collective of one collective.
+    """
 
 
 @explain_app.command(_OF_A_FILE)
 def scenario(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Say what limits a scenario: its critical path, what turning each knob gains, and what to try. The name may be left out.
+    """Say what limits a scenario: its critical path, what turning each knob gains, and what to try.
+
+    The name may be left out.
 
     Example: dpsim explain scenarios/quickstart.yaml
     """
-    from dpsim.explain import KNOBS, explain
     from dpsim.scenario import load_scenario
+    from dpsim.studies.explain import KNOBS, explain
 
     loaded = load_scenario(file, set_ or ())
     with progress("turning knobs", len(KNOBS)) as done:
@@ -67,32 +76,53 @@ def scenario(
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.explanation import explanation_notes, knobs_table, path_table
+    from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
 
-    show(path_table(found.path, found.base.name), "", knobs_table(found), "", *explanation_notes(found))
+    show(
+        path_table(found.path, found.base.name),
+        "",
+        knobs_table(found),
+        "",
+        *explanation_notes(found),
+    )
 
 
 @explain_app.command()
 def collective(
-    cluster: Annotated[str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")],
+    cluster: Annotated[
+        str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")
+    ],
     library: Annotated[str, typer.Option(help="Whose collective: nccl.")] = "nccl",
     nodes: Annotated[int | None, typer.Option(min=1, max=2**20, help="Number of nodes.")] = None,
-    size: Annotated[str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")] = "1M",
+    size: Annotated[
+        str, typer.Option("-b", "--begin", help="The size: 8, 4K, 1M (binary), 1 MB.")
+    ] = "1M",
     operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
-    algorithm: Annotated[str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
+    ] = "auto",
     itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Say which algorithm and protocol a library takes for a collective, why, and what would change its mind.
+    """Say which algorithm and protocol a library takes for a collective, why, and what would change
+    its mind.
 
     Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
     """
-    from dpsim.engine.collective import named_cluster, parse_size
-    from dpsim.network.nccl import NcclModel
+    from dpsim.network.libraries.nccl import NcclModel
+    from dpsim.studies.collective import named_cluster, parse_size
 
     if library != "nccl":
-        raise DpsimError(f"--library must be nccl, the one that chooses between algorithms and protocols, but got {library!r}")
-    model = NcclModel(named_cluster(cluster, nodes)[0], operation=operation, restriction=algorithm, itemsize=itemsize)
+        raise DpsimError(
+            "--library must be nccl, the one that chooses between algorithms and protocols, but "
+            f"got {library!r}"
+        )
+    model = NcclModel(
+        named_cluster(cluster, nodes)[0],
+        operation=operation,
+        restriction=algorithm,
+        itemsize=itemsize,
+    )
     nbytes = parse_size(size)
     if nbytes == 0:
         raise DpsimError("-b: must be above 0, but got '0'")
@@ -104,9 +134,13 @@ def collective(
 
 
 def _show(found: Explanation) -> None:
-    from dpsim.units import DATA, TIME, human
+    from dpsim.base.units import DATA, TIME, human
 
-    show(f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}", f"why: {found.reason}", "")
+    show(
+        f"{found.nbytes:,} B by {found.chosen}: {human(found.predicted, TIME)}",
+        f"why: {found.reason}",
+        "",
+    )
     if found.rivals:
         show(_rivals(found), "")
     for term, seconds in found.terms.items():
@@ -122,7 +156,7 @@ def _show(found: Explanation) -> None:
 def _rivals(found: Explanation) -> Table:
     from rich.table import Table
 
-    from dpsim.units import TIME, human
+    from dpsim.base.units import TIME, human
 
     table = Table(show_edge=False)
     table.add_column("algorithm/protocol")
@@ -130,5 +164,7 @@ def _rivals(found: Explanation) -> Table:
     table.add_column("predicted time", justify="right")
     for rival in found.rivals:
         mark = " (chosen)" if rival.name == found.chosen else ""
-        table.add_row(rival.name + mark, human(rival.nccl_estimate, TIME, 3), human(rival.predicted, TIME, 3))
+        table.add_row(
+            rival.name + mark, human(rival.nccl_estimate, TIME, 3), human(rival.predicted, TIME, 3)
+        )
     return table

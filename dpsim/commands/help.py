@@ -1,4 +1,7 @@
-"""How ``--help`` looks: each example on a line of its own, ready to be copied, and each command's first sentence in full."""
+"""How ``--help`` looks.
+
+Each example on a line of its own, ready to be copied, and each command's first sentence in full.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ EXAMPLE = "Example: "
 
 
 class Command(TyperCommand):
-    """A command whose examples are not run together to a paragraph: the lines of its docstring that begin with ``Example:``."""
+    """A command whose examples are not run together to a paragraph.
+
+    The lines of its docstring that begin with ``Example:``.
+    """
 
     @property
     def text(self) -> str:
@@ -30,13 +36,20 @@ class Command(TyperCommand):
         return inspect.cleandoc(self.help or "").splitlines()
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the text as paragraphs, and below it the examples, which are not wrapped: they are there to be copied."""
+        """Write the text as paragraphs, and below it the examples, which are not wrapped.
+
+        They are there to be copied.
+        """
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(self.text)
         if self.examples:
             with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
-                formatter.write("".join(f"{'':{formatter.current_indent}}{example}\n" for example in self.examples))
+                formatter.write(
+                    "".join(
+                        f"{'':{formatter.current_indent}}{example}\n" for example in self.examples
+                    )
+                )
 
 
 class Group(TyperGroup):
@@ -46,11 +59,19 @@ class Group(TyperGroup):
         """Write the list; sentences go over as many lines as they need."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(limit=1000)) for name, one in found if one and not one.hidden])
+            formatter.write_dl(
+                [
+                    (name, one.get_short_help_str(limit=1000))
+                    for name, one in found
+                    if one and not one.hidden
+                ]
+            )
 
 
 class Commands(typer.Typer):
-    """A Typer without shell completion, markup and decorated tracebacks, whose commands and groups have this help."""
+    """A Typer without shell completion, markup and decorated tracebacks, whose commands and groups
+    have this help.
+    """
 
     def __init__(self, help: str, cls: type[Group] = Group) -> None:
         super().__init__(

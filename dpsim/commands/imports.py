@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show_json, write_whole
 
 if TYPE_CHECKING:
     from dpsim.imports import NodeDraft, NodeOptions
@@ -19,21 +19,48 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
 
-import_app = Commands("Read what you already have: topologies of nodes, measurements of collectives, models and their profiles.")
+import_app = Commands(
+    "Read what you already have: topologies of nodes, measurements of collectives, models and "
+    "their profiles."
+)
 
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write it to this file; on stdout if left out.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-GpuName = Annotated[str | None, typer.Option("--gpu", metavar="NAME", help="The kind of GPU (dpsim catalogue gpus).")]
-Nic = Annotated[str | None, typer.Option("--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links).")]
+GpuName = Annotated[
+    str | None,
+    typer.Option("--gpu", metavar="NAME", help="The kind of GPU (dpsim catalogue gpus)."),
+]
+Nic = Annotated[
+    str | None,
+    typer.Option(
+        "--nic", metavar="LINK", help="The network link of each card (dpsim catalogue links)."
+    ),
+]
 NvLink = Annotated[str | None, typer.Option("--nvlink", metavar="LINK", help="The kind of NVLink.")]
-Pcie = Annotated[str | None, typer.Option("--pcie", metavar="LINK", help="The PCIe links, where the file does not say.")]
-Between = Annotated[str | None, typer.Option("--between-sockets", metavar="LINK", help="The link between sockets.")]
-Sockets = Annotated[int | None, typer.Option("--sockets", help="How many sockets; NUMA nodes are put together to so many.")]
-UseNics = Annotated[str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")]
+Pcie = Annotated[
+    str | None,
+    typer.Option("--pcie", metavar="LINK", help="The PCIe links, where the file does not say."),
+]
+Between = Annotated[
+    str | None, typer.Option("--between-sockets", metavar="LINK", help="The link between sockets.")
+]
+Sockets = Annotated[
+    int | None,
+    typer.Option("--sockets", help="How many sockets; NUMA nodes are put together to so many."),
+]
+UseNics = Annotated[
+    str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
+]
 
 
 def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
-    """Make a command of a function that builds a node of a file: its docstring is the help, and the options are the same."""
+    """Make a command of a function that builds a node of a file.
+
+    Its docstring is the help, and the options are the same.
+    """
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Build) -> Build:
@@ -52,7 +79,9 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
         ) -> None:
             from dpsim.imports import NodeOptions
 
-            options = NodeOptions(gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics))
+            options = NodeOptions(
+                gpu, nic, nvlink, pcie, between_sockets, sockets, _names(use_nics)
+            )
             _node(file, output, as_json, lambda content: build(content, options, file.name))
 
         return build
@@ -84,11 +113,20 @@ def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
 
 @import_app.command("nccl-tests")
 def nccl_tests(
-    file: Annotated[Path, typer.Argument(help="What all_reduce_perf or a sibling printed.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="What all_reduce_perf or a sibling printed.", show_default=False)
+    ],
     output: Output = None,
-    name: Annotated[str | None, typer.Option(help="The profile's name; the file's if left out.")] = None,
-    operation: Annotated[str | None, typer.Option(help="The operation, where the log does not name its program.")] = None,
-    ranks: Annotated[int | None, typer.Option(min=1, max=2**20, help="How many ranks, where the log does not list them.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The profile's name; the file's if left out.")
+    ] = None,
+    operation: Annotated[
+        str | None, typer.Option(help="The operation, where the log does not name its program.")
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**20, help="How many ranks, where the log does not list them."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit latency and bandwidth on the table of an nccl-tests log: a calibration profile.
@@ -102,10 +140,15 @@ def nccl_tests(
     if log.wrong_values:
         narrate(f"beware: the log says that {log.wrong_values} values were wrong")
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
-    narrate(f"fitted {profile.formula} on {left.n} rows of {log.operation}, {log.ranks} ranks on {hosts}")
     narrate(
-        f"on these same rows it is off by {left.mean_ape:.1%} on average and {left.worst_ape:.1%} at worst, "
-        f"at {left.worst_bytes:,} bytes: how well the formula describes them, not how well it predicts others"
+        f"fitted {profile.formula} on {left.n} rows of {log.operation}, {log.ranks} ranks on "
+        f"{hosts}"
+    )
+    narrate(
+        f"on these same rows it is off by {left.mean_ape:.1%} on average and {left.worst_ape:.1%} "
+        "at worst, "
+        f"at {left.worst_bytes:,} bytes: how well the formula describes them, not how well it "
+        "predicts others"
     )
     if output is not None:
         write_whole(output, profile.to_json())
@@ -117,10 +160,20 @@ def nccl_tests(
 @import_app.command("torch")
 def torch(
     factory: Annotated[
-        str, typer.Argument(metavar="MODULE:FACTORY", help="package.module:factory or file.py:factory.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="package.module:factory or file.py:factory.",
+            show_default=False,
+        ),
     ],
-    shape: Annotated[str, typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224.")],
-    dtype: Annotated[str, typer.Option(help="Of the input: float32, or int64 for tokens.")] = "float32",
+    shape: Annotated[
+        str,
+        typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224."),
+    ],
+    dtype: Annotated[
+        str, typer.Option(help="Of the input: float32, or int64 for tokens.")
+    ] = "float32",
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -135,18 +188,30 @@ def torch(
     sides = [side.strip() for side in shape.split(",")]
     if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
         raise DpsimError(f"--input must be positive integers such as 3,224,224, but got {shape!r}")
-    _model_profile(profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json)
+    _model_profile(
+        profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json
+    )
 
 
 @import_app.command("kineto")
 def kineto(
-    file: Annotated[Path, typer.Argument(help="A trace of PyTorch's profiler, gzipped or not.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A trace of PyTorch's profiler, gzipped or not.", show_default=False),
+    ],
     output: Output = None,
-    name: Annotated[str | None, typer.Option(help="The model's name; the file's if left out.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The model's name; the file's if left out.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a PyTorch profiler trace into a profile: measured times of the layers, gradients and NCCL calls.
+    """Turn a PyTorch profiler trace into a profile.
+
+    Measured times of the layers, gradients and NCCL calls.
 
     Example: dpsim import kineto trace.json -o profile.json
     """
@@ -158,11 +223,15 @@ def kineto(
 def _model_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
     """Say what was found, and write or print it."""
     model = profile.model()
-    narrate(f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} FLOP forward per sample")
+    narrate(
+        f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} "
+        "FLOP forward per sample"
+    )
     if profile.measured is not None:
         forward, backward = sum(profile.measured.forward_s[0]), sum(profile.measured.backward_s[0])
         narrate(
-            f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, backward {backward:.3g} s; "
+            f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, "
+            f"backward {backward:.3g} s; "
             f"{len(profile.collectives)} collective calls a step"
         )
     for note in profile.notes:
@@ -189,7 +258,9 @@ def _read(file: Path, parse: Callable[[bytes], T]) -> T:
         raise problem.of(file) from None
 
 
-def _node(file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]) -> None:
+def _node(
+    file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]
+) -> None:
     """Build the node that the file describes, check it, and write or print it."""
     draft = _read(file, build)
     try:
@@ -202,6 +273,12 @@ def _node(file: Path, output: Path | None, as_json: bool, build: Callable[[bytes
         write_whole(output, draft.to_yaml())
         narrate(f"wrote {output}")
     if as_json:
-        show_json({"schema_version": 1, "node": node.model_dump(mode="json"), "assumptions": draft.assumptions()})
+        show_json(
+            {
+                "schema_version": 1,
+                "node": node.model_dump(mode="json"),
+                "assumptions": draft.assumptions(),
+            }
+        )
     elif output is None:
         typer.echo(draft.to_yaml(), nl=False)

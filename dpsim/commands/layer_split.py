@@ -1,4 +1,7 @@
-"""``dpsim layer-split``: a model split by layers over devices, beside data parallelism of the same global batch."""
+"""``dpsim layer-split``.
+
+A model split by layers over devices, beside data parallelism of the same global batch.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import show, show_json
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
-from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpsim.engine.memory import MemoryUse
+    from dpsim.engine import MemoryUse
     from dpsim.scenario import Scenario
 
 
 def layer_split(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    devices: Annotated[str, typer.Option(metavar="P,P,...", help="Over how many of the cluster's GPUs.")] = "2,4,8",
+    devices: Annotated[
+        str, typer.Option(metavar="P,P,...", help="Over how many of the cluster's GPUs.")
+    ] = "2,4,8",
     micro_batches: Annotated[
-        str, typer.Option(metavar="K,K,...", help="Into how many parts the global batch is cut; 1: one GPU works at a time.")
+        str,
+        typer.Option(
+            metavar="K,K,...",
+            help="Into how many parts the global batch is cut; 1: one GPU works at a time.",
+        ),
     ] = "1,4,16",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what lies past data parallelism: the model cut into stages of layers, naive and pipelined, beside it.
+    """Show what lies past data parallelism.
+
+    The model cut into stages of layers, naive and pipelined, beside it.
 
     The global batch is the scenario's, whatever the number of devices; disturbances are left out.
 
@@ -45,7 +59,14 @@ def layer_split(
             rows += _rows(scenario, count, parts)
             done(number)
     if as_json:
-        show_json({"schema_version": 1, "name": scenario.name, "global_batch": scenario.global_batch, "rows": rows})
+        show_json(
+            {
+                "schema_version": 1,
+                "name": scenario.name,
+                "global_batch": scenario.global_batch,
+                "rows": rows,
+            }
+        )
     else:
         show(_table(f"{scenario.name}: a global batch of {scenario.global_batch}", rows))
 
@@ -53,7 +74,7 @@ def layer_split(
 def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, Any]]:
     """Data parallelism on ``devices``, then the model split over them."""
     from dpsim.engine import simulate
-    from dpsim.engine.layer_split import LayerSplit, layer_split, on_devices
+    from dpsim.studies.layer_split import LayerSplit, layer_split, on_devices
 
     batch = scenario.global_batch
     together = simulate(on_devices(scenario, devices))
@@ -63,11 +84,30 @@ def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, 
     split: list[LayerSplit] = [layer_split(scenario, devices, count) for count in parts]
     return [
         _row(devices, None, step, batch, idle, together.traffic.sent_in_total, together.memory),
-        *(_row(devices, one.micro_batches, one.pipeline.step, batch, one.idle, one.bytes_sent, one.memory) for one in split),
+        *(
+            _row(
+                devices,
+                one.micro_batches,
+                one.pipeline.step,
+                batch,
+                one.idle,
+                one.bytes_sent,
+                one.memory,
+            )
+            for one in split
+        ),
     ]
 
 
-def _row(devices: int, parts: int | None, step: float, batch: int, idle: float, sent: float, memory: MemoryUse) -> dict[str, Any]:
+def _row(
+    devices: int,
+    parts: int | None,
+    step: float,
+    batch: int,
+    idle: float,
+    sent: float,
+    memory: MemoryUse,
+) -> dict[str, Any]:
     return {
         "devices": devices,
         "way": "data-parallel" if parts is None else "layer-split",
@@ -85,17 +125,28 @@ def _numbers(option: str, text: str) -> list[int]:
     """Whole numbers of at least 1. Raises DpsimError for others."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        raise DpsimError(f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}")
+        raise DpsimError(
+            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
+        )
     return [int(part) for part in parts]
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
-    from dpsim.units import DATA, TIME, human
+    from dpsim.base.units import DATA, TIME, human
 
     table = Table(title=title, title_justify="left", show_edge=False)
-    for heading in ("GPUs", "way", "micro-batches", "step", "samples/s", "idle", "sent", "fullest GPU"):
+    for heading in (
+        "GPUs",
+        "way",
+        "micro-batches",
+        "step",
+        "samples/s",
+        "idle",
+        "sent",
+        "fullest GPU",
+    ):
         table.add_column(heading, justify="left" if heading == "way" else "right")
     for row in rows:
         memory = human(row["memory_bytes"], DATA, 3) + ("" if row["fits"] else ", too much")

@@ -8,29 +8,40 @@ from typing import Annotated
 
 import typer
 
-from dpsim.terminal import show, show_json
+from dpsim.base.terminal import show, show_json
 
 
 def memory(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show what fits in a GPU's memory and by how much: parts, the largest batch, sharding stages, and the smallest remedy.
+    """Show what fits in a GPU's memory and by how much.
+
+    Parts, the largest batch, sharding stages, and the smallest remedy.
 
     Example: dpsim memory scenarios/quickstart.yaml --set workload.batch_per_gpu=256
     """
-    from dpsim.engine.job import learners_by_batch
-    from dpsim.engine.memory import memory_use
+    from dpsim.engine import learners_by_batch, memory_use
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
     use = memory_use(scenario)
     learners = learners_by_batch(scenario, use)
     if as_json:
-        show_json({"schema_version": 1, "name": scenario.name, **use.report(), "learners": [asdict(row) for row in learners]})
+        show_json(
+            {
+                "schema_version": 1,
+                "name": scenario.name,
+                **use.report(),
+                "learners": [asdict(row) for row in learners],
+            }
+        )
         return
-    from dpsim.report.memory import learners_table, memory_notes, parts_table, stages_table
+    from dpsim.report.text.memory import learners_table, memory_notes, parts_table, stages_table
 
     show(parts_table(scenario.name, use), "", *memory_notes(use), "", stages_table(use))
     if learners:

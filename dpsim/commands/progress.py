@@ -10,7 +10,9 @@ from typing import Any
 
 @contextmanager
 def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, only for work that takes longer than a moment; with ``rate`` it also says how many a second."""
+    """A progress bar on stderr, only for work that takes longer than a moment; with ``rate`` it
+    also says how many a second.
+    """
     from time import monotonic
 
     start = monotonic()
@@ -22,9 +24,21 @@ def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[
             if monotonic() - start < 1 or not sys.stderr.isatty():
                 return
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
 
-            columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), *_rate_column() * rate, TimeRemainingColumn())
+            columns = (
+                TextColumn(what),
+                BarColumn(),
+                MofNCompleteColumn(),
+                *_rate_column() * rate,
+                TimeRemainingColumn(),
+            )
             bar = Progress(*columns, console=Console(stderr=True), transient=True)
             bar.start()
             bar.add_task(what, total=total)
@@ -56,9 +70,21 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
 

@@ -7,42 +7,55 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.terminal import narrate, show_json, write_whole
+from dpsim.base.terminal import narrate, show_json, write_whole
 
 if TYPE_CHECKING:
-    from dpsim.report.result_files import Source
+    from dpsim.report.pages.result_files import Source
 
 
 def report(
     results: Annotated[
         list[Path],
-        typer.Argument(help="JSON of run, compare, scale, collective or explain; folders of sweeps.", show_default=False),
+        typer.Argument(
+            help="JSON of run, compare, scale, collective or explain; folders of sweeps.",
+            show_default=False,
+        ),
     ],
     html: Annotated[Path, typer.Option(help="Write the page to this file: it needs nothing else.")],
-    question: Annotated[str | None, typer.Option(help="The question that stands above it; one that fits if left out.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    question: Annotated[
+        str | None,
+        typer.Option(help="The question that stands above it; one that fits if left out."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
 ) -> None:
-    """Write results as one self-contained HTML page: table, figures, assumptions, calibration, what is not modelled.
+    """Write results as one self-contained HTML page.
+
+    Table, figures, assumptions, calibration, what is not modelled.
 
     Example: dpsim run scenarios/quickstart.yaml --json > run.json && dpsim report run.json --html report.html
     """
-    from dpsim.report.page import report_page
+    from dpsim.report.pages.page import report_page
 
     sources = [_read(path) for path in results]
     write_whole(html, report_page(sources, question))
     if as_json:
-        read = [{"path": source.name, "kind": source.kind, "rows": len(source.rows)} for source in sources]
+        read = [
+            {"path": source.name, "kind": source.kind, "rows": len(source.rows)}
+            for source in sources
+        ]
         show_json({"schema_version": 1, "html": str(html), "sources": read})
     else:
         narrate(f"wrote {html}")
 
 
 def _read(path: Path) -> Source:
-    from dpsim.report.result_files import of_sweep, read_results
+    from dpsim.report.pages.result_files import of_sweep, read_results
 
     if not path.is_dir():
         return read_results(path)
-    from dpsim.sweep import query
+    from dpsim.studies.sweep import query
 
     answered = query(path)
     return of_sweep(str(path), answered.columns, answered.rows)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import progress
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
     from dpsim.engine import Result
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
 def run(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
+        ),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write the first steps as a trace to this file, for ui.perfetto.dev or chrome://tracing.")
+        Path | None,
+        typer.Option(
+            help=(
+                "Write the first steps as a trace to this file, for ui.perfetto.dev or "
+                "chrome://tracing."
+            )
+        ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report to this file: one page that needs nothing else.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a report to this file: one page that needs nothing else."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Predict one scenario: how long a step takes and where its time goes.
@@ -38,7 +50,8 @@ def run(
     scenario = load_scenario(file, set_ or ())
     if scenario.sweep is not None:
         narrate(
-            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep {file} -o FOLDER computes its points"
+            f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "
+            f"{file} -o FOLDER computes its points"
         )
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         result = simulate(scenario, done)
@@ -48,7 +61,7 @@ def run(
     if as_json:
         show_json(result.to_json())
         return
-    from dpsim.report import run_notes, run_table
+    from dpsim.report.text.tables import run_notes, run_table
 
     show(run_table(result), "", *run_notes(result))
 
@@ -61,8 +74,8 @@ def _write(scenario: Scenario, result: Result, trace: Path | None, html: Path | 
         write_whole(trace, json.dumps(events(scenario), allow_nan=False))
         narrate(f"wrote {trace}")
     if html is not None:
-        from dpsim.engine.simulate import timeline
-        from dpsim.report.page import run_page
+        from dpsim.engine import timeline
+        from dpsim.report.pages.page import run_page
 
         write_whole(html, run_page(result, timeline(scenario)))
         narrate(f"wrote {html}")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.terminal import show, show_json
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError, UnknownNameError
-from dpsim.terminal import show, show_json
 
 _KINDS = ("nodes", "workers", "batch")
 _NODES = "1,2,4,8,16,32"
@@ -18,26 +18,43 @@ _NODES = "1,2,4,8,16,32"
 def scale(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     by: Annotated[
-        str, typer.Option(help="nodes: throughput; workers, batch: also time to accuracy, and the best batch.")
+        str,
+        typer.Option(
+            help="nodes: throughput; workers, batch: also time to accuracy, and the best batch."
+        ),
     ] = "nodes",
     nodes: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help=f"Numbers of nodes: {_NODES} if left out, by batch the scenario's own."),
+        typer.Option(
+            metavar="N,N,...",
+            help=f"Numbers of nodes: {_NODES} if left out, by batch the scenario's own.",
+        ),
     ] = None,
     batches: Annotated[
         str | None,
-        typer.Option(metavar="B,B,...", help="By batch: samples per GPU; a quarter to four times the scenario's if left out."),
+        typer.Option(
+            metavar="B,B,...",
+            help="By batch: samples per GPU; a quarter to four times the scenario's if left out.",
+        ),
     ] = None,
     fixed_global_batch: Annotated[
         bool,
-        typer.Option("--fixed-global-batch", help="By workers: divide the scenario's global batch among them (strong scaling)."),
+        typer.Option(
+            "--fixed-global-batch",
+            help="By workers: divide the scenario's global batch among them (strong scaling).",
+        ),
     ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Predict a scenario on more and more nodes, or with larger and larger batches: where it saturates, which batch is best.
+    """Predict a scenario on more and more nodes, or with larger and larger batches.
+
+    Where it saturates, which batch is best.
 
     Example: dpsim scale scenarios/quickstart.yaml --nodes 1,2,4,8,16
     Example: dpsim scale scenarios/quickstart.yaml --by workers --fixed-global-batch
@@ -56,37 +73,67 @@ def scale(
 
 
 def _by_nodes(file: Path, nodes: str, overrides: list[str], as_json: bool) -> None:
-    from dpsim.engine.variants import saturation, simulate_variants, variants
+    from dpsim.studies.compare import saturation, simulate_variants, variants
 
     chosen = variants([f"cluster.nodes={','.join(map(str, _numbers('--nodes', nodes)))}"])
     with progress("simulating", len(chosen)) as done:
         rows = list(simulate_variants(file, chosen, overrides, done))
-    saturates = saturation([(int(variant["cluster.nodes"]), result.throughput_samples_per_s) for variant, result in rows])
+    saturates = saturation(
+        [
+            (int(variant["cluster.nodes"]), result.throughput_samples_per_s)
+            for variant, result in rows
+        ]
+    )
     if as_json:
-        listed = [{"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows]
+        listed = [
+            {"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows
+        ]
         show_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
         return
-    from dpsim.report import compare_table
+    from dpsim.report.text.tables import compare_table
 
-    end = "throughput still grows at the last of these" if saturates is None else f"throughput peaks at {saturates} nodes"
+    end = (
+        "throughput still grows at the last of these"
+        if saturates is None
+        else f"throughput peaks at {saturates} nodes"
+    )
     show(compare_table(rows), "", end)
 
 
 def _study(
-    file: Path, by: str, nodes: str | None, batches: str | None, overrides: list[str], fixed_global_batch: bool, as_json: bool
+    file: Path,
+    by: str,
+    nodes: str | None,
+    batches: str | None,
+    overrides: list[str],
+    fixed_global_batch: bool,
+    as_json: bool,
 ) -> None:
-    from dpsim.engine.batch_study import batch_study
     from dpsim.scenario import load_scenario
+    from dpsim.studies.scale import batch_study
 
     base = load_scenario(file, overrides)
-    numbers = [base.cluster.nodes] if by == "batch" and nodes is None else _numbers("--nodes", nodes or _NODES)
+    numbers = (
+        [base.cluster.nodes]
+        if by == "batch" and nodes is None
+        else _numbers("--nodes", nodes or _NODES)
+    )
     sizes = _sizes(base.workload.batch_per_gpu, batches) if by == "batch" else []
     with progress("simulating", len(numbers) * max(1, len(sizes))) as done:
-        study = batch_study(file, numbers, sizes, overrides, fixed_global_batch=fixed_global_batch, progress=done)
+        study = batch_study(
+            file, numbers, sizes, overrides, fixed_global_batch=fixed_global_batch, progress=done
+        )
     if as_json:
-        show_json({"schema_version": 1, "by": by, "fixed_global_batch": fixed_global_batch, **study.to_json()})
+        show_json(
+            {
+                "schema_version": 1,
+                "by": by,
+                "fixed_global_batch": fixed_global_batch,
+                **study.to_json(),
+            }
+        )
         return
-    from dpsim.report import batch_study_notes, batch_study_table
+    from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
 
     show(batch_study_table(study), "", *batch_study_notes(study))
 
@@ -104,5 +151,7 @@ def _numbers(option: str, text: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 1:
-        raise DpsimError(f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}")
+        raise DpsimError(
+            f"{option}: must be whole numbers of at least 1, such as 1,2,4, but got {text!r}"
+        )
     return numbers

@@ -9,28 +9,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json
 
 if TYPE_CHECKING:
-    from dpsim.sweep import Sweep
+    from dpsim.studies.sweep import Sweep
 
 _SHOWN_FAILURES = 5
 
 
 def sweep(
-    paths: Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them.", show_default=False)],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the results go.", show_default=False)],
-    workers: Annotated[int | None, typer.Option(min=1, max=1024, help="Processes; as many as there are cores if left out.")] = None,
-    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler instead: tcp://host:8786.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Take up a folder that is there: compute only what it lacks.")] = False,
+    paths: Annotated[
+        list[Path], typer.Argument(help="Scenario files, or folders of them.", show_default=False)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="Where the results go.", show_default=False
+        ),
+    ],
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=1024, help="Processes; as many as there are cores if left out."),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler instead: tcp://host:8786."),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Take up a folder that is there: compute only what it lacks."
+        ),
+    ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Predict many scenarios: every point of files with a sweep block, every file of a folder. Exit code 3 where some failed.
+    """Predict many scenarios: every point of files with a sweep block, every file of a folder.
+
+    Exit code 3 where some failed.
 
     A kill at any moment costs the scenarios in flight and no others; --resume goes on.
 
@@ -38,24 +61,41 @@ def sweep(
     Example: dpsim sweep scenarios/ -o results/ --workers 8 --resume
     Example: dpsim sweep scenarios/sweep.yaml -o results/ --dask tcp://10.0.0.1:8786
     """
-    from dpsim.sweep import sweep as run
+    from dpsim.studies.sweep import sweep as run
 
     if workers is not None and dask is not None:
-        raise DpsimError(f"--workers must stand without --dask, whose cluster has workers of its own, but got {workers}")
+        raise DpsimError(
+            "--workers must stand without --dask, whose cluster has workers of its own, but got "
+            f"{workers}"
+        )
     with _bar() as (started, done):
-        swept = run(paths, output, workers=workers, dask=dask, resume=resume, overrides=set_ or (), started=started, progress=done)
+        swept = run(
+            paths,
+            output,
+            workers=workers,
+            dask=dask,
+            resume=resume,
+            overrides=set_ or (),
+            started=started,
+            progress=done,
+        )
     if as_json:
         show_json(swept.to_json())
     else:
         show(*_said(swept))
-        typer.echo(f"ask it: dpsim results {swept.folder} --sql 'select * from results order by step_time_s limit 10'")
+        typer.echo(
+            f"ask it: dpsim results {swept.folder} --sql 'select * from results order by "
+            "step_time_s limit 10'"
+        )
     if swept.failed:
         raise typer.Exit(3)
 
 
 @contextmanager
 def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
-    """What tells of the beginning, and a progress bar that begins with it, since only then the number of scenarios is known."""
+    """What tells of the beginning, and a progress bar that begins with it, since only then the
+    number of scenarios is known.
+    """
     from contextlib import ExitStack
 
     with ExitStack() as stack:
@@ -74,7 +114,11 @@ def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
 def _narrate(swept: Sweep) -> None:
     for note in swept.plan.notes:
         narrate(f"note: {note}")
-    there = [swept.rows[point.key] for point in swept.plan.points if point.key and point.key in swept.rows]
+    there = [
+        swept.rows[point.key]
+        for point in swept.plan.points
+        if point.key and point.key in swept.rows
+    ]
     if there:
         failed = sum(row["error"] is not None for row in there)
         found = f"{len(there):,} of {swept.points:,} points are there ({failed:,} of them failed)"
@@ -85,13 +129,18 @@ def _said(swept: Sweep) -> list[str]:
     """What is printed at the end: counts, and the first failures."""
     told = swept.to_json()
     counts = (
-        f"{_counted(told['computed'], 'scenario')} computed now, {_counted(told['skipped'], 'point')} "
+        f"{_counted(told['computed'], 'scenario')} computed now, "
+        f"{_counted(told['skipped'], 'point')} "
         f"{'was' if told['skipped'] == 1 else 'were'} there, {told['failed']:,} failed"
     )
     lines = [f"{swept.folder}: {_counted(told['points'], 'point')}: {counts}"]
-    lines += [f"  point {each['point']}: {each['error']}" for each in told["failures"][:_SHOWN_FAILURES]]
+    lines += [
+        f"  point {each['point']}: {each['error']}" for each in told["failures"][:_SHOWN_FAILURES]
+    ]
     if told["failed"] > _SHOWN_FAILURES:
-        lines.append("  ... all of them: --sql 'select point, error from results where error is not null'")
+        lines.append(
+            "  ... all of them: --sql 'select point, error from results where error is not null'"
+        )
     return lines
 
 

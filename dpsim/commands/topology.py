@@ -7,25 +7,37 @@ from typing import Annotated
 
 import typer
 
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json, write_whole
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 
 
 def topology(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write the picture to this file: one page that needs nothing else.")] = None,
-    collective_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Load of one collective of this size (100MB); of one step if left out.")
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the picture to this file: one page that needs nothing else."),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable.")] = None,
-    top: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")] = 20,
+    collective_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Load of one collective of this size (100MB); of one step if left out.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")
+    ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show a scenario's cluster and which links carry most: as a picture, a table or JSON.
 
     Example: dpsim topology scenarios/quickstart.yaml --html topology.html --collective-bytes 100MB
     """
-    from dpsim.engine.job import prepare
+    from dpsim.engine import prepare
     from dpsim.report.link_loads import busiest_links, link_loads
     from dpsim.scenario import load_scenario
 
@@ -34,9 +46,11 @@ def topology(
     job = prepare(scenario)
     loads = link_loads(job, nbytes)
     if html is not None:
-        from dpsim.report.topology_figure import topology_figure
+        from dpsim.report.figures.topology_figure import topology_figure
 
-        page = topology_figure(job.network, loads, scenario.name).to_html(include_plotlyjs=True, full_html=True)
+        page = topology_figure(job.network, loads, scenario.name).to_html(
+            include_plotlyjs=True, full_html=True
+        )
         write_whole(html, page)
         narrate(f"wrote {html}")
     if as_json:
@@ -60,7 +74,7 @@ def topology(
 
 
 def _size(text: str) -> int:
-    from dpsim.engine.collective import parse_size
+    from dpsim.studies.collective import parse_size
 
     try:
         size = parse_size(text)

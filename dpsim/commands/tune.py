@@ -7,53 +7,82 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
-    from dpsim.tune import Tuning
+    from dpsim.studies.tune import Tuning
 
 
 def tune(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    objective: Annotated[str, typer.Option(help="step-time, throughput, time-to-target or cost-to-target.")] = "step-time",
+    objective: Annotated[
+        str, typer.Option(help="step-time, throughput, time-to-target or cost-to-target.")
+    ] = "step-time",
     over: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B,...", help="A field to search and its values. Repeatable; what often pays if left out."),
+        typer.Option(
+            metavar="KEY=A,B,...",
+            help="A field to search and its values. Repeatable; what often pays if left out.",
+        ),
     ] = None,
     evaluations: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Configurations to simulate, all where they are fewer.")
+        int,
+        typer.Option(
+            min=1, max=100_000, help="Configurations to simulate, all where they are fewer."
+        ),
     ] = 80,
-    max_memory: Annotated[str | None, typer.Option(help='Most memory of a GPU: "24 GB". It always has to fit.')] = None,
-    max_batch: Annotated[int | None, typer.Option(help="Largest global batch, samples of all workers.")] = None,
-    max_nodes: Annotated[int | None, typer.Option(help="Most nodes; as many as the file has if left out.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(help='Most memory of a GPU: "24 GB". It always has to fit.')
+    ] = None,
+    max_batch: Annotated[
+        int | None, typer.Option(help="Largest global batch, samples of all workers.")
+    ] = None,
+    max_nodes: Annotated[
+        int | None, typer.Option(help="Most nodes; as many as the file has if left out.")
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Most cost, in the file's currency or GPU hours: of training to the target, or of a million samples where the "
+            help="Most cost, in the file's currency or GPU hours: of training to the target, or of "
+            "a million samples where the "
             "objective has no target."
         ),
     ] = None,
     max_accuracy_penalty: Annotated[
-        float | None, typer.Option(help="Most accuracy lost (0.01: a point); leaves out strategies of which it is not known.")
+        float | None,
+        typer.Option(
+            help="Most accuracy lost (0.01: a point); leaves out strategies of which it is not "
+            "known."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")] = 0,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the front of time against cost to this file.")] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")
+    ] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the front of time against cost to this file.")
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Search for the best configuration of a scenario, within limits, and the front of time against cost.
+    """Search for the best configuration of a scenario, within limits, and the front of time against
+    cost.
 
     Example: dpsim tune scenarios/quickstart.yaml -o best.yaml
     Example: dpsim tune scenarios/quickstart.yaml --objective throughput --max-nodes 16 --max-batch 8192 --html front.html
     Example: dpsim tune scenarios/quickstart.yaml --over strategy.overlap.kind=buckets,priority --over cluster.nodes=2,4,8
     """
-    from dpsim.tune import Limits
-    from dpsim.tune import tune as search
+    from dpsim.studies.tune import Limits
+    from dpsim.studies.tune import tune as search
 
     limits = Limits(_bytes(max_memory), max_batch, max_nodes, budget, max_accuracy_penalty)
     with bars() as progress:
@@ -71,13 +100,13 @@ def tune(
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.tuning import front_table, tuning_notes, tuning_table
+    from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
 
     show(tuning_table(found), "", front_table(found), "", *tuning_notes(found))
 
 
 def _bytes(text: str | None) -> float | None:
-    from dpsim.units import DATA, parse
+    from dpsim.base.units import DATA, parse
 
     if text is None:
         return None
@@ -93,7 +122,7 @@ def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
         write_whole(output, found.best_text(output))
         narrate(f"wrote {output}: dpsim run {output}")
     if html is not None:
-        from dpsim.report.front_figure import front_figure
+        from dpsim.report.figures.front_figure import front_figure
 
         write_whole(html, front_figure(found).to_html(include_plotlyjs=True, full_html=True))
         narrate(f"wrote {html}")

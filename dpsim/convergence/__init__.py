@@ -1,4 +1,6 @@
-"""How many steps, samples and epochs a task takes to its target, against the global batch; and its learning rate."""
+"""How many steps, samples and epochs a task takes to its target, against the global batch; and its
+learning rate.
+"""
 
 from dpsim.convergence.batch_check import BatchCheck, check_batch
 from dpsim.convergence.fit import fit_law, left_out_errors
@@ -11,8 +13,23 @@ from dpsim.convergence.learning_rate import (
     scaled_by_noise,
     warmed_up,
 )
-from dpsim.convergence.noise import efficiency, gain, noise_from_two_batches, noise_scale, steps_from_noise
-from dpsim.convergence.tasks import Constants, Fitted, LeftOut, Limit, NoiseForm, Task, task_for, tasks
+from dpsim.convergence.noise import (
+    efficiency,
+    gain,
+    noise_from_two_batches,
+    noise_scale,
+    steps_from_noise,
+)
+from dpsim.convergence.tasks import (
+    Constants,
+    Fitted,
+    LeftOut,
+    Limit,
+    NoiseForm,
+    Task,
+    task_for,
+    tasks,
+)
 
 __all__ = [
     "WARM_UP_EPOCHS",

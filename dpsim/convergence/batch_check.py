@@ -13,7 +13,9 @@ _SMALL = 0.1  # of the critical batch: ten times the batch would cost less than 
 
 @dataclass(frozen=True, slots=True)
 class BatchCheck:
-    """``verdict`` on a global batch, and ``text`` that says why and what to do; ``sample_efficiency`` as in `StepLaw`."""
+    """``verdict`` on a global batch, and ``text`` that says why and what to do;
+    ``sample_efficiency`` as in `StepLaw`.
+    """
 
     verdict: Verdict
     text: str
@@ -24,9 +26,10 @@ class BatchCheck:
 def check_batch(task: Task, batch: float) -> BatchCheck:
     """Judge a global batch.
 
-    Too large: beyond what published runs of the task took to the same quality (training may not converge to the target), or beyond
-    the critical batch (more than half of all samples are spent for nothing). Too small: below a tenth of the critical batch, where
-    ten times as many GPUs would end in nearly a tenth of the steps, and few samples per GPU leave it idle.
+    Too large: beyond what published runs of the task took to the same quality (training may not
+    converge to the target), or beyond the critical batch (more than half of all samples are spent
+    for nothing). Too small: below a tenth of the critical batch, where ten times as many GPUs would
+    end in nearly a tenth of the steps, and few samples per GPU leave it idle.
     """
     verdict, text = _judged(task, batch)
     extrapolated = not task.fits(batch)
@@ -38,19 +41,32 @@ def check_batch(task: Task, batch: float) -> BatchCheck:
 
 def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
     law, limit = task.law, task.limit
-    about, critical = f"a global batch of {batch:,.0f}", f"the critical batch of about {law.critical_batch:,.0f}"
+    about, critical = (
+        f"a global batch of {batch:,.0f}",
+        f"the critical batch of about {law.critical_batch:,.0f}",
+    )
     if batch > limit.batch:
         return "too large", (
-            f"{about} may not converge to {task.target}: published runs reach it up to {limit.batch:,.0f} ({limit.source}); "
+            f"{about} may not converge to {task.target}: published runs reach it up to "
+            f"{limit.batch:,.0f} ({limit.source}); "
             f"{limit.beyond}"
         )
     if batch > law.critical_batch:
         more = law.samples(batch) / law.least_samples
-        return "too large", f"{about} is above {critical}: it needs {more:.1f} times the samples of a small one, which wastes GPUs"
+        return (
+            "too large",
+            f"{about} is above {critical}: it needs {more:.1f} times the samples of a small one, "
+            "which wastes GPUs",
+        )
     if batch < _SMALL * law.critical_batch:
         ratio = law.steps(10 * batch) / law.steps(batch)
         return "too small", (
-            f"{about} is far below {critical}, which wastes GPUs: ten times the batch would need {ratio:.0%} of the steps, "
+            f"{about} is far below {critical}, which wastes GPUs: ten times the batch would need "
+            f"{ratio:.0%} of the steps, "
             f"on more GPUs or with fuller ones"
         )
-    return "fine", f"{about} needs {law.samples(batch) / law.least_samples:.2f} times the samples of a small one"
+    return (
+        "fine",
+        f"{about} needs {law.samples(batch) / law.least_samples:.2f} times the samples of a small "
+        "one",
+    )

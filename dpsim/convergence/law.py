@@ -1,8 +1,9 @@
 """Steps to a target against the global batch: S(B) = S_min (1 + B_crit / B).
 
-S_min is what an infinite batch needs, B_crit the batch with which twice as many steps are needed, and twice as many samples as
-with the smallest batch: samples E(B) = B S(B) = E_min (1 + B / B_crit), E_min = S_min B_crit, so that
-(S / S_min - 1) (E / E_min - 1) = 1. Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018 (arXiv:1812.06162).
+S_min is what an infinite batch needs, B_crit the batch with which twice as many steps are needed,
+and twice as many samples as with the smallest batch: samples E(B) = B S(B) = E_min (1 + B /
+B_crit), E_min = S_min B_crit, so that (S / S_min - 1) (E / E_min - 1) = 1. Source: McCandlish et
+al., An Empirical Model of Large-Batch Training, 2018 (arXiv:1812.06162).
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 
 @dataclass(frozen=True, slots=True)
 class StepLaw:
     """Steps and samples to a target for each global batch.
 
-    ``least_samples`` is E_min in samples, ``critical_batch`` B_crit in samples; the errors are standard deviations of their
-    logarithms, ``correlation`` that between the two logarithms, and ``noise`` that of one run about the law, as a logarithm.
+    ``least_samples`` is E_min in samples, ``critical_batch`` B_crit in samples; the errors are
+    standard deviations of their logarithms, ``correlation`` that between the two logarithms, and
+    ``noise`` that of one run about the law, as a logarithm.
     """
 
     least_samples: float
@@ -34,16 +36,25 @@ class StepLaw:
         return self.least_samples / self.critical_batch
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with a global batch of ``batch`` samples. Raises DpsimError for a batch that is not above 0."""
+        """Steps to the target with a global batch of ``batch`` samples.
+
+        Raises DpsimError for a batch that is not above 0.
+        """
         return self.samples(batch) / batch
 
     def samples(self, batch: float) -> float:
-        """Samples to the target: E_min (1 + B / B_crit). Raises DpsimError for a batch that is not above 0."""
+        """Samples to the target: E_min (1 + B / B_crit).
+
+        Raises DpsimError for a batch that is not above 0.
+        """
         _check(batch)
         return self.least_samples * (1 + batch / self.critical_batch)
 
     def sample_efficiency(self, batch: float) -> float:
-        """Samples that the smallest batch needs over those that ``batch`` needs: 1 / (1 + B / B_crit)."""
+        """Samples that the smallest batch needs over those that ``batch`` needs.
+
+        1 / (1 + B / B_crit).
+        """
         _check(batch)
         return 1 / (1 + batch / self.critical_batch)
 
@@ -52,13 +63,20 @@ class StepLaw:
         return 1 - self.sample_efficiency(batch)
 
     def log_error(self, batch: float) -> float:
-        """Standard deviation of ln S(B): the constants' and their correlation's, and that of one run."""
+        """Standard deviation of ln S(B).
+
+        The constants' and their correlation's, and that of one run.
+        """
         share = self.step_efficiency(batch)  # d ln S / d ln B_crit is minus this
         own, other = self.least_samples_error, -share * self.critical_batch_error
-        return math.sqrt(max(own**2 + other**2 + 2 * self.correlation * own * other, 0.0) + self.noise**2)
+        return math.sqrt(
+            max(own**2 + other**2 + 2 * self.correlation * own * other, 0.0) + self.noise**2
+        )
 
     def interval(self, batch: float) -> tuple[float, float]:
-        """Steps between which a run ends with a probability of 95 %, errors of the logarithm taken as normal."""
+        """Steps between which a run ends with a probability of 95 %, errors of the logarithm taken
+        as normal.
+        """
         reach = math.exp(1.96 * self.log_error(batch))
         steps = self.steps(batch)
         return steps / reach, steps * reach

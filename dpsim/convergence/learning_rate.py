@@ -1,11 +1,14 @@
-"""How the learning rate should follow the global batch, and up to where published runs say that this holds.
+"""How the learning rate should follow the global batch, and up to where published runs say that
+this holds.
 
-- linear, with warm-up: eta = eta_0 B / B_0, raised to it from eta_0 over the first epochs (SGD, momentum, LARS). Goyal et al. 2017
-  (arXiv:1706.02677): holds from 256 to 8,192 on ImageNet; without the warm-up 8,192 loses 1.2 points, without scaling 18 points.
-- square root: eta = eta_0 sqrt(B / B_0) (Adam, LAMB), which keeps the variance of an update that is divided by the gradients' size.
-  Krizhevsky 2014 (arXiv:1404.5997); Malladi et al. 2022 (arXiv:2205.10287); AdaptDL's Adam tasks.
-- by the noise: eta = eta_max / (1 + B_noise / B), both rules' smooth end for SGD: linear far below the noise scale, constant far
-  above it (McCandlish et al. 2018, arXiv:1812.06162, equation 2.6).
+- linear, with warm-up: eta = eta_0 B / B_0, raised to it from eta_0 over the first epochs (SGD,
+  momentum, LARS). Goyal et al. 2017 (arXiv:1706.02677): holds from 256 to 8,192 on ImageNet;
+  without the warm-up 8,192 loses 1.2 points, without scaling 18 points.
+- square root: eta = eta_0 sqrt(B / B_0) (Adam, LAMB), which keeps the variance of an update that is
+  divided by the gradients' size. Krizhevsky 2014 (arXiv:1404.5997); Malladi et al. 2022
+  (arXiv:2205.10287); AdaptDL's Adam tasks.
+- by the noise: eta = eta_max / (1 + B_noise / B), both rules' smooth end for SGD: linear far below
+  the noise scale, constant far above it (McCandlish et al. 2018, arXiv:1812.06162, equation 2.6).
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpsim.base.errors import DpsimError
 from dpsim.convergence.tasks import Rule, Task
-from dpsim.errors import DpsimError
 
 WARM_UP_EPOCHS = 5  # Goyal et al. 2017
 
@@ -23,8 +26,9 @@ WARM_UP_EPOCHS = 5  # Goyal et al. 2017
 class LearningRateAdvice:
     """What to do with the learning rate at a global batch.
 
-    ``factor`` multiplies the learning rate that is right at ``base_batch``; ``warm_up_epochs`` is how long to raise it from there.
-    ``holds`` is whether published runs reached the same quality at this batch by the same rule.
+    ``factor`` multiplies the learning rate that is right at ``base_batch``; ``warm_up_epochs`` is
+    how long to raise it from there. ``holds`` is whether published runs reached the same quality at
+    this batch by the same rule.
     """
 
     rule: Rule
@@ -36,20 +40,30 @@ class LearningRateAdvice:
 
 
 def scaled(rate: float, base_batch: float, batch: float, rule: Rule) -> float:
-    """The learning rate for ``batch`` where ``rate`` is right for ``base_batch``. Raises DpsimError for numbers not above 0."""
+    """The learning rate for ``batch`` where ``rate`` is right for ``base_batch``.
+
+    Raises DpsimError for numbers not above 0.
+    """
     if min(rate, base_batch, batch) <= 0:
-        raise DpsimError(f"rate and batches must be above 0, but got {rate}, {base_batch} and {batch}")
+        raise DpsimError(
+            f"rate and batches must be above 0, but got {rate}, {base_batch} and {batch}"
+        )
     ratio = batch / base_batch
     return rate * (ratio if rule == "linear" else math.sqrt(ratio))
 
 
 def scaled_by_noise(rate: float, base_batch: float, batch: float, noise_scale: float) -> float:
-    """The learning rate for ``batch`` by eta_max / (1 + B_noise / B), through ``rate`` at ``base_batch``."""
+    """The learning rate for ``batch`` by eta_max / (1 + B_noise / B), through ``rate`` at
+    ``base_batch``.
+    """
     return rate * (1 + noise_scale / base_batch) / (1 + noise_scale / batch)
 
 
 def warmed_up(rate: float, base_batch: float, batch: float, rule: Rule, epoch: float) -> float:
-    """The learning rate ``epoch`` epochs after the start (fractions too): raised linearly over the warm-up of a larger batch."""
+    """The learning rate ``epoch`` epochs after the start (fractions too).
+
+    Raised linearly over the warm-up of a larger batch.
+    """
     end = scaled(rate, base_batch, batch, rule)
     if batch <= base_batch or epoch >= WARM_UP_EPOCHS:
         return end
@@ -62,7 +76,18 @@ def learning_rate_advice(task: Task, batch: float) -> LearningRateAdvice:
     factor = scaled(1.0, base, batch, task.rule)
     warm_up = WARM_UP_EPOCHS if task.rule == "linear" and batch > base else 0
     holds = batch <= task.limit.batch
-    steps = [f"{task.rule} rule: multiply the learning rate that is right at a batch of {base:,.0f} by {factor:.3g}"]
+    steps = [
+        f"{task.rule} rule: multiply the learning rate that is right at a batch of {base:,.0f} by "
+        f"{factor:.3g}"
+    ]
     steps += [f"raised over the first {warm_up} epochs"] * bool(warm_up)
-    steps += [] if holds else [f"published runs hold up to {task.limit.batch:,.0f} only: beyond, {task.limit.beyond}"]
-    return LearningRateAdvice(task.rule, base, factor, warm_up, holds, "; ".join(steps) + f" ({task.limit.source})")
+    steps += (
+        []
+        if holds
+        else [
+            f"published runs hold up to {task.limit.batch:,.0f} only: beyond, {task.limit.beyond}"
+        ]
+    )
+    return LearningRateAdvice(
+        task.rule, base, factor, warm_up, holds, "; ".join(steps) + f" ({task.limit.source})"
+    )

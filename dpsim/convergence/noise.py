@@ -1,60 +1,86 @@
-"""The gradient-noise form: how much a step with a larger batch is worth, from the noise of the gradients themselves.
+"""The gradient-noise form.
 
-The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's gradient over the squared norm of the
-mean one (McCandlish et al. 2018, arXiv:1812.06162, where it is B_simple). Against a step with batch B_0, one with batch B makes
-g = (1 + B_noise / B_0) / (1 + B_noise / B) times the progress (AdaScale: Johnson et al. 2020, arXiv:2007.05105), and its samples
-are worth (B_noise + B_0) / (B_noise + B) as much (Pollux: Qiao et al. 2021, OSDI). The noise grows as training proceeds, so steps
-to a target are a sum over progress. Where the noise stays the same, this is `StepLaw` with B_crit = B_noise.
+How much a step with a larger batch is worth, from the noise of the gradients themselves.
+
+The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's gradient
+over the squared norm of the mean one (McCandlish et al. 2018, arXiv:1812.06162, where it is
+B_simple). Against a step with batch B_0, one with batch B makes g = (1 + B_noise / B_0) / (1 +
+B_noise / B) times the progress (AdaScale: Johnson et al. 2020, arXiv:2007.05105), and its samples
+are worth (B_noise + B_0) / (B_noise + B) as much (Pollux: Qiao et al. 2021, OSDI). The noise grows
+as training proceeds, so steps to a target are a sum over progress. Where the noise stays the same,
+this is `StepLaw` with B_crit = B_noise.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dpsim.errors import DpsimError
-
-FloatArray = npt.NDArray[np.float64]
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
 
 
 def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> float:
-    """B_noise in samples: ``variance`` of the mean gradient over ``batch`` samples (its trace), times that batch, over |G|^2.
+    """B_noise in samples.
+
+    ``variance`` of the mean gradient over ``batch`` samples (its trace), times that batch, over
+    |G|^2.
 
     Raises DpsimError where the squared norm is not above 0 or the variance is below 0.
     """
     if not squared_norm > 0 or variance < 0:
-        raise DpsimError(f"squared norm must be above 0 and variance at least 0, but got {squared_norm} and {variance}")
+        raise DpsimError(
+            f"squared norm must be above 0 and variance at least 0, but got {squared_norm} and "
+            f"{variance}"
+        )
     return batch * variance / squared_norm
 
 
-def noise_from_two_batches(small: float, large: float, small_batch: float, large_batch: float) -> tuple[float, float]:
-    """Unbiased |G|^2 and tr(Sigma) from the squared norms of gradients over a small and a large batch.
+def noise_from_two_batches(
+    small: float, large: float, small_batch: float, large_batch: float
+) -> tuple[float, float]:
+    """Unbiased |G|^2 and tr(Sigma) from the squared norms of gradients over a small and a large
+    batch.
 
     |G|^2 = (B_l |G_l|^2 - B_s |G_s|^2) / (B_l - B_s), tr(Sigma) = (|G_s|^2 - |G_l|^2) / (1 / B_s - 1 / B_l); data-parallel workers
-    have both at no cost: their own gradients and the mean. Source: McCandlish et al. 2018, appendix A.1. Average many steps of each
-    before dividing. Raises DpsimError where the batches are not 0 < small < large.
+    have both at no cost: their own gradients and the mean. Source: McCandlish et al. 2018, appendix
+    A.1. Average many steps of each before dividing. Raises DpsimError where the batches are not 0 <
+    small < large.
     """
     if not 0 < small_batch < large_batch:
-        raise DpsimError(f"batches must be above 0 and the small one below the large, but got {small_batch} and {large_batch}")
+        raise DpsimError(
+            f"batches must be above 0 and the small one below the large, but got {small_batch} "
+            f"and {large_batch}"
+        )
     squared = (large_batch * large - small_batch * small) / (large_batch - small_batch)
     return squared, (small - large) / (1 / small_batch - 1 / large_batch)
 
 
 def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
-    """Progress of a step with ``batch`` against one with ``base``: 1 where they are equal, at most batch / base."""
+    """Progress of a step with ``batch`` against one with ``base``.
+
+    1 where they are equal, at most batch / base.
+    """
     return (1 + noise / base) / (1 + noise / batch)
 
 
 def efficiency(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
-    """What a sample in a batch of ``batch`` is worth against one in a batch of ``base``: gain x base / batch."""
+    """What a sample in a batch of ``batch`` is worth against one in a batch of ``base``.
+
+    Gain x base / batch.
+    """
     return (noise + base) / (noise + batch)
 
 
-def steps_from_noise(progress: FloatArray, noise: FloatArray, target: float, batch: float, base: float) -> float:
-    """Steps to ``target`` progress (steps of batch ``base``) with ``batch``: the sum of progress / gain.
+def steps_from_noise(
+    progress: FloatArray, noise: FloatArray, target: float, batch: float, base: float
+) -> float:
+    """Steps to ``target`` progress (steps of batch ``base``) with ``batch``.
 
-    ``progress`` are ends of intervals, ascending, shape (n,); ``noise`` is the noise scale in each, shape (n,), and the last holds
-    from there on. Raises DpsimError for a target that is not above 0.
+    The sum of progress / gain.
+
+    ``progress`` are ends of intervals, ascending, shape (n,); ``noise`` is the noise scale in each,
+    shape (n,), and the last holds from there on. Raises DpsimError for a target that is not above
+    0.
     """
     if not target > 0:
         raise DpsimError(f"target must be above 0, but got {target}")

@@ -1,4 +1,7 @@
-"""The tasks whose steps to a target are known: tasks.yaml says what they are, constants.yaml the constants fitted to their runs."""
+"""The tasks whose steps to a target are known.
+
+Tasks.yaml says what they are, constants.yaml the constants fitted to their runs.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from dpsim.config import Config
+from dpsim.base.config import Config
+from dpsim.base.registry import Registry
 from dpsim.convergence.law import StepLaw
 from dpsim.convergence.noise import steps_from_noise
-from dpsim.registry import Registry
 
 Rule = Literal["linear", "square-root"]
 
@@ -21,7 +24,9 @@ class Fitted(Config):
     """A fitted constant."""
 
     value: PositiveFloat = Field(description="In samples.")
-    error: float = Field(ge=0, description="Standard deviation of its logarithm: 0.1 is about 10 %.")
+    error: float = Field(
+        ge=0, description="Standard deviation of its logarithm: 0.1 is about 10 %."
+    )
 
 
 class LeftOut(Config):
@@ -33,33 +38,55 @@ class LeftOut(Config):
 
 
 class NoiseForm(Config):
-    """The gradient-noise form of a task: progress to the target, and the gradients' noise scale in each period on the way there."""
+    """The gradient-noise form of a task.
 
-    base_batch: PositiveFloat = Field(description="The batch whose steps measure progress, in samples.")
+    Progress to the target, and the gradients' noise scale in each period on the way there.
+    """
+
+    base_batch: PositiveFloat = Field(
+        description="The batch whose steps measure progress, in samples."
+    )
     progress: PositiveFloat = Field(description="Steps with the base batch to the target.")
     period: PositiveFloat = Field(description="Progress of a period, in the same steps.")
-    noise_scales: tuple[PositiveFloat, ...] = Field(min_length=1, description="In samples, in each period; the last one holds on.")
+    noise_scales: tuple[PositiveFloat, ...] = Field(
+        min_length=1, description="In samples, in each period; the last one holds on."
+    )
 
     def steps(self, batch: float) -> float:
         """Steps to the target with a global batch of ``batch`` samples (see `steps_from_noise`)."""
         ends = self.period * np.arange(1.0, len(self.noise_scales) + 1)
-        return steps_from_noise(ends, np.array(self.noise_scales), self.progress, batch, self.base_batch)
+        return steps_from_noise(
+            ends, np.array(self.noise_scales), self.progress, batch, self.base_batch
+        )
 
 
 class Constants(Config):
     """What was fitted to the runs of one task (see `StepLaw`)."""
 
     least_samples: Fitted = Field(description="Samples to the target with the smallest batch.")
-    critical_batch: Fitted = Field(description="The batch with which twice as many samples are needed.")
-    correlation: float = Field(ge=-1, le=1, description="Of the errors of the two.")
-    noise: float = Field(ge=0, description="Standard deviation of ln(steps) of one run about the law.")
-    noise_scale: PositiveFloat | None = Field(
-        default=None, description="The gradients' noise scale, in samples: median over the runs up to the target."
+    critical_batch: Fitted = Field(
+        description="The batch with which twice as many samples are needed."
     )
-    noise_form: NoiseForm | None = Field(default=None, description="Where the runs logged their gradients' noise.")
-    batches: tuple[PositiveFloat, PositiveFloat] = Field(description="The smallest and the largest batch of the runs.")
-    left_out: LeftOut = Field(description="How well batches are predicted that the fit did not see.")
-    left_out_by_noise: LeftOut | None = Field(default=None, description="The same for the gradient-noise form.")
+    correlation: float = Field(ge=-1, le=1, description="Of the errors of the two.")
+    noise: float = Field(
+        ge=0, description="Standard deviation of ln(steps) of one run about the law."
+    )
+    noise_scale: PositiveFloat | None = Field(
+        default=None,
+        description="The gradients' noise scale, in samples: median over the runs up to the target.",
+    )
+    noise_form: NoiseForm | None = Field(
+        default=None, description="Where the runs logged their gradients' noise."
+    )
+    batches: tuple[PositiveFloat, PositiveFloat] = Field(
+        description="The smallest and the largest batch of the runs."
+    )
+    left_out: LeftOut = Field(
+        description="How well batches are predicted that the fit did not see."
+    )
+    left_out_by_noise: LeftOut | None = Field(
+        default=None, description="The same for the gradient-noise form."
+    )
 
 
 class Limit(Config):
@@ -74,12 +101,18 @@ class Task(Config):
     """A model trained on a data set to a target."""
 
     name: str = Field(description="Its name.")
-    models: tuple[str, ...] = Field(min_length=1, description="Names of the catalogue of the models that it is about.")
+    models: tuple[str, ...] = Field(
+        min_length=1, description="Names of the catalogue of the models that it is about."
+    )
     dataset: str = Field(description="What is trained on.")
-    samples: PositiveInt | None = Field(default=None, description="Samples in an epoch, where known.")
+    samples: PositiveInt | None = Field(
+        default=None, description="Samples in an epoch, where known."
+    )
     target: str = Field(description="The quality that ends the training.")
     method: str = Field(description="The optimiser and the rule of its learning rate.")
-    optimizers: tuple[str, ...] = Field(description="Optimisers of a scenario's workload that it stands for.")
+    optimizers: tuple[str, ...] = Field(
+        description="Optimisers of a scenario's workload that it stands for."
+    )
     rule: Rule = Field(description="How the learning rate follows the batch.")
     limit: Limit = Field(description="How large a batch is known to work.")
     source: str = Field(description="Where the runs are from.")
@@ -89,7 +122,14 @@ class Task(Config):
     def law(self) -> StepLaw:
         """Steps to the target for each batch."""
         own, other = self.constants.least_samples, self.constants.critical_batch
-        return StepLaw(own.value, other.value, own.error, other.error, self.constants.correlation, self.constants.noise)
+        return StepLaw(
+            own.value,
+            other.value,
+            own.error,
+            other.error,
+            self.constants.correlation,
+            self.constants.noise,
+        )
 
     @property
     def by_noise_is_better(self) -> bool:
@@ -98,7 +138,9 @@ class Task(Config):
         return other is not None and other.median < self.constants.left_out.median
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with a global batch of ``batch`` samples, by the form that predicts left-out batches better."""
+        """Steps to the target with a global batch of ``batch`` samples, by the form that predicts
+        left-out batches better.
+        """
         by_noise = self.steps_by_noise(batch) if self.by_noise_is_better else None
         return self.law.steps(batch) if by_noise is None else by_noise
 
@@ -108,7 +150,10 @@ class Task(Config):
         return None if form is None else form.steps(batch)
 
     def fits(self, batch: float) -> bool:
-        """Whether ``batch`` is within the batches that the law was fitted on: others are extrapolated."""
+        """Whether ``batch`` is within the batches that the law was fitted on.
+
+        Others are extrapolated.
+        """
         low, high = self.constants.batches
         return low <= batch <= high
 
@@ -118,13 +163,23 @@ def tasks() -> Registry[Task]:
     """All tasks, by name."""
     constants = read("constants.yaml")["tasks"]
     described = read("tasks.yaml")
-    return Registry("task", {name: Task(name=name, **entry, constants=constants[name]) for name, entry in described.items()})
+    return Registry(
+        "task",
+        {
+            name: Task(name=name, **entry, constants=constants[name])
+            for name, entry in described.items()
+        },
+    )
 
 
 def task_for(model: str, optimizer: str) -> Task | None:
-    """The task of ``model`` (a name of the catalogue) whose optimiser it is, else its first one; None where there is none."""
+    """The task of ``model`` (a name of the catalogue) whose optimiser it is, else its first one;
+    None where there is none.
+    """
     found = [task for task in tasks().values() if model in task.models]
-    return next((task for task in found if optimizer in task.optimizers), found[0] if found else None)
+    return next(
+        (task for task in found if optimizer in task.optimizers), found[0] if found else None
+    )
 
 
 def read(name: str) -> dict[str, Any]:

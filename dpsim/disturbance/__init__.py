@@ -1,11 +1,16 @@
-"""What keeps steps from being alike: jitter, slow workers, transient slow-downs, crashes, and what happens to the network."""
+"""What keeps steps from being alike.
 
-from typing import Annotated
+Jitter, slow workers, transient slow-downs, crashes, and what happens to the network.
+"""
 
-from pydantic import Field
-
-from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share, young_interval
+from dpsim.disturbance.checkpoints import (
+    daly_interval,
+    expected_seconds,
+    waiting_share,
+    young_interval,
+)
 from dpsim.disturbance.compose import factors
+from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
 from dpsim.disturbance.crashes import CrashesConfig, Goodput
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
@@ -14,13 +19,10 @@ from dpsim.disturbance.slow import SlowWorkersConfig
 from dpsim.disturbance.streams import stream
 from dpsim.disturbance.transient import TransientConfig
 
-JitterConfig = Annotated[
-    LognormalJitterConfig | GammaJitterConfig | ParetoJitterConfig | HistogramJitterConfig, Field(discriminator="kind")
-]
-
 __all__ = [
     "BackgroundConfig",
     "CrashesConfig",
+    "DisturbanceConfig",
     "GammaJitterConfig",
     "Goodput",
     "HistogramJitterConfig",

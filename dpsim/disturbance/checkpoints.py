@@ -1,9 +1,10 @@
 """How often to write checkpoints, and what crashes cost: the formulas of Young and of Daly.
 
-Crashes strike at random (exponential, mean time ``mtbf`` between any two) at any moment, also while a checkpoint is written or
-the job restarts; all work since the last checkpoint is done again. All times in seconds. Source: Young, "A first order
-approximation to the optimum checkpoint interval", CACM 17, 1974; Daly, "A higher order estimate of the optimum checkpoint
-interval for restart dumps", Future Generation Computer Systems 22, 2006.
+Crashes strike at random (exponential, mean time ``mtbf`` between any two) at any moment, also while
+a checkpoint is written or the job restarts; all work since the last checkpoint is done again. All
+times in seconds. Source: Young, "A first order approximation to the optimum checkpoint interval",
+CACM 17, 1974; Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+Future Generation Computer Systems 22, 2006.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ import math
 
 
 def young_interval(cost: float, mtbf: float) -> float:
-    """Seconds of work between checkpoints that lose least, to first order: sqrt(2 cost mtbf); for cost far below mtbf."""
+    """Seconds of work between checkpoints that lose least, to first order.
+
+    Sqrt(2 cost mtbf); for cost far below mtbf.
+    """
     return math.sqrt(2 * cost * mtbf)
 
 
 def daly_interval(cost: float, mtbf: float) -> float:
     """The same to higher order; for any cost.
 
-    sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)); mtbf where cost is 2 mtbf or more.
+    sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)); mtbf where cost
+    is 2 mtbf or more.
     """
     if cost >= 2 * mtbf:
         return mtbf
@@ -27,10 +32,14 @@ def daly_interval(cost: float, mtbf: float) -> float:
     return math.sqrt(2 * cost * mtbf) * (1 + x / 3 + x**2 / 9) - cost
 
 
-def expected_seconds(work: float, interval: float, cost: float, restart: float, mtbf: float) -> float:
-    """Expected time of ``work`` seconds of computing, in intervals that each end with a checkpoint; infinite where it never ends.
+def expected_seconds(
+    work: float, interval: float, cost: float, restart: float, mtbf: float
+) -> float:
+    """Expected time of ``work`` seconds of computing, in intervals that each end with a checkpoint;
+    infinite where it never ends.
 
-    mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval: exact for exponential crashes.
+    mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval: exact for
+    exponential crashes.
     """
     exponent = (interval + cost) / mtbf
     if exponent + restart / mtbf > 700:
@@ -41,9 +50,10 @@ def expected_seconds(work: float, interval: float, cost: float, restart: float, 
 def waiting_share(load: float, spares: int) -> float:
     """Fraction of time in which a job stands still for want of a spare.
 
-    ``load`` is the number of workers that would be in repair on average, crashes per second times seconds of repair. The job
-    stops while more than ``spares`` are in repair, and nothing crashes then: a loss system of spares + 1 servers, and this is
-    Erlang's B formula, whatever the distribution of repair times. Source: Erlang 1917; its insensitivity: Sevastyanov 1957.
+    ``load`` is the number of workers that would be in repair on average, crashes per second times
+    seconds of repair. The job stops while more than ``spares`` are in repair, and nothing crashes
+    then: a loss system of spares + 1 servers, and this is Erlang's B formula, whatever the
+    distribution of repair times. Source: Erlang 1917; its insensitivity: Sevastyanov 1957.
     """
     blocked = 1.0
     for servers in range(1, spares + 2):

@@ -21,11 +21,13 @@ def factors(
     slow: Sequence[SlowWorkersConfig] = (),
     transient: Sequence[TransientConfig] = (),
 ) -> Factors:
-    """Factors on compute time, shape (steps, workers): the product of all disturbances, 1 without any.
+    """Factors on compute time, shape (steps, workers).
 
-    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck together, has a stream of its own
-    for each disturbance: its draws depend neither on the others nor on the other disturbances. Raises DpsimError where a
-    slow worker does not exist.
+    The product of all disturbances, 1 without any.
+
+    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck
+    together, has a stream of its own for each disturbance: its draws depend neither on the others
+    nor on the other disturbances. Raises DpsimError where a slow worker does not exist.
     """
     product = np.ones((steps, workers)) if jitter is None else jitter.factors(workers, steps, seed)
     for entry, one in enumerate(slow):

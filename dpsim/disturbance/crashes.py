@@ -1,4 +1,6 @@
-"""Crashes: workers fail, the job goes back to its last checkpoint, and a spare takes over if there is one."""
+"""Crashes: workers fail, the job goes back to its last checkpoint, and a spare takes over if there
+is one.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field, NonNegativeInt
 
-from dpsim.config import Config
+from dpsim.base.config import Config
+from dpsim.base.units import PositiveSeconds, Seconds
 from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.streams import stream
-from dpsim.units import PositiveSeconds, Seconds
 
 _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Fractions of a job's time that add up to 1, ``useful`` the goodput; its ``interval`` and ``mtbf`` in seconds."""
+    """Fractions of a job's time that add up to 1, ``useful`` the goodput; its ``interval`` and
+    ``mtbf`` in seconds.
+    """
 
     interval: float
     mtbf: float
@@ -31,34 +35,53 @@ class Goodput:
 class CrashesConfig(Config):
     """Workers that fail, and what is done about it.
 
-    The default time between failures is that of a GPU and what belongs to it in a large run: 419 unexpected interruptions in 54
-    days on 16,384 GPUs make 50,700 hours (Dubey et al., "The Llama 3 herd of models", 2024). Other defaults are assumptions.
+    The default time between failures is that of a GPU and what belongs to it in a large run: 419
+    unexpected interruptions in 54 days on 16,384 GPUs make 50,700 hours (Dubey et al., "The Llama 3
+    herd of models", 2024). Other defaults are assumptions.
     """
 
-    mtbf: PositiveSeconds = Field(default=50_000 * _HOUR, description="Mean time between failures of one worker.")
-    checkpoint_interval: PositiveSeconds | None = Field(
-        default=None, description="Computing between checkpoints; the best by Daly's formula if left out."
+    mtbf: PositiveSeconds = Field(
+        default=50_000 * _HOUR, description="Mean time between failures of one worker."
     )
-    checkpoint_cost: PositiveSeconds = Field(default=60.0, description="How long the job stops to write one.")
-    restart_time: Seconds = Field(default=300.0, description="From a crash until the job computes again, a worker being there.")
+    checkpoint_interval: PositiveSeconds | None = Field(
+        default=None,
+        description="Computing between checkpoints; the best by Daly's formula if left out.",
+    )
+    checkpoint_cost: PositiveSeconds = Field(
+        default=60.0, description="How long the job stops to write one."
+    )
+    restart_time: Seconds = Field(
+        default=300.0,
+        description="From a crash until the job computes again, a worker being there.",
+    )
     spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Workers that stand by.")
-    repair_time: Seconds = Field(default=0.0, description="Until a failed worker can stand by again; 0 where it only restarts.")
+    repair_time: Seconds = Field(
+        default=0.0,
+        description="Until a failed worker can stand by again; 0 where it only restarts.",
+    )
 
     def goodput(self, workers: int, loading: float = 0.0) -> Goodput:
-        """What a job on that many workers gets out of its time; any worker's crash stops all. Waiting for repair comes on top.
+        """What a job on that many workers gets out of its time; any worker's crash stops all.
+
+        Waiting for repair comes on top.
 
         ``loading``: seconds after each restart until all workers hold the checkpoint again.
         """
         mtbf = self.mtbf / workers
         interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
-        taken = expected_seconds(interval, interval, self.checkpoint_cost, self.restart_time + loading, mtbf)
+        taken = expected_seconds(
+            interval, interval, self.checkpoint_cost, self.restart_time + loading, mtbf
+        )
         waiting = waiting_share(self.repair_time / mtbf, self.spares)
         running = 1 - waiting
         useful, checkpoints = running * interval / taken, running * self.checkpoint_cost / taken
         return Goodput(interval, mtbf, useful, checkpoints, running - useful - checkpoints, waiting)
 
     def times(self, workers: int, seconds: float, seed: int) -> list[Factors]:
-        """When each worker fails in that many seconds, ascending: exponential gaps from a stream of its own."""
+        """When each worker fails in that many seconds, ascending.
+
+        Exponential gaps from a stream of its own.
+        """
         return [self._times(stream(seed, "crashes", worker), seconds) for worker in range(workers)]
 
     def _times(self, generator: np.random.Generator, seconds: float) -> Factors:

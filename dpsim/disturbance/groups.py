@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 
 Indices = NDArray[np.intp]
 
@@ -17,11 +17,18 @@ Indices = NDArray[np.intp]
 class Grouped(Config):
     """A disturbance that strikes groups of workers."""
 
-    per: Literal["worker", "node", "rack"] = Field(default="worker", description="Who is struck together.")
-    nodes_per_rack: PositiveInt = Field(default=4, description="Nodes that share a rack, where it strikes racks.")
+    per: Literal["worker", "node", "rack"] = Field(
+        default="worker", description="Who is struck together."
+    )
+    nodes_per_rack: PositiveInt = Field(
+        default=4, description="Nodes that share a rack, where it strikes racks."
+    )
 
     def groups(self, workers: int, per_node: int | Sequence[int]) -> Indices:
-        """The group of each worker, counted from 0. ``per_node``: workers of each node, or of node 0, 1, ..."""
+        """The group of each worker, counted from 0.
+
+        ``per_node``: workers of each node, or of node 0, 1, ...
+        """
         if self.per == "worker":
             return np.arange(workers)
         nodes = node_of(workers, per_node)

@@ -1,7 +1,10 @@
-"""Jitter from measurements: factors drawn from a table of measured times, in a file or in the scenario itself.
+"""Jitter from measurements.
 
-A CSV file has a column ``value`` (or one column of any name) and perhaps ``weight``; a JSON file holds a list of numbers or an
-object with ``values`` and perhaps ``weights``. Values are divided by their mean, so times in any unit serve.
+Factors drawn from a table of measured times, in a file or in the scenario itself.
+
+A CSV file has a column ``value`` (or one column of any name) and perhaps ``weight``; a JSON file
+holds a list of numbers or an object with ``values`` and perhaps ``weights``. Values are divided by
+their mean, so times in any unit serve.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from dpsim.config import Config, FilePath
+from dpsim.base.config import Config, FilePath
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_text_limited
 from dpsim.disturbance.jitter import Factors, Jitter
-from dpsim.errors import DpsimError
-from dpsim.files import read_text_limited
 
 _MAX_BYTES = 64 * 2**20
 
@@ -27,13 +30,20 @@ _MAX_BYTES = 64 * 2**20
 class Histogram(Config):
     """Measured values and how often each was seen."""
 
-    values: tuple[PositiveFloat, ...] = Field(min_length=1, description="Measured times or factors, in any unit.")
-    weights: tuple[PositiveFloat, ...] | None = Field(default=None, description="How often each was seen; alike if left out.")
+    values: tuple[PositiveFloat, ...] = Field(
+        min_length=1, description="Measured times or factors, in any unit."
+    )
+    weights: tuple[PositiveFloat, ...] | None = Field(
+        default=None, description="How often each was seen; alike if left out."
+    )
 
     @model_validator(mode="after")
     def _matching(self) -> Histogram:
         if self.weights is not None and len(self.weights) != len(self.values):
-            raise ValueError(f"weights must be as many as values, {len(self.values)}, but got {len(self.weights)}")
+            raise ValueError(
+                f"weights must be as many as values, {len(self.values)}, but got "
+                f"{len(self.weights)}"
+            )
         return self
 
     @cached_property
@@ -45,8 +55,9 @@ class Histogram(Config):
         return values / (values @ shares), np.cumsum(shares)
 
 
-# One run of GPT-2 1.5B on 8 H100, 1.7 s a step, 19,932 steps, shard loads left out and detrended (see jitter.py), the run in which
-# whole milliseconds matter least: 99 % of steps within 0.6 %, one in a hundred 7 % longer. Whole steps, not one worker's compute.
+# One run of GPT-2 1.5B on 8 H100, 1.7 s a step, 19,932 steps, shard loads left out and detrended
+# (see jitter.py), the run in which whole milliseconds matter least: 99 % of steps within 0.6 %, one
+# in a hundred 7 % longer. Whole steps, not one worker's compute.
 MEASURED = Histogram(
     values=(
         0.9961,
@@ -73,11 +84,19 @@ MEASURED = Histogram(
 class HistogramJitterConfig(Jitter):
     """The factor is one of those measured."""
 
-    kind: Literal["histogram"] = Field(description="Compute times vary by factors drawn from a table of measured ones.")
-    file: FilePath | None = Field(
-        default=None, description="A CSV or JSON file of measured times, relative to the scenario; steps of 8 H100 if left out."
+    kind: Literal["histogram"] = Field(
+        description="Compute times vary by factors drawn from a table of measured ones."
     )
-    table: Histogram | None = Field(default=None, description="The table itself, instead of a file.")
+    file: FilePath | None = Field(
+        default=None,
+        description=(
+            "A CSV or JSON file of measured times, relative to the scenario; steps of 8 H100 if "
+            "left out."
+        ),
+    )
+    table: Histogram | None = Field(
+        default=None, description="The table itself, instead of a file."
+    )
 
     @model_validator(mode="after")
     def _readable(self) -> HistogramJitterConfig:
@@ -102,14 +121,25 @@ class HistogramJitterConfig(Jitter):
 
 @lru_cache(maxsize=8)
 def read_histogram(path: str) -> Histogram:
-    """The histogram in a CSV or JSON file, by its ending. Raises DpsimError, which names the file and the rule."""
+    """The histogram in a CSV or JSON file, by its ending.
+
+    Raises DpsimError, which names the file and the rule.
+    """
     text = read_text_limited(path, _MAX_BYTES)
-    values, weights = _from_json(text, path) if path.lower().endswith(".json") else _from_csv(text, path)
+    values, weights = (
+        _from_json(text, path) if path.lower().endswith(".json") else _from_csv(text, path)
+    )
     for name, numbers in (("values", values), ("weights", weights or ())):
         if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise DpsimError(f"{path}: {name} must be positive numbers, but got {next(x for x in numbers if not 0 < x < math.inf)}")
+            raise DpsimError(
+                f"{path}: {name} must be positive numbers, but got "
+                f"{next(x for x in numbers if not 0 < x < math.inf)}"
+            )
     if not values or (weights is not None and len(weights) != len(values)):
-        raise DpsimError(f"{path}: must hold at least one value, and as many weights as values where it holds weights")
+        raise DpsimError(
+            f"{path}: must hold at least one value, and as many weights as values where it holds "
+            "weights"
+        )
     return Histogram(values=values, weights=weights)
 
 
@@ -125,12 +155,15 @@ def _from_json(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
         return _numbers(data["values"]), None if weights is None else _numbers(weights)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DpsimError(
-            f"{path}: must be a JSON list of numbers, or an object with lists 'values' and perhaps 'weights'"
+            f"{path}: must be a JSON list of numbers, or an object with lists 'values' and "
+            "perhaps 'weights'"
         ) from None
 
 
 def _numbers(items: list[object]) -> _Numbers:
-    if not isinstance(items, list) or not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
+    if not isinstance(items, list) or not all(
+        isinstance(item, (int, float)) and not isinstance(item, bool) for item in items
+    ):
         raise TypeError
     return tuple(float(item) for item in items if isinstance(item, (int, float)))
 
@@ -143,10 +176,15 @@ def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
         raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None
     column = "value" if "value" in names else names[0] if len(names) == 1 else None
     if column is None:
-        raise DpsimError(f"{path}: must have a column 'value', or one column, but got {', '.join(names)[:100] or 'none'}")
+        raise DpsimError(
+            f"{path}: must have a column 'value', or one column, but got "
+            f"{', '.join(names)[:100] or 'none'}"
+        )
     try:
         table = list(rows)
         values = tuple(float(row[column]) for row in table)
         return values, tuple(float(row["weight"]) for row in table) if "weight" in names else None
     except (ValueError, TypeError, csv.Error):
-        raise DpsimError(f"{path}: columns 'value' and 'weight' must hold numbers from the second line on") from None
+        raise DpsimError(
+            f"{path}: columns 'value' and 'weight' must hold numbers from the second line on"
+        ) from None

@@ -1,15 +1,17 @@
 """Jitter: each worker's compute time varies from step to step by a random factor of mean 1.
 
-What the defaults were fitted to: per-step times of GPT-2 runs on one node of 8 H100 (rank 0's clock, whole milliseconds, so the
-rounding's variance of 1/6 ms**2 was taken off). Steps that load a new file of data take 2.2 times as long about every 190
-steps: that is the input pipeline's doing and periodic, so steps above 1.3 medians were left out; so was the slow trend of the
-batch or window size, by a running median of 101 steps. What remains has a coefficient of variation of 0.5, 0.8, 0.9, 1.7 and
-2.5 % in the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and the greatest of 8 equal normal draws
-varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a worker, if all of it is compute, independent between workers.
-The data cannot tell, since no worker was timed on its own. Elsewhere: 0.24-0.45 % over blocks of 10 steps on 8 and 16 A100
-agrees (1.4 % for a step at most, if steps are independent), 2.3-2.6 % over such blocks on 32 V100 with TCP is more; in
-production jobs of 128 GPUs and more the 90th percentile of a step is 1.06 medians (Lin et al., OSDI 2025), 0.045 of a whole
-step's logarithm, unequal sequences included.
+What the defaults were fitted to: per-step times of GPT-2 runs on one node of 8 H100 (rank 0's
+clock, whole milliseconds, so the rounding's variance of 1/6 ms**2 was taken off). Steps that load a
+new file of data take 2.2 times as long about every 190 steps: that is the input pipeline's doing
+and periodic, so steps above 1.3 medians were left out; so was the slow trend of the batch or window
+size, by a running median of 101 steps. What remains has a coefficient of variation of 0.5, 0.8,
+0.9, 1.7 and 2.5 % in the five runs, median 0.94 %. A step ends with the slowest of 8 workers, and
+the greatest of 8 equal normal draws varies 0.611 times as much as one: 0.0094 / 0.611 = 0.015 for a
+worker, if all of it is compute, independent between workers. The data cannot tell, since no worker
+was timed on its own. Elsewhere: 0.24-0.45 % over blocks of 10 steps on 8 and 16 A100 agrees (1.4 %
+for a step at most, if steps are independent), 2.3-2.6 % over such blocks on 32 V100 with TCP is
+more; in production jobs of 128 GPUs and more the 90th percentile of a step is 1.06 medians (Lin et
+al., OSDI 2025), 0.045 of a whole step's logarithm, unequal sequences included.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 
 Factors = NDArray[np.float64]
 
@@ -38,16 +40,22 @@ class Jitter(Config):
     def factors(self, workers: int, steps: int, seed: int) -> Factors:
         """Factors on compute time, shape (steps, workers).
 
-        Every worker has a random stream of its own, spawned from ``seed``: its draws do not depend on how many others there are.
+        Every worker has a random stream of its own, spawned from ``seed``: its draws do not depend
+        on how many others there are.
         """
         children = np.random.SeedSequence(seed).spawn(workers)
-        return np.stack([self.draw(np.random.Generator(np.random.Philox(child)), steps) for child in children], axis=1)
+        return np.stack(
+            [self.draw(np.random.Generator(np.random.Philox(child)), steps) for child in children],
+            axis=1,
+        )
 
 
 class LognormalJitterConfig(Jitter):
     """The factor is lognormal, drawn anew for every worker and step."""
 
-    kind: Literal["lognormal"] = Field(description="Compute times vary by a lognormal factor of mean 1, per worker and step.")
+    kind: Literal["lognormal"] = Field(
+        description="Compute times vary by a lognormal factor of mean 1, per worker and step."
+    )
     sigma: Annotated[float, Field(ge=0, le=3)] = Field(
         default=FITTED_SPREAD, description="Standard deviation of the factor's logarithm."
     )
@@ -59,11 +67,17 @@ class LognormalJitterConfig(Jitter):
 
 
 class GammaJitterConfig(Jitter):
-    """The factor is gamma: a time made of many short independent waits; with ``cv`` 1 it is exponential."""
+    """The factor is gamma.
 
-    kind: Literal["gamma"] = Field(description="Compute times vary by a gamma factor of mean 1, per worker and step.")
+    A time made of many short independent waits; with ``cv`` 1 it is exponential.
+    """
+
+    kind: Literal["gamma"] = Field(
+        description="Compute times vary by a gamma factor of mean 1, per worker and step."
+    )
     cv: Annotated[float, Field(ge=0, le=3)] = Field(
-        default=FITTED_SPREAD, description="Coefficient of variation; 1 makes the factor exponential."
+        default=FITTED_SPREAD,
+        description="Coefficient of variation; 1 makes the factor exponential.",
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
@@ -76,16 +90,21 @@ class GammaJitterConfig(Jitter):
 class ParetoJitterConfig(Jitter):
     """The factor is Pareto: mostly near its least value, now and then many times that.
 
-    The default tail index was fitted to the two of 29 runs above that were disturbed throughout (10 % of steps longer than 1.1
-    medians; 90th and 99th percentile 1.58 and 4.04 medians in one, 1.86 and 6.32 in the other), as the greatest of 8 draws: 3.1 and
-    2.4, pooled 2.7. They end at 5.5 and 7 medians, where a Pareto goes on; the other 27 runs have no such tail.
+    The default tail index was fitted to the two of 29 runs above that were disturbed throughout (10
+    % of steps longer than 1.1 medians; 90th and 99th percentile 1.58 and 4.04 medians in one, 1.86
+    and 6.32 in the other), as the greatest of 8 draws: 3.1 and 2.4, pooled 2.7. They end at 5.5 and
+    7 medians, where a Pareto goes on; the other 27 runs have no such tail.
     """
 
     kind: Literal["pareto"] = Field(
         description="Compute times vary by a heavy-tailed Pareto factor of mean 1, per worker and step."
     )
     tail_index: Annotated[float, Field(gt=1, le=1000)] = Field(
-        default=2.7, description="The chance to exceed x falls as x to minus this; at 2 and below the variance is infinite."
+        default=2.7,
+        description=(
+            "The chance to exceed x falls as x to minus this; at 2 and below the variance is "
+            "infinite."
+        ),
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:

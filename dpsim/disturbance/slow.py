@@ -1,10 +1,11 @@
 """Slow workers: some compute at a fixed factor of the time of others for the whole run.
 
-The default factor is the mean slow-down of the jobs that had stragglers at all (by 1.1 or more), 42.5 % of 3,079 jobs of 128
-GPUs and more: 1.28 (Lin et al., "Understanding stragglers in large model training using what-if analysis", OSDI 2025). Where a
-few workers were the cause, 1.7 % of the jobs, it was 3.04. What fraction of workers is slow the published tables do not say:
-the field has no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median coefficient of variation
-over 467 groups) and 8.8 % (90th percentile).
+The default factor is the mean slow-down of the jobs that had stragglers at all (by 1.1 or more),
+42.5 % of 3,079 jobs of 128 GPUs and more: 1.28 (Lin et al., "Understanding stragglers in large
+model training using what-if analysis", OSDI 2025). Where a few workers were the cause, 1.7 % of the
+jobs, it was 3.04. What fraction of workers is slow the published tables do not say: the field has
+no default. Equal placements of one job on a cloud's T4 nodes differ by 3.5 % (median coefficient of
+variation over 467 groups) and 8.8 % (90th percentile).
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
+from dpsim.base.errors import DpsimError
 from dpsim.disturbance.groups import Grouped
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.streams import stream
-from dpsim.errors import DpsimError
 
 
 class SlowWorkersConfig(Grouped):
@@ -28,9 +29,12 @@ class SlowWorkersConfig(Grouped):
         default=None, description="Their ranks, instead of a fraction."
     )
     fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None, description="The chance of each worker (node, rack) to be slow, instead of ranks."
+        default=None,
+        description="The chance of each worker (node, rack) to be slow, instead of ranks.",
     )
-    factor: Annotated[float, Field(gt=0, le=1e6)] = Field(default=1.28, description="Their compute time over that of others.")
+    factor: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        default=1.28, description="Their compute time over that of others."
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> SlowWorkersConfig:
@@ -40,17 +44,23 @@ class SlowWorkersConfig(Grouped):
             raise ValueError(f"per must be worker where workers are named, but got {self.per}")
         return self
 
-    def factors(self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0) -> Factors:
+    def factors(
+        self, workers: int, seed: int, per_node: int | Sequence[int], entry: int = 0
+    ) -> Factors:
         """Each worker's factor, shape (workers,). ``entry`` tells several such disturbances apart.
 
         Raises DpsimError where a named worker does not exist.
         """
         if self.workers is not None:
             if max(self.workers) >= workers:
-                raise DpsimError(f"slow workers must be ranks below {workers}, but got {max(self.workers)}")
+                raise DpsimError(
+                    f"slow workers must be ranks below {workers}, but got {max(self.workers)}"
+                )
             slow = np.isin(np.arange(workers), self.workers)
         else:
             groups = self.groups(workers, per_node)
-            draws = [stream(seed, "slow", entry, group).random() for group in range(groups.max() + 1)]
+            draws = [
+                stream(seed, "slow", entry, group).random() for group in range(groups.max() + 1)
+            ]
             slow = (np.array(draws) < (self.fraction or 0.0))[groups]
         return np.where(slow, self.factor, 1.0)

@@ -1,4 +1,8 @@
-"""Random streams: one for each worker (or group of workers) and purpose, so that no draw depends on what else is drawn."""
+"""Random streams.
+
+One for each worker (or group of workers) and purpose, so that no draw depends on what else is
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ import numpy as np
 
 
 def stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
-    """The stream of ``purpose`` for the worker or group at ``index``: the same whatever the number of others."""
+    """The stream of ``purpose`` for the worker or group at ``index``.
+
+    The same whatever the number of others.
+    """
     key = (zlib.crc32(purpose.encode()), *index)
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))

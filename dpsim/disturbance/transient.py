@@ -1,14 +1,15 @@
 """Transient slow-downs: now and then a worker, node or rack computes slower for a while.
 
-A Markov chain of two states per worker or group: from fine to slow with chance ``rate`` at each step, back with chance 1 /
-mean_steps. It starts in its long-run state, slow with probability rate mean_steps / (1 + rate mean_steps), so it needs no
-warm-up.
+A Markov chain of two states per worker or group: from fine to slow with chance ``rate`` at each
+step, back with chance 1 / mean_steps. It starts in its long-run state, slow with probability rate
+mean_steps / (1 + rate mean_steps), so it needs no warm-up.
 
-Defaults: in the five runs on 8 H100 (see jitter.py) steps of 1.03 to 1.3 medians begin 0.001, 0.006, 0.009, 0.010 and 0.078
-times a step (the last is a clock's noise: a long step is followed by a short one), 1.04-1.07 medians long, and they come
-singly: 1.02 steps in a row. Median: 0.009, 1.05, 1 step. Whole steps were timed, so the rate is that of 8 workers together:
-0.009 / 8 = 0.0011 a worker. Long slow-downs are not in these tables: one job on two DGX-1 has blocks of 10 steps at 1.23 and
-1.32 medians in 2 of 10 blocks, the first of them the very first, too few to fit.
+Defaults: in the five runs on 8 H100 (see jitter.py) steps of 1.03 to 1.3 medians begin 0.001,
+0.006, 0.009, 0.010 and 0.078 times a step (the last is a clock's noise: a long step is followed by
+a short one), 1.04-1.07 medians long, and they come singly: 1.02 steps in a row. Median: 0.009,
+1.05, 1 step. Whole steps were timed, so the rate is that of 8 workers together: 0.009 / 8 = 0.0011
+a worker. Long slow-downs are not in these tables: one job on two DGX-1 has blocks of 10 steps at
+1.23 and 1.32 medians in 2 of 10 blocks, the first of them the very first, too few to fit.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from dpsim.disturbance.streams import stream
 class TransientConfig(Grouped):
     """Workers, nodes or racks that are slow for a while."""
 
-    rate: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0011, description="The chance at each step that one begins.")
-    mean_steps: Annotated[float, Field(ge=1, le=1e9)] = Field(default=1.0, description="Steps that one lasts, on average.")
+    rate: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0011, description="The chance at each step that one begins."
+    )
+    mean_steps: Annotated[float, Field(ge=1, le=1e9)] = Field(
+        default=1.0, description="Steps that one lasts, on average."
+    )
     factor: Annotated[float, Field(gt=0, le=1e6)] = Field(
         default=1.05, description="Compute time meanwhile over that at other times."
     )
@@ -38,8 +43,13 @@ class TransientConfig(Grouped):
         """The fraction of steps that are slow in the long run."""
         return self.rate * self.mean_steps / (1 + self.rate * self.mean_steps)
 
-    def factors(self, workers: int, steps: int, seed: int, per_node: int | Sequence[int], entry: int = 0) -> Factors:
-        """Factors on compute time, shape (steps, workers). ``entry`` tells several such disturbances apart."""
+    def factors(
+        self, workers: int, steps: int, seed: int, per_node: int | Sequence[int], entry: int = 0
+    ) -> Factors:
+        """Factors on compute time, shape (steps, workers).
+
+        ``entry`` tells several such disturbances apart.
+        """
         groups = self.groups(workers, per_node)
         streams = [stream(seed, "transient", entry, group) for group in range(groups.max() + 1)]
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)

@@ -1,7 +1,71 @@
 """Puts the parts together: a scenario in, a result out."""
 
+from dpsim.engine.apart import MOST_ROUNDS
+from dpsim.engine.job import (
+    Job,
+    learner_times,
+    learners_by_batch,
+    prepare,
+    reduction_cost,
+    transport_costs,
+)
+from dpsim.engine.log import NEVER, Act, Gradients, Log
+from dpsim.engine.memory import MemoryUse, memory_use
+from dpsim.engine.once import start_and_end
+from dpsim.engine.pair_meeting import neighbours
 from dpsim.engine.result import PARTS, Bytes, Result
-from dpsim.engine.simulate import compute_scale, provenance, simulate
-from dpsim.engine.steps import Steps
+from dpsim.engine.simulate import (
+    bytes_in_step,
+    calibrated,
+    compute_scale,
+    logged,
+    provenance,
+    recorded,
+    simulate,
+    slow_downs,
+    timeline,
+)
+from dpsim.engine.steps import DROPPED, Steps, clock_gaps, versions_behind
+from dpsim.engine.timeline import Interval
+from dpsim.engine.to_target import TimeToTarget, time_to_target
+from dpsim.engine.together import run_together
+from dpsim.engine.wire import Message
 
-__all__ = ["PARTS", "Bytes", "Result", "Steps", "compute_scale", "provenance", "simulate"]
+__all__ = [
+    "DROPPED",
+    "MOST_ROUNDS",
+    "NEVER",
+    "PARTS",
+    "Act",
+    "Bytes",
+    "Gradients",
+    "Interval",
+    "Job",
+    "Log",
+    "MemoryUse",
+    "Message",
+    "Result",
+    "Steps",
+    "TimeToTarget",
+    "bytes_in_step",
+    "calibrated",
+    "clock_gaps",
+    "compute_scale",
+    "learner_times",
+    "learners_by_batch",
+    "logged",
+    "memory_use",
+    "neighbours",
+    "prepare",
+    "provenance",
+    "recorded",
+    "reduction_cost",
+    "run_together",
+    "simulate",
+    "slow_downs",
+    "start_and_end",
+    "time_to_target",
+    "timeline",
+    "transport_costs",
+    "versions_behind",
+]

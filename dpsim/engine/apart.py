@@ -1,8 +1,10 @@
-"""Workers that act alone: each is a SimPy process of its own, and what they send are flows that share one network.
+"""Workers that act alone.
 
-A worker that has done its steps goes on, so that the load on the others stays, until all have done theirs (or it has done
-`MOST_ROUNDS` times as many). Its row of a step: wait for input, compute, hand over what it computed, wait until it may go on, and
-fetch what it goes on with.
+Each is a SimPy process of its own, and what they send are flows that share one network.
+
+A worker that has done its steps goes on, so that the load on the others stays, until all have done
+theirs (or it has done `MOST_ROUNDS` times as many). Its row of a step: wait for input, compute,
+hand over what it computed, wait until it may go on, and fetch what it goes on with.
 """
 
 from __future__ import annotations
@@ -14,20 +16,23 @@ from itertools import count
 import numpy as np
 import simpy
 
+from dpsim.base.arrays import FloatArray
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.engine.wire import Message
 from dpsim.network import SharedNetwork
-from dpsim.topology.network import FloatArray
 
 Process = Generator[simpy.Event, None, None]
 MOST_ROUNDS = 8
 
 
 class Meeting(ABC):
-    """What workers that act alone share: they hand over what they computed, and fetch what they go on with."""
+    """What workers that act alone share.
+
+    They hand over what they computed, and fetch what they go on with.
+    """
 
     network: SharedNetwork
 
@@ -49,7 +54,10 @@ class Meeting(ABC):
 
 
 class Worker:
-    """One worker: its rank, the iteration that it is in, and where its seconds of that iteration went."""
+    """One worker.
+
+    Its rank, the iteration that it is in, and where its seconds of that iteration went.
+    """
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
@@ -57,7 +65,9 @@ class Worker:
         self.env = world.meeting.network.env
         self.iteration = 0
         self.version = 0
-        self.row = dict.fromkeys(("compute", "exposed_comm", "straggler_wait", "input", "encode"), 0.0)
+        self.row = dict.fromkeys(
+            ("compute", "exposed_comm", "straggler_wait", "input", "encode"), 0.0
+        )
         self.busy = 0.0
         self.stale = 0
         self._loading = None if world.job.input is None else world.job.input.of(rank).start()
@@ -70,7 +80,11 @@ class Worker:
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
-                yield from self.spend("input", float(self._loading.take(np.array([self.env.now]))[0]) - self.env.now, "next batch")
+                yield from self.spend(
+                    "input",
+                    float(self._loading.take(np.array([self.env.now]))[0]) - self.env.now,
+                    "next batch",
+                )
             self.world.begins(self)
             yield from self._compute()
             yield from self.world.meeting.end(self)
@@ -81,26 +95,39 @@ class Worker:
         positions, factor = self.world.positions[self.rank], self.world.factor(self)
         at = 0
         for message in self.world.messages:
-            yield from self.spend("compute", factor * (positions[message.ready] - positions[at]), "passes")
+            yield from self.spend(
+                "compute", factor * (positions[message.ready] - positions[at]), "passes"
+            )
             at = message.ready
-            yield from self.spend("encode", self.world.coding(self.rank, message.encode), f"encode {message.name}")
+            yield from self.spend(
+                "encode", self.world.coding(self.rank, message.encode), f"encode {message.name}"
+            )
             self.world.meeting.ready(self, message)
         yield from self.spend("compute", factor * (positions[-2] - positions[at]), "passes")
 
     def update(self) -> Process:
         """The optimiser's step, where the worker takes it."""
         positions = self.world.positions[self.rank]
-        yield from self.spend("compute", self.world.factor(self) * (positions[-1] - positions[-2]), "update")
+        yield from self.spend(
+            "compute", self.world.factor(self) * (positions[-1] - positions[-2]), "update"
+        )
 
     def decode(self) -> Process:
         """Decode what has been fetched."""
-        seconds = sum(self.world.coding(self.rank, message.decode) for message in self.world.messages)
+        seconds = sum(
+            self.world.coding(self.rank, message.decode) for message in self.world.messages
+        )
         yield from self.spend("encode", seconds, "decode")
 
     def spend(self, part: str, seconds: float, name: str) -> Process:
         """Let ``seconds`` pass, as a part of the step."""
         if seconds > 0:
-            self.note("input" if part == "input" else "compute", name, self.env.now, self.env.now + seconds)
+            self.note(
+                "input" if part == "input" else "compute",
+                name,
+                self.env.now,
+                self.env.now + seconds,
+            )
             self.row[part] += seconds
             yield self.env.timeout(seconds)
 
@@ -123,9 +150,12 @@ class Worker:
 
 
 class World:
-    """All workers of a job and what is recorded of them: an iteration of each per row of ``factors``, (steps, workers).
+    """All workers of a job and what is recorded of them.
 
-    ``factors`` multiply compute times. ``progress`` is called with the mean number of iterations done.
+    An iteration of each per row of ``factors``, (steps, workers).
+
+    ``factors`` multiply compute times. ``progress`` is called with the mean number of iterations
+    done.
     """
 
     def __init__(
@@ -150,12 +180,17 @@ class World:
         self._steps, self._workers = factors.shape
         self._progress = progress
         self._done = 0
-        self._at = np.zeros(self._steps * MOST_ROUNDS + 1, dtype=np.int64)  # workers that are in each iteration
+        self._at = np.zeros(
+            self._steps * MOST_ROUNDS + 1, dtype=np.int64
+        )  # workers that are in each iteration
         self._at[0] = self._workers
         self._slowest = 0
 
     def run(self) -> Steps:
-        """Let all workers live until each has done its steps. Raises DpsimError where a cut link stops them for good."""
+        """Let all workers live until each has done its steps.
+
+        Raises DpsimError where a cut link stops them for good.
+        """
         network = self.meeting.network
         for rank in range(self._workers):
             network.env.process(Worker(rank, self).work())

@@ -1,4 +1,7 @@
-"""From a scenario to what its workers do: compute times, operations merged and ordered, and models of their collectives."""
+"""From a scenario to what its workers do.
+
+Compute times, operations merged and ordered, and models of their collectives.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,31 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dpsim.aggregation import Operation, Setting, Turns
-from dpsim.budget import check_memory
-from dpsim.calibration import Transport
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError, suggestion
+from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.wire import Message, message
-from dpsim.errors import DpsimError, suggestion
-from dpsim.hardware import Gpu
+from dpsim.hardware import Gpu, Transport
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
-from dpsim.overlap import Outlook, in_order
-from dpsim.scenario import DisturbanceConfig, Scenario
-from dpsim.sync import Meeting
+from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import Operation, Setting, Turns
+from dpsim.strategy.overlap import Outlook, in_order
+from dpsim.strategy.sync import Meeting
 from dpsim.topology import Cluster, build_cluster, transported
-from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
 _BYTES_A_WORKER = 2_500.0
 _BYTES_A_RECORD = 8.0 * 12
-_ALONE = {"parameter-server": ("backup", "ssp", "asp"), "gossip": ("asp",)}  # by aggregation: how to synchronise without a meeting
+_ALONE = {
+    "parameter-server": ("backup", "ssp", "asp"),
+    "gossip": ("asp",),
+}  # by aggregation: how to synchronise without a meeting
 _LOSS = "average-loss"
 _LOSS_BYTES = 4
 
@@ -39,8 +45,8 @@ _LOSS_BYTES = 4
 class Job:
     """One training job: what each worker computes in a step, and what it communicates.
 
-    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``. ``collectives`` has one model for each
-    collective, or one for each step in turn.
+    ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
+    ``collectives`` has one model for each collective, or one for each step in turn.
     """
 
     scenario: Scenario
@@ -64,14 +70,20 @@ class Job:
 
     @property
     def one_version(self) -> bool:
-        """Whether all workers compute on versions of the same parameters, not on models of their own."""
+        """Whether all workers compute on versions of the same parameters, not on models of their
+        own.
+        """
         strategy = self.scenario.strategy
         return strategy.sync.one_version and strategy.aggregation.kind != "gossip"
 
     @cached_property
     def network(self) -> Cluster:
         """What carries its communication: the cluster, or the cluster with its CPUs and servers."""
-        used = (getattr(model, "network", None) for turns in self.collectives.values() for model in turns)
+        used = (
+            getattr(model, "network", None)
+            for turns in self.collectives.values()
+            for model in turns
+        )
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @cached_property
@@ -89,7 +101,10 @@ class Job:
         return turns[step % len(turns)]
 
     def on_links(self, outcome: Outcome) -> FloatArray:
-        """Bytes on each capacity of `network`; none where the collective has one of its own: a loss averaged beside servers."""
+        """Bytes on each capacity of `network`; none where the collective has one of its own.
+
+        A loss averaged beside servers.
+        """
         capacities = len(self.network.capacities)
         return outcome.loads if len(outcome.loads) == capacities else np.zeros(capacities)
 
@@ -97,11 +112,17 @@ class Job:
     def period(self) -> int:
         """Steps between two averagings of models, where models are averaged."""
         workload = self.scenario.workload
-        epoch = None if workload.dataset is None else workload.dataset.epoch(self.workers, workload.samples_per_gpu).steps
+        epoch = (
+            None
+            if workload.dataset is None
+            else workload.dataset.epoch(self.workers, workload.samples_per_gpu).steps
+        )
         return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
 
     def messages(self, step: int) -> tuple[Message, ...]:
-        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a worker alone."""
+        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a
+        worker alone.
+        """
         return self.messages_of[self.scenario.strategy.sync.meets(step, self.period)]
 
     @cached_property
@@ -109,11 +130,19 @@ class Job:
         """The messages of each kind of step."""
         strategy = self.scenario.strategy
         gpus = tuple(gpu for gpu, _ in self.cluster.accelerators)
-        plans: dict[Meeting, tuple[Operation, ...]] = {"gradients": self.plan, "models": self.averaging, "nothing": ()}
-        sent = {kind: in_order(plan, self._loss(beside=strategy.overlap.beside)) for kind, plan in plans.items()}
+        plans: dict[Meeting, tuple[Operation, ...]] = {
+            "gradients": self.plan,
+            "models": self.averaging,
+            "nothing": (),
+        }
+        sent = {
+            kind: in_order(plan, self._loss(beside=strategy.overlap.beside))
+            for kind, plan in plans.items()
+        }
         return {
             kind: tuple(
-                message(operation, strategy.compression, strategy.aggregation, self.workers, gpus) for operation in operations
+                message(operation, strategy.compression, strategy.aggregation, self.workers, gpus)
+                for operation in operations
             )
             for kind, operations in sent.items()
         }
@@ -146,17 +175,23 @@ class Job:
         return () if self.silent else self.scenario.strategy.aggregation.averaging(self.model)
 
     def _line(self, operations: tuple[Operation, ...]) -> tuple[float, float]:
-        """Alpha (s) and beta (s/B) of the collective that carries gradients, from that of nothing and that of all of them."""
+        """Alpha (s) and beta (s/B) of the collective that carries gradients, from that of nothing
+        and that of all of them.
+        """
         gradients = [operation for operation in operations if operation.payload == "gradients"]
         if not gradients:
             return 0.0, 0.0
         size = sum(operation.nbytes for operation in gradients)
-        nothing, everything = (self._seconds(gradients[0].collective, nbytes) for nbytes in (0, size))
+        nothing, everything = (
+            self._seconds(gradients[0].collective, nbytes) for nbytes in (0, size)
+        )
         return nothing, (everything - nothing) / max(size, 1)
 
     def _seconds(self, collective: str, nbytes: int) -> float:
         """How long uncompressed ``nbytes`` take with all workers there."""
-        stages = self.scenario.strategy.aggregation.stages(collective, (nbytes,), nbytes, sums_in_flight=True, workers=self.workers)
+        stages = self.scenario.strategy.aggregation.stages(
+            collective, (nbytes,), nbytes, sums_in_flight=True, workers=self.workers
+        )
         ends = np.zeros(self.workers)
         for name, size in stages:
             ends = self.collective(name).finish(ends, size).finishes
@@ -164,9 +199,11 @@ class Job:
 
     @cached_property
     def positions(self) -> FloatArray:
-        """Seconds of computing from a step's start to each position of it (see `dpsim.aggregation.operation`).
+        """Seconds of computing from a step's start to each position of it (see
+        `dpsim.strategy.aggregation.operation`).
 
-        Shape (2 L + 2, kinds of GPU). Accumulated passes before the last one are computed before the first layer is done.
+        Shape (2 L + 2, kinds of GPU). Accumulated passes before the last one are computed before
+        the first layer is done.
         """
         return np.stack([_positions(times) for times in self.times], axis=1)
 
@@ -182,14 +219,20 @@ def reduction_cost(gpu: Gpu) -> float:
 
 
 def prepare(scenario: Scenario) -> Job:
-    """The job that ``scenario`` describes, with the catalogue's compute times. Raises DpsimError where it asks for too much."""
+    """The job that ``scenario`` describes, with the catalogue's compute times.
+
+    Raises DpsimError where it asks for too much.
+    """
     workers, steps = scenario.cluster.ranks, scenario.run.steps + scenario.run.warmup
     if steps * workers > _MOST_RECORDS:
         raise DpsimError(
             f"run: steps + warmup must be at most {_MOST_RECORDS // workers} for {workers} workers "
             f"({_MOST_RECORDS:,} records in all), but got {steps}"
         )
-    check_memory(_BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers, f"simulating {workers:,} workers")
+    check_memory(
+        _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,
+        f"simulating {workers:,} workers",
+    )
     setting = _setting(scenario)
     cluster = setting.cluster
     model = scenario.build_model()
@@ -197,7 +240,9 @@ def prepare(scenario: Scenario) -> Job:
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[_LOSS] = (setting.timed("tree"),)
     times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
-    return Job(scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster))
+    return Job(
+        scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster)
+    )
 
 
 def _setting(scenario: Scenario) -> Setting:
@@ -219,7 +264,9 @@ def _setting(scenario: Scenario) -> Setting:
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
-    """What a rank pays beside the network, whose links have the overhead of messages; ``gamma`` where the transport has none."""
+    """What a rank pays beside the network, whose links have the overhead of messages; ``gamma``
+    where the transport has none.
+    """
     return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
 
 
@@ -227,12 +274,17 @@ def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
     one = partial(learner_times, scenario, model, gpu)
-    times = times_with_learners(scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu)
+    times = times_with_learners(
+        scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
+    )
     return replace(times, optimizer=times.optimizer * _update_share(scenario))
 
 
 def _update_share(scenario: Scenario) -> float:
-    """The part of the optimiser's step that a worker takes: its shard's, none where servers update, otherwise all of it."""
+    """The part of the optimiser's step that a worker takes.
+
+    Its shard's, none where servers update, otherwise all of it.
+    """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
     if strategy.aggregation.shards:
         return 1 / workers
@@ -241,12 +293,20 @@ def _update_share(scenario: Scenario) -> float:
 
 
 def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
-    """Seconds that one learner alone on ``gpu`` computes on ``batch`` samples, from the GPU's figures."""
+    """Seconds that one learner alone on ``gpu`` computes on ``batch`` samples, from the GPU's
+    figures.
+    """
     workload = scenario.workload
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     return compute_times(
         model,
-        Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, gpu.power.value if gpu.power else None),
+        Accelerator(
+            gpu.name,
+            peaks,
+            gpu.memory_bandwidth.value,
+            gpu.architecture,
+            gpu.power.value if gpu.power else None,
+        ),
         batch=batch,
         precision=workload.precision,
         optimizer=workload.optimizer,
@@ -262,8 +322,11 @@ def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, 
     return best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
 
 
-def conditions_on(disturbance: DisturbanceConfig, network: Cluster, workers: IntArray) -> Conditions:
-    """The other traffic and the link changes that a scenario asks for, on a network whose rank ``workers[i]`` is GPU i.
+def conditions_on(
+    disturbance: DisturbanceConfig, network: Cluster, workers: IntArray
+) -> Conditions:
+    """The other traffic and the link changes that a scenario asks for, on a network whose rank
+    ``workers[i]`` is GPU i.
 
     Raises DpsimError for links or GPUs that are not there.
     """
@@ -290,5 +353,8 @@ def _links(cluster: Cluster, pattern: str, number: int) -> list[int]:
     names = [cluster.link_name(link) for link in range(len(cluster.capacities))]
     found = [link for link, name in enumerate(names) if fnmatchcase(name, pattern)]
     if not found:
-        raise DpsimError(f"disturbance.links.{number}.link: must name a link, but got {pattern!r}{suggestion(pattern, names)}")
+        raise DpsimError(
+            f"disturbance.links.{number}.link: must name a link, but got "
+            f"{pattern!r}{suggestion(pattern, names)}"
+        )
     return found

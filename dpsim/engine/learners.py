@@ -23,7 +23,9 @@ from dpsim.workload import (
 TimesOf = Callable[[int], LayerTimes]
 
 
-def times_with_learners(scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int) -> LayerTimes:
+def times_with_learners(
+    scenario: Scenario, model: Model, gpu: Gpu, times: TimesOf, batch: int, learners: int
+) -> LayerTimes:
     """Times of a step in which so many learners of ``batch`` samples share ``gpu``."""
     alone = times(batch)
     if learners == 1:
@@ -36,12 +38,19 @@ def times_with_learners(scenario: Scenario, model: Model, gpu: Gpu, times: Times
     points = scenario.workload.utilisation
     factor = stretch(measured_time(points) if points else passes, batch, learners)
     return shared_times(
-        alone, factor, learners, averaging(model, learners, gpu.memory_bandwidth.value * fitted(gpu.architecture).memory)
+        alone,
+        factor,
+        learners,
+        averaging(model, learners, gpu.memory_bandwidth.value * fitted(gpu.architecture).memory),
     )
 
 
-def best_by_batch(scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse) -> tuple[LearnersRow, ...]:
-    """The best number of learners on ``gpu`` for the scenario's batch and the powers of two up to it, as memory allows."""
+def best_by_batch(
+    scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse
+) -> tuple[LearnersRow, ...]:
+    """The best number of learners on ``gpu`` for the scenario's batch and the powers of two up to
+    it, as memory allows.
+    """
     batch = scenario.workload.batch_per_gpu
 
     def step(samples: int, learners: int) -> float:  # a pass, with its share of the update

@@ -1,4 +1,7 @@
-"""Who read which version of the parameters when, and which update took up whose gradient: what a replay of the training needs."""
+"""Who read which version of the parameters when, and which update took up whose gradient.
+
+What a replay of the training needs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dpsim.topology.network import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray
 
 NEVER = np.iinfo(np.int64).max  # the update of a gradient that the run ended before
 
@@ -15,8 +18,9 @@ NEVER = np.iinfo(np.int64).max  # the update of a gradient that the run ended be
 class Act(NamedTuple):
     """At ``time`` (s), ``worker`` did ``what`` in its iteration ``clock``.
 
-    ``number``: of ``read`` the version, of ``gave`` the update that its gradient is part of (`DROPPED` for none), of ``averaged``
-    the other worker. Version v is there when updates 0 to v - 1 are applied.
+    ``number``: of ``read`` the version, of ``gave`` the update that its gradient is part of
+    (`DROPPED` for none), of ``averaged`` the other worker. Version v is there when updates 0 to v -
+    1 are applied.
     """
 
     time: float
@@ -30,8 +34,9 @@ class Act(NamedTuple):
 class Gradients:
     """One entry for each gradient, by the time when its parameters were read.
 
-    ``begun`` and ``done`` (s): when it was begun, and handed over (not a number if never). ``read``: the version that it was
-    computed on. ``update``: the update that it is part of; `DROPPED` or `NEVER` where there is none.
+    ``begun`` and ``done`` (s): when it was begun, and handed over (not a number if never).
+    ``read``: the version that it was computed on. ``update``: the update that it is part of;
+    `DROPPED` or `NEVER` where there is none.
     """
 
     worker: IntArray
@@ -45,33 +50,57 @@ class Gradients:
 class Log:
     """What happened, as far as it decides what is computed on which parameters.
 
-    ``acts`` of workers that act alone are in order. ``times[u]`` (s) is when update u was applied everywhere; where workers have
-    models of their own, when step u was over, and of a central average model, when it had its move u.
+    ``acts`` of workers that act alone are in order. ``times[u]`` (s) is when update u was applied
+    everywhere; where workers have models of their own, when step u was over, and of a central
+    average model, when it had its move u.
     """
 
     def __init__(self) -> None:
         self.acts: list[Act] = []
         self.times: list[float] = []
 
-    def add(self, time: float, what: Literal["read", "gave", "averaged"], worker: int, clock: int, number: int) -> None:
+    def add(
+        self,
+        time: float,
+        what: Literal["read", "gave", "averaged"],
+        worker: int,
+        clock: int,
+        number: int,
+    ) -> None:
         """Note an act."""
         self.acts.append(Act(time, what, worker, clock, number))
 
-    def steps(self, starts: FloatArray, done: FloatArray, read: IntArray, gave: IntArray, times: FloatArray) -> None:
+    def steps(
+        self,
+        starts: FloatArray,
+        done: FloatArray,
+        read: IntArray,
+        gave: IntArray,
+        times: FloatArray,
+    ) -> None:
         """Note all acts of workers that act together: arrays of shape (steps, workers)."""
         self.times.extend(np.maximum.accumulate(times).tolist())
         for what, when, number in (("read", starts, read), ("gave", done, gave)):
-            for clock, (row, numbers) in enumerate(zip(when.tolist(), number.tolist(), strict=True)):
+            for clock, (row, numbers) in enumerate(
+                zip(when.tolist(), number.tolist(), strict=True)
+            ):
                 pairs = enumerate(zip(row, numbers, strict=True))
-                self.acts.extend(Act(time, what, worker, clock, its) for worker, (time, its) in pairs)  # type: ignore[arg-type]
+                self.acts.extend(
+                    Act(time, what, worker, clock, its) for worker, (time, its) in pairs
+                )  # type: ignore[arg-type]
 
     @property
     def gradients(self) -> Gradients:
         """All gradients that were begun."""
         gave = {(act.worker, act.clock): act for act in self.acts if act.what == "gave"}
-        reads = sorted((act for act in self.acts if act.what == "read"), key=lambda act: (act.time, act.clock, act.worker))
+        reads = sorted(
+            (act for act in self.acts if act.what == "read"),
+            key=lambda act: (act.time, act.clock, act.worker),
+        )
         ends = [gave.get((act.worker, act.clock)) for act in reads]
-        updates = [NEVER if end is None or end.number >= len(self.times) else end.number for end in ends]
+        updates = [
+            NEVER if end is None or end.number >= len(self.times) else end.number for end in ends
+        ]
         return Gradients(
             np.array([act.worker for act in reads]),
             np.array([act.clock for act in reads]),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, human
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
-from dpsim.units import DATA, human
 from dpsim.workload import (
     STAGE_NAMES,
     STAGES,
@@ -66,25 +66,37 @@ class MemoryUse:
     def alternatives(self) -> Iterator[MemoryUse]:
         """The same for all stages, without and with checkpointing; of learners, one."""
         for checkpointing, stage in product((False, True), STAGES):
-            yield replace(self, setup=replace(self.setup, stage=stage, checkpointing=checkpointing, learners=1))
+            yield replace(
+                self,
+                setup=replace(self.setup, stage=stage, checkpointing=checkpointing, learners=1),
+            )
 
     def most_learners(self, batch: int) -> int:
         """How many learners of ``batch`` samples have room on one GPU; 0 where not even one has."""
-        one, two = (footprint(self.model, replace(self.setup, batch=batch, stage=0, learners=k)).total for k in (1, 2))
+        one, two = (
+            footprint(self.model, replace(self.setup, batch=batch, stage=0, learners=k)).total
+            for k in (1, 2)
+        )
         return 0 if one > self.capacity else 1 + int((self.capacity - one) / (two - one))
 
     def advice(self) -> list[str]:
         """What to do where it does not fit, a line each: the smallest remedies.
 
-        Where there are none, or one GPU cannot hold the weights alone, also into how many parts to split the model.
+        Where there are none, or one GPU cannot hold the weights alone, also into how many parts to
+        split the model.
         """
         if self.fits:
             return []
         lines, ways = [remedy.text for remedy in self.remedies()], self.split()
         if not lines or ways.weights > 1:
-            weights = human(footprint(self.model, replace(self.setup, stage=0, learners=1)).weights, DATA, 3)
+            weights = human(
+                footprint(self.model, replace(self.setup, stage=0, learners=1)).weights, DATA, 3
+            )
             gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
-            lines.append(f"split the model at least {ways.training} ways (its weights alone, {weights}, take {gpus})")
+            lines.append(
+                f"split the model at least {ways.training} ways (its weights alone, {weights}, "
+                f"take {gpus})"
+            )
         return lines
 
     def check(self) -> None:
@@ -92,10 +104,16 @@ class MemoryUse:
         if self.fits:
             return
         held = self.held
-        parts = ", ".join(f"{name} {human(size, DATA, 3)}" for name, size in held.parts().items() if size >= held.total / 100)
+        parts = ", ".join(
+            f"{name} {human(size, DATA, 3)}"
+            for name, size in held.parts().items()
+            if size >= held.total / 100
+        )
         raise DpsimError(
-            f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes {human(held.total, DATA, 3)} "
-            f"({parts}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: true simulates it all the same"
+            f"workload: must fit in the {human(self.capacity, DATA, 3)} of {self.gpu}, but takes "
+            f"{human(held.total, DATA, 3)} "
+            f"({parts}); to make it fit: {', or '.join(self.advice())}; run.allow_out_of_memory: "
+            "true simulates it all the same"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -127,7 +145,9 @@ class MemoryUse:
             "largest_batch": self.largest_batch,
             "bytes_per_parameter": self.held.model_state / self.model.parameters,
             "stages": [_row(each) for each in self.alternatives()],
-            "remedies": [{"text": remedy.text, "changes": remedy.changes} for remedy in self.remedies()],
+            "remedies": [
+                {"text": remedy.text, "changes": remedy.changes} for remedy in self.remedies()
+            ],
             "split_ways": {"weights_alone": ways.weights, "training": ways.training},
             "advice": self.advice(),
         }
@@ -160,7 +180,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         stage=getattr(scenario.strategy.aggregation, "stage", 0),
         workers=scenario.cluster.ranks,
         checkpointing=workload.checkpointing != "none",
-        # Full checkpointing leaves the segments to the framework: those of the least memory, about a block each.
+        # Full checkpointing leaves the segments to the framework: those of the least memory, about
+        # a block each.
         checkpoint_every=None if workload.checkpointing == "full" else workload.checkpoint_every,
         learners=workload.learners_per_gpu,
     )
@@ -169,4 +190,6 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
 
 def smallest_gpu(scenario: Scenario) -> Gpu:
     """The kind of GPU of the cluster that has the least memory."""
-    return min((part.accelerator for part in scenario.cluster.parts), key=lambda gpu: gpu.memory.value)
+    return min(
+        (part.accelerator for part in scenario.cluster.parts), key=lambda gpu: gpu.memory.value
+    )

@@ -1,18 +1,24 @@
-"""What a job communicates once: the model and its optimiser's state at the start, and a last round where replicas differ."""
+"""What a job communicates once.
+
+The model and its optimiser's state at the start, and a last round where replicas differ.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.aggregation import ELEMENT, GossipConfig
 from dpsim.engine.job import Job
+from dpsim.strategy.aggregation import ELEMENT, GossipConfig
 
 _OPTIMISER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # values of fp32 for each parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """``startup_s``: until all have what rank 0 has, at the start and after a restart. ``consensus_s``: the round at the end."""
+    """``startup_s``: until all have what rank 0 has, at the start and after a restart.
+
+    ``consensus_s``: the round at the end.
+    """
 
     startup_s: float
     consensus_s: float

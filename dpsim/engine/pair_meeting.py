@@ -1,4 +1,7 @@
-"""Asynchronous gossip (AD-PSGD): a worker averages its model with one random neighbour, which goes on computing meanwhile."""
+"""Asynchronous gossip (AD-PSGD).
+
+A worker averages its model with one random neighbour, which goes on computing meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,30 @@ from typing import cast
 import numpy as np
 import simpy
 
-from dpsim.aggregation import GossipConfig
-from dpsim.collectives import Schedule
-from dpsim.collectives.schedule import ranks_array
+from dpsim.collectives import Schedule, ranks_array
 from dpsim.disturbance import stream
 from dpsim.engine.apart import Meeting, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.engine.wire import Message
 from dpsim.network import SharedNetwork
+from dpsim.strategy.aggregation import GossipConfig
 
 
 class PairMeeting(Meeting):
-    """Each worker has one communication thread, which does one exchange at a time, its own or another's.
+    """Each worker has one communication thread, which does one exchange at a time, its own or
+    another's.
 
-    The exchange runs beside the passes where the overlap policy lets it, after them otherwise. A worker's staleness is how often
-    others averaged with it while it computed. Partners are drawn among the neighbours of the graph in that turn of the worker.
+    The exchange runs beside the passes where the overlap policy lets it, after them otherwise. A
+    worker's staleness is how often others averaged with it while it computed. Partners are drawn
+    among the neighbours of the graph in that turn of the worker.
     """
 
     def __init__(self, job: Job) -> None:
         strategy = job.scenario.strategy
         self.job = job
-        self.network = SharedNetwork(job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers))
+        self.network = SharedNetwork(
+            job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers)
+        )
         self.env = self.network.env
         self._threads = [simpy.Resource(self.env) for _ in range(job.workers)]
         self._touched = [0] * job.workers
@@ -60,7 +66,9 @@ class PairMeeting(Meeting):
         self._updates += 1
 
     def _average(self, worker: Worker) -> Process:
-        """Exchange models with a partner when both threads are free; taken in the order of ranks, none block."""
+        """Exchange models with a partner when both threads are free; taken in the order of ranks,
+        none block.
+        """
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
             return
@@ -71,7 +79,9 @@ class PairMeeting(Meeting):
             yield second
             begin = self.env.now
             exchanged = self.env.event()
-            routes = self.job.cluster.routes(np.array([worker.rank, partner]), np.array([partner, worker.rank]))
+            routes = self.job.cluster.routes(
+                np.array([worker.rank, partner]), np.array([partner, worker.rank])
+            )
             open_ = [2]
 
             def ended(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
@@ -91,6 +101,8 @@ def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
     """Whom each worker hears from in one turn."""
     found: list[list[int]] = [[] for _ in range(workers)]
     for phase in schedule.phases:
-        for source, destination in zip(phase.source.tolist(), phase.destination.at(0).tolist(), strict=True):
+        for source, destination in zip(
+            phase.source.tolist(), phase.destination.at(0).tolist(), strict=True
+        ):
             found[destination].append(source)
     return found

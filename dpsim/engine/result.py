@@ -1,4 +1,7 @@
-"""What a simulated scenario answers: step time, its parts, throughput, traffic, and where they come from."""
+"""What a simulated scenario answers.
+
+Step time, its parts, throughput, traffic, and where they come from.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import Goodput
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.once import Once
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
-from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "other")
@@ -23,9 +26,12 @@ _BLOCKS = 500  # long runs are averaged to so many blocks before they are resamp
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """What one step sends: by the busiest worker, and by all; and the share of its capacity that the busiest link carried.
+    """What one step sends.
 
-    ``algorithms`` are those that carried it, in the order of their names: of ``auto``, those chosen.
+    By the busiest worker, and by all; and the share of its capacity that the busiest link carried.
+
+    ``algorithms`` are those that carried it, in the order of their names: of ``auto``, those
+    chosen.
     """
 
     sent_by_busiest: int
@@ -60,7 +66,9 @@ class Result:
 
     @property
     def step_time_s(self) -> dict[str, float]:
-        """Mean, median and 95th percentile over steps and workers; low and high bound the mean (95 % bootstrap interval)."""
+        """Mean, median and 95th percentile over steps and workers; low and high bound the mean (95
+        % bootstrap interval).
+        """
         times = self.steps.step
         low, high = _bootstrap(times.mean(axis=1), self.seed)
         return {
@@ -83,11 +91,15 @@ class Result:
 
     @property
     def throughput_samples_per_s(self) -> float:
-        """Samples per second of all workers that were not dropped; workers that act alone count at their own pace."""
+        """Samples per second of all workers that were not dropped; workers that act alone count at
+        their own pace.
+        """
         counted = self.steps.counted
         if not self.alone and counted.all():
             return self.workers * self.batch_per_worker / float(self.steps.step.mean())
-        return self.batch_per_worker * float((counted.sum(axis=0) / self.steps.step.sum(axis=0)).sum())
+        return self.batch_per_worker * float(
+            (counted.sum(axis=0) / self.steps.step.sum(axis=0)).sum()
+        )
 
     @property
     def scaling_efficiency(self) -> float:
@@ -96,7 +108,9 @@ class Result:
         Where workers act alone, each of those goes at its own pace too.
         """
         compute = self.steps.compute
-        paces = 1 / compute.mean(axis=0) if self.alone else np.full(self.workers, 1 / compute.mean())
+        paces = (
+            1 / compute.mean(axis=0) if self.alone else np.full(self.workers, 1 / compute.mean())
+        )
         return self.throughput_samples_per_s / (self.batch_per_worker * float(paces.sum()))
 
     @property
@@ -106,7 +120,10 @@ class Result:
 
     @property
     def staleness(self) -> dict[str, Any]:
-        """The gap of clocks, in iterations, and versions, in updates of gradients that counted: two things, never mixed."""
+        """The gap of clocks, in iterations, and versions, in updates of gradients that counted.
+
+        Two things, never mixed.
+        """
         versions = self.steps.versions[self.steps.counted]
         return {
             "clock_gap": _distribution(self.steps.clock_gap.ravel()),
@@ -116,7 +133,10 @@ class Result:
 
     @property
     def waiting_s(self) -> dict[str, float]:
-        """How long a worker waits in a step for others: mean, median, 95th percentile and most, over steps and workers."""
+        """How long a worker waits in a step for others.
+
+        Mean, median, 95th percentile and most, over steps and workers.
+        """
         return _spread(self.steps.straggler_wait)
 
     @property
@@ -129,7 +149,9 @@ class Result:
         """What the steps cost; None without a price."""
         if self.spending is None:
             return None
-        return self.spending.cost(float(self.steps.step.mean()), self.throughput_samples_per_s, self._to_target_s)
+        return self.spending.cost(
+            float(self.steps.step.mean()), self.throughput_samples_per_s, self._to_target_s
+        )
 
     @property
     def energy(self) -> Energy | None:
@@ -146,7 +168,10 @@ class Result:
 
     @property
     def input_bound(self) -> bool:
-        """Whether input limits the steps: some worker's pipeline brings batches more slowly than the slowest computes and sends."""
+        """Whether input limits the steps.
+
+        Some worker's pipeline brings batches more slowly than the slowest computes and sends.
+        """
         if self.pipeline is None:
             return False
         busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
@@ -165,7 +190,9 @@ class Result:
         return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_time_s["mean"]}
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim run --json``; everything but ``provenance`` is the same for the same scenario and seed."""
+        """The JSON object of ``dpsim run --json``; everything but ``provenance`` is the same for
+        the same scenario and seed.
+        """
         return {
             "schema_version": 1,
             "name": self.name,
@@ -183,7 +210,10 @@ class Result:
             "bytes_sent_total": self.traffic.sent_in_total,
             "bytes_per_sample": self.bytes_per_sample,
             "algorithms": list(self.traffic.algorithms),
-            "busiest_link": {"name": self.traffic.busiest_link, "utilisation": self.traffic.busiest_link_utilisation},
+            "busiest_link": {
+                "name": self.traffic.busiest_link,
+                "utilisation": self.traffic.busiest_link_utilisation,
+            },
             "memory": None if self.memory is None else self.memory.to_json(),
             "input_bound": self.input_bound,
             "input": self._input_json(),
@@ -213,11 +243,17 @@ def _distribution(values: IntArray) -> dict[str, Any]:
     """Of counts: mean, median, 95th percentile, most, and how often each count came, from 0 on."""
     if not len(values):
         return {"mean": 0.0, "median": 0.0, "p95": 0.0, "max": 0, "histogram": []}
-    return {**_spread(values.astype(np.float64)), "max": int(values.max()), "histogram": np.bincount(values).tolist()}
+    return {
+        **_spread(values.astype(np.float64)),
+        "max": int(values.max()),
+        "histogram": np.bincount(values).tolist(),
+    }
 
 
 def _bootstrap(means: FloatArray, seed: int) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the mean of ``means`` resampled with replacement (percentile bootstrap, Efron 1979)."""
+    """The 2.5th and 97.5th percentile of the mean of ``means`` resampled with replacement
+    (percentile bootstrap, Efron 1979).
+    """
     blocks = np.array([block.mean() for block in np.array_split(means, min(len(means), _BLOCKS))])
     chosen = np.random.default_rng(seed).integers(0, len(blocks), (_RESAMPLES, len(blocks)))
     low, high = np.percentile(blocks[chosen].mean(axis=1), [2.5, 97.5])

@@ -1,4 +1,7 @@
-"""Asynchronous workers at parameter servers: pushes as they become ready, updates in the order of arrival, a pull per iteration."""
+"""Asynchronous workers at parameter servers.
+
+Pushes as they become ready, updates in the order of arrival, a pull per iteration.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,21 @@ from typing import cast
 import numpy as np
 import simpy
 
-from dpsim.aggregation import ParameterServerConfig
 from dpsim.engine.apart import Meeting, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.engine.steps import DROPPED
 from dpsim.engine.wire import Message
 from dpsim.network import SharedNetwork
-from dpsim.sync import SspConfig
+from dpsim.strategy.aggregation import ParameterServerConfig
+from dpsim.strategy.sync import SspConfig
 
 
 class ServerMeeting(Meeting):
     """SSP, ASP and backup workers. ``version`` counts the updates that the servers have applied.
 
-    Under SSP and ASP each worker's gradient is an update when its last part is applied; under backup the first m of a version
-    together are one, and later ones of that version are dropped. A worker's messages follow one another.
+    Under SSP and ASP each worker's gradient is an update when its last part is applied; under
+    backup the first m of a version together are one, and later ones of that version are dropped. A
+    worker's messages follow one another.
     """
 
     def __init__(self, job: Job) -> None:
@@ -41,7 +45,12 @@ class ServerMeeting(Meeting):
         self._queues: list[deque[tuple[Worker, Message]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
-        self._pull = sum(nbytes for message in job.messages(0) for name, nbytes in message.stages if name == "pull")
+        self._pull = sum(
+            nbytes
+            for message in job.messages(0)
+            for name, nbytes in message.stages
+            if name == "pull"
+        )
 
     def begin(self, worker: Worker) -> None:
         """Nothing is sent."""
@@ -65,12 +74,17 @@ class ServerMeeting(Meeting):
             if queue:
                 self._push(*queue[0])
             self._free = max(self._free, self.env.now) + self.servers.update_seconds(nbytes)
-            self.network.after(self._free - self.env.now + self.servers.replication_seconds(nbytes), lambda: self._applied(worker))
+            self.network.after(
+                self._free - self.env.now + self.servers.replication_seconds(nbytes),
+                lambda: self._applied(worker),
+            )
 
         self.network.send(self.servers.to_servers, np.array([worker.rank]), float(nbytes), arrived)
 
     def _applied(self, worker: Worker) -> None:
-        """The servers have taken up one of its messages; with the last of them its gradient is theirs."""
+        """The servers have taken up one of its messages; with the last of them its gradient is
+        theirs.
+        """
         self._open[worker.rank] -= 1
         handed_over = self._handed_over[worker.rank]
         if not self._open[worker.rank] and handed_over is not None:
@@ -90,7 +104,9 @@ class ServerMeeting(Meeting):
             self._counted += 1
             if self._counted == self._quorum:
                 self._counted, self.version = 0, self.version + 1
-        worker.world.gave(worker, DROPPED if worker.stale == DROPPED else before, applied=self.version > before)
+        worker.world.gave(
+            worker, DROPPED if worker.stale == DROPPED else before, applied=self.version > before
+        )
         if self._turn(worker) > turn:
             self._tell()
 
@@ -127,7 +143,11 @@ class ServerMeeting(Meeting):
     def _must_wait(self, worker: Worker) -> bool:
         """Whether it may not begin its next iteration yet."""
         if self._quorum is not None:
-            return worker.stale != DROPPED and self.version == worker.version and self._living >= self._quorum
+            return (
+                worker.stale != DROPPED
+                and self.version == worker.version
+                and self._living >= self._quorum
+            )
         return self._bound is not None and worker.iteration + 1 - worker.world.slowest > self._bound
 
     def _fetch(self, worker: Worker) -> Process:
@@ -137,6 +157,8 @@ class ServerMeeting(Meeting):
         def arrived(_: object) -> None:
             fetched.succeed()
 
-        self.network.send(self.servers.from_servers, np.array([worker.rank]), float(self._pull), arrived)
+        self.network.send(
+            self.servers.from_servers, np.array([worker.rank]), float(self._pull), arrived
+        )
         yield from worker.wait("exposed_comm", fetched)
         worker.communicated("pull", begin)

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.aggregation import GossipConfig
-from dpsim.budget import Forecast, limited
-from dpsim.calibration import CalibrationProfile
+from dpsim.base.arrays import FloatArray
+from dpsim.base.budget import Forecast, limited
+from dpsim.base.errors import DpsimError
+from dpsim.base.provenance import stamp
 from dpsim.disturbance import factors
 from dpsim.engine.apart import World
 from dpsim.engine.job import Job, learners_by_batch, prepare
@@ -26,22 +27,27 @@ from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Interval, Timeline
 from dpsim.engine.to_target import time_to_target
 from dpsim.engine.together import run_together
-from dpsim.errors import DpsimError
-from dpsim.provenance import stamp
+from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
-from dpsim.topology.network import FloatArray
+from dpsim.strategy.aggregation import GossipConfig
 from dpsim.workload import Epoch
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
-_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}  # what a result says of its profile
+_OF_PROFILE = {
+    "name",
+    "kind",
+    "formula",
+    "parameters",
+    "residuals",
+}  # what a result says of its profile
 
 
 @limited()
 def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> Result:
     """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
 
-    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the GPU lacks, or more memory than
-    it has.
+    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the
+    GPU lacks, or more memory than it has.
     """
     memory = memory_use(scenario)
     if not scenario.run.allow_out_of_memory:
@@ -60,7 +66,9 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         alone=job.acts_alone,
         once=once,
         to_target=time_to_target(scenario, float(steps.step.mean())),
-        calibration=_calibration(scenario, scale, "catalogue" if memory.model.measured is None else "profile"),
+        calibration=_calibration(
+            scenario, scale, "catalogue" if memory.model.measured is None else "profile"
+        ),
         seed=scenario.run.seed,
         provenance=provenance(),
         memory=memory,
@@ -74,7 +82,10 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
 
 
 def _calibration(scenario: Scenario, scale: float, compute: str) -> str | dict[str, Any]:
-    """What a result says of where its times come from: compute times from ``compute``, times ``scale``."""
+    """What a result says of where its times come from.
+
+    Compute times from ``compute``, times ``scale``.
+    """
     if isinstance(scenario.calibration, MeasuredStep | ComputeScale):
         return {**scenario.calibration.model_dump(), "compute_scale": scale}
     if isinstance(scenario.calibration, CalibrationProfile):
@@ -83,9 +94,11 @@ def _calibration(scenario: Scenario, scale: float, compute: str) -> str | dict[s
 
 
 def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
-    """The factor on compute times with which the prediction for ``measured.nodes`` nodes is the measured step time.
+    """The factor on compute times with which the prediction for ``measured.nodes`` nodes is the
+    measured step time.
 
-    Raises DpsimError when no compute time could make it so: communication alone takes longer than the measured step.
+    Raises DpsimError when no compute time could make it so: communication alone takes longer than
+    the measured step.
     """
     from scipy.optimize import brentq
 
@@ -98,20 +111,26 @@ def compute_scale(scenario: Scenario, measured: MeasuredStep) -> float:
     low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
     if excess(low) > 0:
         raise DpsimError(
-            f"calibration.step_time must be longer than communication alone ({excess(low) + measured.step_time:.4g} s "
+            "calibration.step_time must be longer than communication alone "
+            f"({excess(low) + measured.step_time:.4g} s "
             f"on {measured.nodes} nodes), but got {measured.step_time:.4g} s"
         )
     return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))
 
 
 def _simulated(
-    job: Job, progress: Callable[[int], None] = lambda done: None, timeline: Timeline | None = None, log: Log | None = None
+    job: Job,
+    progress: Callable[[int], None] = lambda done: None,
+    timeline: Timeline | None = None,
+    log: Log | None = None,
 ) -> Steps:
     """The steps that count, without the warm-up."""
     return _all_steps(job, progress, timeline, log).after(job.scenario.run.warmup)
 
 
-def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | None, log: Log | None = None) -> Steps:
+def _all_steps(
+    job: Job, progress: Callable[[int], None], timeline: Timeline | None, log: Log | None = None
+) -> Steps:
     slowed, forecast = slow_downs(job), Forecast(job.scenario.run.warmup + job.scenario.run.steps)
 
     def done(steps: int) -> None:
@@ -119,7 +138,11 @@ def _all_steps(job: Job, progress: Callable[[int], None], timeline: Timeline | N
         progress(steps)
 
     if job.acts_alone:
-        meeting = PairMeeting(job) if job.scenario.strategy.aggregation.kind == "gossip" else ServerMeeting(job)
+        meeting = (
+            PairMeeting(job)
+            if job.scenario.strategy.aggregation.kind == "gossip"
+            else ServerMeeting(job)
+        )
         return World(job, meeting, slowed, done, timeline, log).run()
     return run_together(job, slowed, done, timeline, log)
 
@@ -140,10 +163,12 @@ def slow_downs(job: Job) -> FloatArray:
 
 @limited()
 def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> list[Interval]:
-    """What the first ``workers`` did in a step, the first that counts if ``step`` is None: one after warm-up is number 0.
+    """What the first ``workers`` did in a step, the first that counts if ``step`` is None.
 
-    Intervals (worker, stream, name, start, end), times in s from the start of the run, by worker, stream and time.
-    Raises DpsimError for a step that is not simulated.
+    One after warm-up is number 0.
+
+    Intervals (worker, stream, name, start, end), times in s from the start of the run, by worker,
+    stream and time. Raises DpsimError for a step that is not simulated.
     """
     run = scenario.run
     if step is not None and not 0 <= step < run.steps:
@@ -156,8 +181,11 @@ def timeline(scenario: Scenario, step: int | None = None, workers: int = 8) -> l
 
 
 @limited()
-def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[Job, Steps, list[Interval]]:
-    """The job of ``scenario``, all its steps (warm-up too), and what the first ``workers`` did in ``count`` steps from ``step`` on.
+def recorded(
+    scenario: Scenario, step: int, count: int, workers: int
+) -> tuple[Job, Steps, list[Interval]]:
+    """The job of ``scenario``, all its steps (warm-up too), and what the first ``workers`` did in
+    ``count`` steps from ``step`` on.
 
     The first step after warm-up is number 0. Raises DpsimError for steps that are not simulated.
     """
@@ -171,8 +199,13 @@ def recorded(scenario: Scenario, step: int, count: int, workers: int) -> tuple[J
 
 
 @limited()
-def logged(scenario: Scenario, progress: Callable[[int], None] = lambda done: None) -> tuple[Job, Steps, Log]:
-    """The job of ``scenario``, the steps that count, and the log of all, warm-up included. Raises DpsimError as `simulate` does."""
+def logged(
+    scenario: Scenario, progress: Callable[[int], None] = lambda done: None
+) -> tuple[Job, Steps, Log]:
+    """The job of ``scenario``, the steps that count, and the log of all, warm-up included.
+
+    Raises DpsimError as `simulate` does.
+    """
     if not scenario.run.allow_out_of_memory:
         memory_use(scenario).check()
     job, log = calibrated(scenario), Log()
@@ -200,7 +233,8 @@ def bytes_in_step(job: Job, step: int) -> float:
     """Bytes that all workers send in step ``step``, an iteration of each."""
     stages = [stage for message in job.messages(step) for stage in message.stages]
     return sum(
-        job.collective(name, step).traffic(nbytes).total * _repeats(job, step % len(job.collectives[name]))
+        job.collective(name, step).traffic(nbytes).total
+        * _repeats(job, step % len(job.collectives[name]))
         for name, nbytes in stages
     )
 
@@ -221,16 +255,23 @@ def _bytes(job: Job, step_time: float) -> Bytes:
     utilisation = loads / (job.network.capacities * step_time)
     busiest = int(utilisation.argmax())
     link = job.network.link_name(busiest)
-    return Bytes(round(sent.max()), round(total), link, float(utilisation[busiest]), tuple(sorted(used)))
+    return Bytes(
+        round(sent.max()), round(total), link, float(utilisation[busiest]), tuple(sorted(used))
+    )
 
 
 def _collectives(job: Job) -> dict[tuple[str, int, int], float]:
     """Every collective of a step, its bytes and in which turn: how often per step."""
     run = job.scenario.run
-    meetings = Counter(job.scenario.strategy.sync.meets(step, job.period) for step in range(run.warmup, run.warmup + run.steps))
+    meetings = Counter(
+        job.scenario.strategy.sync.meets(step, job.period)
+        for step in range(run.warmup, run.warmup + run.steps)
+    )
     often: dict[tuple[str, int, int], float] = defaultdict(float)
     for meeting, count in meetings.items():
-        for name, nbytes in (stage for message in job.messages_of[meeting] for stage in message.stages):
+        for name, nbytes in (
+            stage for message in job.messages_of[meeting] for stage in message.stages
+        ):
             turns = len(job.collectives[name])
             for turn in range(turns):
                 often[name, nbytes, turn] += count / run.steps / turns * _repeats(job, turn)
@@ -238,17 +279,28 @@ def _collectives(job: Job) -> dict[tuple[str, int, int], float]:
 
 
 def _repeats(job: Job, turn: int) -> float:
-    """Messages of an asynchronous exchange of pairs, one each way for every worker that has a partner, over those of the turn."""
+    """Messages of an asynchronous exchange of pairs, one each way for every worker that has a
+    partner, over those of the turn.
+    """
     aggregation = job.scenario.strategy.aggregation
     if not (job.acts_alone and isinstance(aggregation, GossipConfig)):
         return 1.0
-    heard = np.concatenate([phase.destination.at(0) for phase in aggregation.turns(job.workers, job.setting.seed)[turn].phases])
+    heard = np.concatenate(
+        [
+            phase.destination.at(0)
+            for phase in aggregation.turns(job.workers, job.setting.seed)[turn].phases
+        ]
+    )
     return 2 * len(np.unique(heard)) / len(heard)
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:
     dataset = scenario.workload.dataset
-    return None if dataset is None else dataset.epoch(scenario.cluster.ranks, scenario.workload.samples_per_gpu)
+    return (
+        None
+        if dataset is None
+        else dataset.epoch(scenario.cluster.ranks, scenario.workload.samples_per_gpu)
+    )
 
 
 def provenance() -> dict[str, str]:

@@ -4,8 +4,9 @@ Every GPU is paid for from the first step to the last, whether it computes or wa
 
     pue (GPUs P (busy + (1 - busy) waiting) + nodes P_node),
 
-with P the power of a GPU that computes and ``busy`` the share of a step in which it does (encoding and decoding included).
-The catalogue's P is the thermal design power, what a board may draw for long: the energy it gives is an upper bound.
+with P the power of a GPU that computes and ``busy`` the share of a step in which it does (encoding
+and decoding included). The catalogue's P is the thermal design power, what a board may draw for
+long: the energy it gives is an upper bound.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ GIVEN = "given in the scenario"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money, in ``currency``: for an hour of all GPUs, a step of all workers, a million samples, and training to the target."""
+    """Money, in ``currency``.
+
+    For an hour of all GPUs, a step of all workers, a million samples, and training to the target.
+    """
 
     price_per_gpu_hour: float
     currency: str
@@ -32,7 +36,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """``power_W``: of all machines, on average over a step. ``gpu_power_W``: of one GPU that computes, from ``source``."""
+    """``power_W``: of all machines, on average over a step.
+
+    ``gpu_power_W``: of one GPU that computes, from ``source``.
+    """
 
     power_W: float
     gpu_power_W: float
@@ -45,7 +52,10 @@ class Energy:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a second of the scenario's cluster costs. ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known."""
+    """What a second of the scenario's cluster costs.
+
+    ``gpu_watts``: of all its GPUs at work, None where some GPU's is not known.
+    """
 
     config: CostConfig
     gpus: int
@@ -68,12 +78,18 @@ class Spending:
             None if to_target_s is None else hourly * to_target_s / _HOUR,
         )
 
-    def energy(self, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None) -> Energy | None:
-        """What they draw, with GPUs that compute for ``busy_share`` of a step; None where a GPU's power is not known."""
+    def energy(
+        self, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None
+    ) -> Energy | None:
+        """What they draw, with GPUs that compute for ``busy_share`` of a step; None where a GPU's
+        power is not known.
+        """
         if self.gpu_watts is None:
             return None
         at_work = busy_share + (1 - busy_share) * self.config.waiting_power
-        power = self.config.pue * (self.gpu_watts * at_work + self.nodes * self.config.power_per_node)
+        power = self.config.pue * (
+            self.gpu_watts * at_work + self.nodes * self.config.power_per_node
+        )
         return Energy(
             power,
             self.gpu_watts / self.gpus,
@@ -96,4 +112,10 @@ def spending(scenario: Scenario) -> Spending:
     source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
     if len(known) < len(powers):
         return Spending(config, gpus, nodes, None, source)
-    return Spending(config, gpus, nodes, sum(part.ranks * power.value for part, power in zip(parts, known, strict=True)), source)
+    return Spending(
+        config,
+        gpus,
+        nodes,
+        sum(part.ranks * power.value for part, power in zip(parts, known, strict=True)),
+        source,
+    )

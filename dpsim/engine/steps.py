@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.topology.network import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray
 
 DROPPED = -1
 
@@ -17,9 +17,10 @@ DROPPED = -1
 class Steps:
     """Arrays of shape (steps, workers); all but the last two are seconds.
 
-    ``compute + input + encode + exposed_comm + straggler_wait`` is the step. ``clock_gap``: how many iterations a worker is ahead
-    of the slowest as it begins one. ``versions``: updates that were applied between reading parameters and applying the
-    gradient computed on them, `DROPPED` where it never was.
+    ``compute + input + encode + exposed_comm + straggler_wait`` is the step. ``clock_gap``: how
+    many iterations a worker is ahead of the slowest as it begins one. ``versions``: updates that
+    were applied between reading parameters and applying the gradient computed on them, `DROPPED`
+    where it never was.
     """
 
     compute: FloatArray
@@ -56,7 +57,8 @@ class Steps:
 def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     """How many iterations each worker is ahead of the slowest as it begins one.
 
-    ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was there.
+    ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
+    there.
     """
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
@@ -64,9 +66,15 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
 
 
 def versions_behind(
-    starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]], *, drops: bool, lag: int
+    starts: FloatArray,
+    done: FloatArray,
+    rounds: Sequence[tuple[float, float]],
+    *,
+    drops: bool,
+    lag: int,
 ) -> IntArray:
-    """Updates between the reading (at ``starts``) and the applying of each gradient (there at ``done``), both (steps, workers).
+    """Updates between the reading (at ``starts``) and the applying of each gradient (there at
+    ``done``), both (steps, workers).
 
     See `versions` for what is read and which update a gradient is part of.
     """
@@ -75,13 +83,20 @@ def versions_behind(
 
 
 def versions(
-    starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]], *, drops: bool, lag: int
+    starts: FloatArray,
+    done: FloatArray,
+    rounds: Sequence[tuple[float, float]],
+    *,
+    drops: bool,
+    lag: int,
 ) -> tuple[IntArray, IntArray]:
-    """The version that each gradient is computed on and the update that it is part of, or `DROPPED`; both (steps, workers).
+    """The version that each gradient is computed on and the update that it is part of, or
+    `DROPPED`; both (steps, workers).
 
-    ``rounds`` are the begin and end of the collective of each step, an update each. A gradient goes into the first that begins when
-    it is there; with ``drops`` only into that of its own step. A worker has read whatever it waits for, all but the last ``lag``
-    rounds, even where it has them before the others do or only as it comes to the layer that needs them.
+    ``rounds`` are the begin and end of the collective of each step, an update each. A gradient goes
+    into the first that begins when it is there; with ``drops`` only into that of its own step. A
+    worker has read whatever it waits for, all but the last ``lag`` rounds, even where it has them
+    before the others do or only as it comes to the layer that needs them.
     """
     begins, ends = (np.maximum.accumulate(np.array(times)) for times in zip(*rounds, strict=True))
     own = np.arange(len(starts))[:, None]

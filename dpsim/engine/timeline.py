@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.topology.network import FloatArray
+from dpsim.base.arrays import FloatArray
 
 
 class Interval(NamedTuple):
-    """``name`` on ``stream`` (compute, communication, input) of ``worker``, from ``start`` to ``end`` (s)."""
+    """``name`` on ``stream`` (compute, communication, input) of ``worker``, from ``start`` to
+    ``end`` (s).
+    """
 
     worker: int
     stream: str
@@ -20,7 +22,9 @@ class Interval(NamedTuple):
 
 
 class Timeline:
-    """Collects the intervals of the steps in ``steps``, of workers below ``workers``; times are from the start of the run."""
+    """Collects the intervals of the steps in ``steps``, of workers below ``workers``; times are
+    from the start of the run.
+    """
 
     def __init__(self, steps: range, workers: int) -> None:
         self.steps = steps
@@ -39,4 +43,6 @@ class Timeline:
 
     def sorted(self) -> list[Interval]:
         """By worker, stream and time."""
-        return sorted(self.intervals, key=lambda each: (each.worker, each.stream, each.start, each.end))
+        return sorted(
+            self.intervals, key=lambda each: (each.worker, each.stream, each.start, each.end)
+        )

@@ -1,4 +1,7 @@
-"""Time and cost to a target: steps to it (`dpsim.convergence`) times seconds of a step, with the global batch checked."""
+"""Time and cost to a target.
+
+Steps to it (`dpsim.convergence`) times seconds of a step, with the global batch checked.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpsim.convergence import BatchCheck, LearningRateAdvice, Task, check_batch, learning_rate_advice, task_for
+from dpsim.convergence import (
+    BatchCheck,
+    LearningRateAdvice,
+    Task,
+    check_batch,
+    learning_rate_advice,
+    task_for,
+)
 from dpsim.scenario import Scenario
 
 
@@ -14,9 +24,10 @@ from dpsim.scenario import Scenario
 class TimeToTarget:
     """What training to ``task``'s target takes, at a global batch of ``global_batch`` samples.
 
-    ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted constants and of single runs, not of
-    the step time. ``gpu_hours`` is the cost: multiply it by a price. ``steps_by_noise`` is the gradient-noise form's answer beside
-    ``steps``, None where no noise is known.
+    ``low_s`` and ``high_s`` bound ``time_s`` with a probability of 95 %: errors of the fitted
+    constants and of single runs, not of the step time. ``gpu_hours`` is the cost: multiply it by a
+    price. ``steps_by_noise`` is the gradient-noise form's answer beside ``steps``, None where no
+    noise is known.
     """
 
     task: Task
@@ -71,8 +82,9 @@ class TimeToTarget:
 def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | None:
     """What ``scenario`` takes to its model's target with steps of ``step_time_s`` seconds.
 
-    None where no constants are known: the model is not one of a known task, or workers do not all wait for one another (the
-    constants are of synchronous training; stale gradients take more steps, how many more is not known).
+    None where no constants are known: the model is not one of a known task, or workers do not all
+    wait for one another (the constants are of synchronous training; stale gradients take more
+    steps, how many more is not known).
     """
     model = scenario.workload.model
     if scenario.strategy.sync.kind != "bsp" or not isinstance(model, str):
@@ -105,9 +117,16 @@ def _notes(task: Task, scenario: Scenario) -> tuple[str, ...]:
     notes = []
     optimizer = scenario.workload.optimizer
     if optimizer not in task.optimizers:
-        notes.append(f"steps to the target are known of {task.method} only, the scenario has {optimizer}")
+        notes.append(
+            f"steps to the target are known of {task.method} only, the scenario has {optimizer}"
+        )
     if scenario.strategy.compression.kind not in ("none", "cast"):
-        notes.append("steps to the target are those of dense gradients: compressed ones may take more")
+        notes.append(
+            "steps to the target are those of dense gradients: compressed ones may take more"
+        )
     if scenario.strategy.aggregation.kind == "gossip":
-        notes.append("steps to the target are those of one model: workers that gossip hold models of their own and may take more")
+        notes.append(
+            "steps to the target are those of one model: workers that gossip hold models of their "
+            "own and may take more"
+        )
     return tuple(notes)

@@ -1,4 +1,7 @@
-"""Workers that act together: the state of all of them is a vector of clock times, moved once per operation."""
+"""Workers that act together.
+
+The state of all of them is a vector of clock times, moved once per operation.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpsim.budget import check
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps, clock_gaps, versions, versions_behind
 from dpsim.engine.timeline import Timeline
 from dpsim.engine.wire import Message
-from dpsim.topology.network import FloatArray, IntArray
 from dpsim.workload import Loading
 
 
@@ -23,7 +26,8 @@ def run_together(
     timeline: Timeline | None = None,
     log: Log | None = None,
 ) -> Steps:
-    """Simulate one step per row of ``factors`` (steps, workers), which multiply each worker's compute time.
+    """Simulate one step per row of ``factors`` (steps, workers), which multiply each worker's
+    compute time.
 
     ``progress`` is called with the number of steps done after each of them.
     """
@@ -50,14 +54,26 @@ def run_together(
     records.clock_gap[:] = clock_gaps(starts, done)
     if job.one_version and run.rounds:
         sync = job.scenario.strategy.sync
-        records.versions[:] = versions_behind(starts, done, run.rounds, drops=sync.drops, lag=sync.lag)
+        records.versions[:] = versions_behind(
+            starts, done, run.rounds, drops=sync.drops, lag=sync.lag
+        )
     if log is not None:
         _note(log, job, starts, done, over, run.rounds)
     return records
 
 
-def _note(log: Log, job: Job, starts: FloatArray, done: FloatArray, over: FloatArray, rounds: list[tuple[float, float]]) -> None:
-    """Log all steps; ``over`` is when each was. A model of one's own is as many versions old as steps."""
+def _note(
+    log: Log,
+    job: Job,
+    starts: FloatArray,
+    done: FloatArray,
+    over: FloatArray,
+    rounds: list[tuple[float, float]],
+) -> None:
+    """Log all steps; ``over`` is when each was.
+
+    A model of one's own is as many versions old as steps.
+    """
     sync = job.scenario.strategy.sync
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if job.one_version and rounds:
@@ -67,7 +83,10 @@ def _note(log: Log, job: Job, starts: FloatArray, done: FloatArray, over: FloatA
 
 
 class _Run:
-    """The workers of a job step by step; ``rounds``: when the last collective of each step began, and when all had ended it."""
+    """The workers of a job step by step; ``rounds``.
+
+    When the last collective of each step began, and when all had ended it.
+    """
 
     def __init__(self, job: Job, timeline: Timeline | None) -> None:
         self.job = job
@@ -82,13 +101,20 @@ class _Run:
         self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown), self.quorum)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
-        """One step: seconds for which the network was busy, and when each worker's gradient was there."""
+        """One step.
+
+        Seconds for which the network was busy, and when each worker's gradient was there.
+        """
         messages, walk = self.job.messages(step), self.walk
         gradients = tuple(message for message in messages if message.ready < self.updated)
         models = messages[len(gradients) :]
         busy = self._communicate(step, gradients)
         walk.to(self.updated - 1)
-        done = walk.time.copy() if not gradients else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
+        done = (
+            walk.time.copy()
+            if not gradients
+            else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
+        )
         walk.decode(gradients)
         walk.to(self.updated)
         busy += self._communicate(step, models)
@@ -96,10 +122,12 @@ class _Run:
         return busy, done
 
     def _communicate(self, step: int, messages: tuple[Message, ...]) -> float:
-        """Send messages one after the other; returns how many seconds the network was busy with them.
+        """Send messages one after the other; returns how many seconds the network was busy with
+        them.
 
-        A worker encodes a message when it is ready, which holds up what it computes next; it decodes all of them together. Where
-        not all workers are waited for, those that are late take part from when the others begin.
+        A worker encodes a message when it is ready, which holds up what it computes next; it
+        decodes all of them together. Where not all workers are waited for, those that are late take
+        part from when the others begin.
         """
         walk, busy, begin = self.walk, 0.0, 0.0
         for message in messages:
@@ -109,7 +137,9 @@ class _Run:
                 there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
             for name, nbytes in message.stages:
                 starts = np.maximum(there, walk.free)
-                outcome = self.job.collective(name, step).finish_after(starts, nbytes, walk.rested_at)
+                outcome = self.job.collective(name, step).finish_after(
+                    starts, nbytes, walk.rested_at
+                )
                 walk.free, walk.rested_at = outcome.finishes, outcome.rested_at
                 begin = float(starts.max())
                 busy += float(walk.free.max() - begin)
@@ -121,14 +151,21 @@ class _Run:
 
 
 class _Walk:
-    """All workers on their way through a step: where they are, since when, what they wait for and what they have waited for.
+    """All workers on their way through a step.
 
-    ``free`` is when each worker's communication is through with what it has been given, ``rested_at`` when links are rested then.
+    Where they are, since when, what they wait for and what they have waited for.
+
+    ``free`` is when each worker's communication is through with what it has been given,
+    ``rested_at`` when links are rested then.
     """
 
-    def __init__(self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int], quorum: int) -> None:
+    def __init__(
+        self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int], quorum: int
+    ) -> None:
         self.positions = positions
-        self.kind_of = kind_of if positions.shape[1] > 1 else slice(None)  # what one kind takes is broadcast to all workers
+        self.kind_of = (
+            kind_of if positions.shape[1] > 1 else slice(None)
+        )  # what one kind takes is broadcast to all workers
         self.time = self.free = np.zeros(len(kind_of))
         self.rested_at = float("-inf")
         self.timeline: Timeline | None = None
@@ -159,11 +196,17 @@ class _Walk:
         self._arrive(0)
 
     def end(self) -> None:
-        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next step."""
-        self._awaited = {where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()}
+        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next
+        step.
+        """
+        self._awaited = {
+            where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()
+        }
 
     def encode(self, message: Message) -> FloatArray:
-        """Compute up to where ``message`` is ready and encode it, at whatever speed; returns when each worker has."""
+        """Compute up to where ``message`` is ready and encode it, at whatever speed; returns when
+        each worker has.
+        """
         there = self.reached(message.ready)
         if not message.encode.any():
             return there
@@ -175,7 +218,9 @@ class _Walk:
     def decode(self, messages: tuple[Message, ...]) -> None:
         """Decode what has arrived."""
         before = self.time
-        self._spend(sum((message.decode for message in messages), start=np.zeros(self.positions.shape[1])))
+        self._spend(
+            sum((message.decode for message in messages), start=np.zeros(self.positions.shape[1]))
+        )
         self.note("compute", "decode", before, self.time)
 
     def _spend(self, seconds: FloatArray) -> None:
@@ -190,9 +235,17 @@ class _Walk:
 
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting on the way for what is needed there."""
-        for stop in sorted({*(where for where in (*self._awaited, *self._marks) if self._at < where < position), position}):
+        for stop in sorted(
+            {
+                *(where for where in (*self._awaited, *self._marks) if self._at < where < position),
+                position,
+            }
+        ):
             before = self.time
-            self.time = self.time + self._factor * (self.positions[stop] - self.positions[self._at])[self.kind_of]
+            self.time = (
+                self.time
+                + self._factor * (self.positions[stop] - self.positions[self._at])[self.kind_of]
+            )
             self.note("compute", self._pass(stop), before, self.time)
             self._at = stop
             self._arrive(stop)
@@ -211,12 +264,15 @@ class _Walk:
     def _arrive(self, position: int) -> None:
         if position in self._marks:
             self._reached.setdefault(position, self.time)
-        # What is needed where this step ends is needed where the next one begins, and is waited for there.
+        # What is needed where this step ends is needed where the next one begins, and is waited for
+        # there.
         if position in self._awaited and position < len(self.positions) - 1:
             self._wait(self._awaited.pop(position))
 
     def _wait(self, ends: FloatArray) -> None:
-        """Until the last worker that is waited for has come here, waiting is its fault; what comes after is the network's."""
+        """Until the last worker that is waited for has come here, waiting is its fault; what comes
+        after is the network's.
+        """
         waits = np.maximum(ends - self.time, 0.0)
         last = np.partition(self.time, self._last)[self._last]
         for_others = np.minimum(np.maximum(last - self.time, 0.0), waits)

@@ -1,4 +1,7 @@
-"""What an operation becomes on the wire: its codec's bytes, by which collectives they travel, and what that costs the GPU."""
+"""What an operation becomes on the wire.
+
+Its codec's bytes, by which collectives they travel, and what that costs the GPU.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsim.aggregation import ELEMENT, Aggregation, Operation
-from dpsim.compression import Codec, NoCompressionConfig
+from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
-from dpsim.topology.network import FloatArray
+from dpsim.strategy.aggregation import ELEMENT, Aggregation, Operation
+from dpsim.strategy.compression import Codec, NoCompressionConfig
 
 _PLAIN = NoCompressionConfig(kind="none")
 _COMPRESSED = ("gradients", "models")
@@ -17,7 +20,11 @@ _COMPRESSED = ("gradients", "models")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """``stages``: collectives, one after the other, and their bytes; ``encode`` and ``decode``: seconds on each kind of GPU."""
+    """``stages``.
+
+    Collectives, one after the other, and their bytes; ``encode`` and ``decode``: seconds on each
+    kind of GPU.
+    """
 
     name: str
     ready: int
@@ -27,26 +34,43 @@ class Message:
     decode: FloatArray
 
 
-def message(operation: Operation, codec: Codec, aggregation: Aggregation, workers: int, gpus: tuple[Gpu, ...]) -> Message:
-    """``operation`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the loss travel as they are."""
+def message(
+    operation: Operation,
+    codec: Codec,
+    aggregation: Aggregation,
+    workers: int,
+    gpus: tuple[Gpu, ...],
+) -> Message:
+    """``operation`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the
+    loss travel as they are.
+    """
     codec = codec if operation.payload in _COMPRESSED else _PLAIN
     elements = max(operation.nbytes // ELEMENT, 1)
     wire = (operation.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
     summed = codec.sums_in_flight
     payloads = aggregation.payloads(workers, sums_in_flight=summed)
-    costs = [{"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus]
-    decode = [codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0 for cost in costs]
+    costs = [
+        {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus
+    ]
+    decode = [
+        codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0
+        for cost in costs
+    ]
     return Message(
         operation.name,
         operation.ready,
         operation.needed,
-        aggregation.stages(operation.collective, wire, operation.nbytes, sums_in_flight=summed, workers=workers),
+        aggregation.stages(
+            operation.collective, wire, operation.nbytes, sums_in_flight=summed, workers=workers
+        ),
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
         np.array(decode),
     )
 
 
 def _float32_peak(gpu: Gpu) -> float:
-    """FLOP/s that codecs compute with; of a GPU of which only lower precisions are known, the lowest rate."""
+    """FLOP/s that codecs compute with; of a GPU of which only lower precisions are known, the
+    lowest rate.
+    """
     known = gpu.peak.get("fp32")
     return known.value if known else min(peak.value for peak in gpu.peak.values())

@@ -1,9 +1,24 @@
-"""The hardware catalogue: GPUs, links and nodes as data, one YAML file each, every number with its source.
+"""The hardware catalogue.
 
-``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file when it is first asked for. The field types
-`GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry or describe its own.
+GPUs, links and nodes as data, one YAML file each, every number with its source.
+
+``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file when it is first
+asked for. The field types `GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry
+or describe its own.
 """
 
+from dpsim.hardware.calibration import (
+    COMPUTE,
+    TRANSPORT,
+    CalibrationProfile,
+    Measured,
+    MeasuredModel,
+    Parameter,
+    ProfileRef,
+    Residuals,
+    Transport,
+    load_profile,
+)
 from dpsim.hardware.catalogue import Catalogue, normalised
 from dpsim.hardware.gpu import Gpu, GpuRef, Precision, gpus
 from dpsim.hardware.link import Link, LinkRef, links
@@ -20,18 +35,26 @@ from dpsim.hardware.sourced import (
 )
 
 __all__ = [
+    "COMPUTE",
     "GIVEN",
     "MOST_DEVICES",
+    "TRANSPORT",
+    "CalibrationProfile",
     "Catalogue",
     "Edge",
     "Gpu",
     "GpuRef",
     "Link",
     "LinkRef",
+    "Measured",
+    "MeasuredModel",
     "Nics",
     "Node",
     "NodeRef",
+    "Parameter",
     "Precision",
+    "ProfileRef",
+    "Residuals",
     "Sourced",
     "SourcedBytes",
     "SourcedFraction",
@@ -39,8 +62,10 @@ __all__ = [
     "SourcedSpeed",
     "SourcedTime",
     "SourcedWatts",
+    "Transport",
     "gpus",
     "links",
+    "load_profile",
     "nodes",
     "normalised",
 ]

@@ -1,4 +1,7 @@
-"""A folder of YAML files as a registry: names come from the file names, a file is parsed when it is first asked for."""
+"""A folder of YAML files as a registry.
+
+Names come from the file names, a file is parsed when it is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dpsim.errors import DpsimError, UnknownNameError
-from dpsim.files import read_text_limited
-from dpsim.registry import Registry
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.files import read_text_limited
+from dpsim.base.registry import Registry
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -27,12 +30,18 @@ _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
 
 
 def normalised(name: str) -> str:
-    """``name`` as the catalogue compares it: ``"25 GbE"`` is ``"25gbe"``, ``"DGX_A100"`` is ``"dgx-a100"``."""
+    """``name`` as the catalogue compares it.
+
+    ``"25 GbE"`` is ``"25gbe"``, ``"DGX_A100"`` is ``"dgx-a100"``.
+    """
     return "".join(name.casefold().split()).replace("_", "-")
 
 
 def read_entry(path: Path, model: type[M]) -> M:
-    """The entry that a user's own YAML file describes, in the catalogue's format. Raises DpsimError where it does not."""
+    """The entry that a user's own YAML file describes, in the catalogue's format.
+
+    Raises DpsimError where it does not.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -45,12 +54,22 @@ def read_entry(path: Path, model: type[M]) -> M:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DpsimError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
-    except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):  # what a YAML parser says to what is none
-        raise DpsimError(f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML mapping") from None
+    except (
+        YAMLError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        AttributeError,
+    ):  # what a YAML parser says to what is none
+        raise DpsimError(
+            f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML "
+            "mapping"
+        ) from None
 
 
 class Catalogue(Registry[M]):
-    """The entries of one folder by name or alias, however written; iteration gives the names alone, sorted.
+    """The entries of one folder by name or alias, however written; iteration gives the names alone,
+    sorted.
 
     Each file holds the fields of ``model`` without ``name``, which is the file's stem.
     """
@@ -76,7 +95,10 @@ class Catalogue(Registry[M]):
         return len(self._files)
 
     def canonical(self, name: str) -> str:
-        """The entry's own name for a name or alias, without parsing its file. Raises UnknownNameError."""
+        """The entry's own name for a name or alias, without parsing its file.
+
+        Raises UnknownNameError.
+        """
         found = self._find(name)
         if found is None:
             raise UnknownNameError(self.what, name, [*self._files, *self._aliases])
@@ -88,7 +110,11 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _files(self) -> dict[str, Traversable]:
-        entries = {file.name.removesuffix(".yaml"): file for file in self._folder.iterdir() if file.name.endswith(".yaml")}
+        entries = {
+            file.name.removesuffix(".yaml"): file
+            for file in self._folder.iterdir()
+            if file.name.endswith(".yaml")
+        }
         return dict(sorted(entries.items()))
 
     @cached_property
@@ -103,5 +129,7 @@ class Catalogue(Registry[M]):
     def _read(self, name: str) -> M:
         from ruamel.yaml import YAML  # slow to import: only when the first entry is read
 
-        data: dict[str, Any] = YAML(typ="safe", pure=True).load(self._files[name].read_text(encoding="utf-8"))
+        data: dict[str, Any] = YAML(typ="safe", pure=True).load(
+            self._files[name].read_text(encoding="utf-8")
+        )
         return self._model.model_validate({"name": name, **data})

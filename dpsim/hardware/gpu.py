@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 from dpsim.hardware.catalogue import Catalogue
 from dpsim.hardware.sourced import SourcedBytes, SourcedRate, SourcedSpeed, SourcedWatts
 
@@ -26,10 +26,15 @@ class Gpu(Config):
     architecture: Architecture = Field(default="other", description="Its generation.")
     peak: dict[Precision, SourcedSpeed] = Field(
         min_length=1,
-        description="Dense peak FLOP/s of each precision that it computes in, with tensor cores where frameworks use them.",
+        description=(
+            "Dense peak FLOP/s of each precision that it computes in, with tensor cores where "
+            "frameworks use them."
+        ),
     )
     memory: SourcedBytes = Field(description="Device memory, in bytes.")
-    memory_bandwidth: SourcedRate = Field(description="Nominal bandwidth of the device memory, in B/s.")
+    memory_bandwidth: SourcedRate = Field(
+        description="Nominal bandwidth of the device memory, in B/s."
+    )
     power: SourcedWatts | None = Field(default=None, description="Thermal design power, in watts.")
 
     def __repr__(self) -> str:

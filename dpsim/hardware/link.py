@@ -1,4 +1,7 @@
-"""What a link carries: its nominal rate, the part of it that messages reach, and the time one message spends on it."""
+"""What a link carries.
+
+Its nominal rate, the part of it that messages reach, and the time one message spends on it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from dpsim.config import Config
+from dpsim.base.config import Config
+from dpsim.base.units import RATE, human
 from dpsim.hardware.catalogue import Catalogue
 from dpsim.hardware.sourced import SourcedFraction, SourcedRate, SourcedTime
-from dpsim.units import RATE, human
 
-_NOMINAL = SourcedFraction(value=1.0, source="assumed: the rate that is given is the one that messages reach")
+_NOMINAL = SourcedFraction(
+    value=1.0, source="assumed: the rate that is given is the one that messages reach"
+)
 
 
 class Link(Config):
@@ -21,20 +26,30 @@ class Link(Config):
     name: str = Field(default="inline", description="Its name in the catalogue.")
     aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
     description: str = Field(default="", description="What it is, and what to beware of.")
-    rate: SourcedRate = Field(description="Nominal rate in one direction, in B/s, whatever the payload.")
-    achievable: SourcedFraction = Field(default=_NOMINAL, description="Fraction of the rate that large messages reach.")
+    rate: SourcedRate = Field(
+        description="Nominal rate in one direction, in B/s, whatever the payload."
+    )
+    achievable: SourcedFraction = Field(
+        default=_NOMINAL, description="Fraction of the rate that large messages reach."
+    )
     latency: SourcedTime = Field(
-        description="Seconds that one message spends on this link, one way, with its share of card, switch and driver "
+        description="Seconds that one message spends on this link, one way, with its share of card, "
+        "switch and driver "
         "(a path from card to card through one switch crosses two such links)."
     )
 
     @property
     def bandwidth(self) -> float:
-        """B/s that large messages reach in one direction: the nominal rate times its achievable fraction."""
+        """B/s that large messages reach in one direction.
+
+        The nominal rate times its achievable fraction.
+        """
         return self.rate.value * self.achievable.value
 
     def __repr__(self) -> str:
-        return f"<Link {self.name}: {human(self.bandwidth, RATE)} of {human(self.rate.value, RATE)}>"
+        return (
+            f"<Link {self.name}: {human(self.bandwidth, RATE)} of {human(self.rate.value, RATE)}>"
+        )
 
     __str__ = __repr__
 

@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo, model_validator
 
-from dpsim.config import Config
-from dpsim.errors import UnknownNameError
+from dpsim.base.config import Config
+from dpsim.base.errors import UnknownNameError
 from dpsim.hardware.catalogue import Catalogue, read_entry
 from dpsim.hardware.gpu import GpuRef
 from dpsim.hardware.link import Link, LinkRef
@@ -28,37 +28,59 @@ class Edge(Config):
     """Links between devices: each match of the first pattern is joined to each match of the second."""
 
     between: tuple[str, str] = Field(
-        description="Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches both ways is joined once."
+        description=(
+            "Two patterns of device names: gpu0, cpu*, gpu[0-3]. A pair that matches both ways is "
+            "joined once."
+        )
     )
     link: LinkRef = Field(description="A link of the catalogue, or its description.")
-    count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many parallel links are used as one.")
+    count: PositiveInt = Field(
+        default=1, le=MOST_DEVICES, description="How many parallel links are used as one."
+    )
 
 
 class Nics(Config):
     """A node's network cards."""
 
-    link: LinkRef = Field(description="The network link of each card: a link of the catalogue, or its description.")
+    link: LinkRef = Field(
+        description="The network link of each card: a link of the catalogue, or its description."
+    )
     count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many cards.")
 
 
 class Node(Config):
-    """One machine: its devices, named kind and number (gpu0, pcie-switch1), and the full-duplex links between them."""
+    """One machine.
+
+    Its devices, named kind and number (gpu0, pcie-switch1), and the full-duplex links between them.
+    """
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
     aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
     description: str = Field(default="", description="What it is, and what to beware of.")
-    gpu: GpuRef = Field(description="The kind of its GPUs: a GPU of the catalogue, or its description.")
+    gpu: GpuRef = Field(
+        description="The kind of its GPUs: a GPU of the catalogue, or its description."
+    )
     devices: dict[str, Annotated[int, Field(ge=1, le=MOST_DEVICES)]] = Field(
         description="How many devices of each kind: {gpu: 8, pcie-switch: 4, cpu: 2}."
     )
     edges: tuple[Edge, ...] = Field(default=(), description="The links between the devices.")
     capacities: dict[str, SourcedRate] = Field(
-        default={}, description="Bytes a second that all traffic through one device of a kind may reach together (CPU memory)."
+        default={},
+        description=(
+            "Bytes a second that all traffic through one device of a kind may reach together (CPU "
+            "memory)."
+        ),
     )
     in_network_reduction: tuple[str, ...] = Field(
-        default=(), description="The kinds of devices that reduce and multicast what passes through them (NVSwitches with NVLS)."
+        default=(),
+        description=(
+            "The kinds of devices that reduce and multicast what passes through them (NVSwitches "
+            "with NVLS)."
+        ),
     )
-    nic_slots: tuple[str, ...] = Field(min_length=1, description="The devices that network cards attach to, in order.")
+    nic_slots: tuple[str, ...] = Field(
+        min_length=1, description="The devices that network cards attach to, in order."
+    )
     nic_bus: LinkRef = Field(description="The link between a network card and its slot.")
     nics: Nics = Field(description="The network cards, unless the scenario's network names others.")
 
@@ -76,25 +98,35 @@ class Node(Config):
 
     def device_names(self) -> list[str]:
         """All devices, kind by kind: gpu0, gpu1, ..., cpu0, ..."""
-        return [f"{kind}{index}" for kind, number in self.devices.items() for index in range(number)]
+        return [
+            f"{kind}{index}" for kind, number in self.devices.items() for index in range(number)
+        ]
 
     def capacity(self, device: str) -> float | None:
-        """Bytes a second that all traffic through ``device`` may reach together, or None where only its links limit it."""
+        """Bytes a second that all traffic through ``device`` may reach together, or None where only
+        its links limit it.
+        """
         found = self.capacities.get(device.rstrip("0123456789"))
         return None if found is None else found.value
 
     def expand_edges(self) -> list[tuple[str, str, Link, int]]:
-        """Each joined pair of devices once, with the link and how many of it run in parallel (full duplex)."""
+        """Each joined pair of devices once, with the link and how many of it run in parallel (full
+        duplex).
+        """
         return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
 
     def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
-        """The buses of ``count`` network cards (the node's own number where None): (nic0, its slot, link, 1) and so on.
+        """The buses of ``count`` network cards (the node's own number where None).
+
+        (nic0, its slot, link, 1) and so on.
 
         Fewer cards than slots are spread evenly over the slots; more go round the slots in turn.
         """
         number, slots = self.nics.count if count is None else count, len(self.nic_slots)
         places = [i * slots // number if number < slots else i % slots for i in range(number)]
-        return [(f"nic{i}", self.nic_slots[place], self.nic_bus, 1) for i, place in enumerate(places)]
+        return [
+            (f"nic{i}", self.nic_slots[place], self.nic_bus, 1) for i, place in enumerate(places)
+        ]
 
     def __repr__(self) -> str:
         return f"<Node {self.name}: {self.gpus} x {self.gpu.name}>"
@@ -103,7 +135,9 @@ class Node(Config):
 
 
 def _joined(node: Node) -> dict[tuple[str, str], Edge]:
-    """Which edge joins each pair of devices; raises ValueError where one joins nothing or two join the same pair."""
+    """Which edge joins each pair of devices; raises ValueError where one joins nothing or two join
+    the same pair.
+    """
     devices = node.device_names()
     joined: dict[tuple[str, str], Edge] = {}
     for edge in node.edges:
@@ -111,14 +145,17 @@ def _joined(node: Node) -> dict[tuple[str, str], Edge]:
         for a, b in pairs:
             if (a, b) in joined or (b, a) in joined:
                 raise ValueError(
-                    f"edges must join a pair of devices once (count says how many links), but {a} and {b} are joined twice"
+                    f"edges must join a pair of devices once (count says how many links), but {a} "
+                    f"and {b} are joined twice"
                 )
             joined[a, b] = edge
     return joined
 
 
 def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]]:
-    first, second = ([device for device in devices if fnmatchcase(device, pattern)] for pattern in between)
+    first, second = (
+        [device for device in devices if fnmatchcase(device, pattern)] for pattern in between
+    )
     for pattern, matches in zip(between, (first, second), strict=True):
         if not matches:
             raise UnknownNameError("device of the node", pattern, devices)
@@ -127,7 +164,9 @@ def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]
         if a != b and (b, a) not in pairs:
             pairs[a, b] = None
     if not pairs:
-        raise ValueError(f"edges must join two devices, but {between[0]!r} and {between[1]!r} are the same one")
+        raise ValueError(
+            f"edges must join two devices, but {between[0]!r} and {between[1]!r} are the same one"
+        )
     return list(pairs)
 
 
@@ -135,10 +174,14 @@ def _check_kinds(node: Node) -> None:
     for kind in node.devices:
         if not _KIND.fullmatch(kind) or kind == "nic":
             raise ValueError(
-                f"devices must be of kinds in lower case that do not end in a digit, and not nic (see nics), but got {kind!r}"
+                "devices must be of kinds in lower case that do not end in a digit, and not nic "
+                f"(see nics), but got {kind!r}"
             )
     if sum(node.devices.values()) > MOST_DEVICES:
-        raise ValueError(f"devices must be at most {MOST_DEVICES:,} in all, but got {sum(node.devices.values()):,}")
+        raise ValueError(
+            f"devices must be at most {MOST_DEVICES:,} in all, but got "
+            f"{sum(node.devices.values()):,}"
+        )
     if "gpu" not in node.devices:
         raise ValueError("devices must have at least 1 gpu, but got none")
     for kind in (*node.capacities, *node.in_network_reduction):
@@ -165,20 +208,33 @@ def _check_connected(node: Node) -> None:
         waiting.extend(new)
     apart = [device for device in neighbours if device not in reached]
     if apart:
-        raise ValueError(f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0")
+        raise ValueError(
+            f"edges must connect every device, but nothing joins {', '.join(apart[:8])} to gpu0"
+        )
     _check_ways(node, neighbours)
 
 
 def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
-    """From each GPU to each other and to every slot there must be a way that no GPU stands on, since GPUs forward nothing."""
+    """From each GPU to each other and to every slot there must be a way that no GPU stands on,
+    since GPUs forward nothing.
+    """
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
     part = _parts(neighbours, gpus)
     near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
-    apart = [(a, b) for a, b in combinations(gpus, 2) if b not in neighbours[a] and not near[a] & near[b]]
-    apart += [(gpu, slot) for gpu, slot in product(gpus, node.nic_slots) if gpu != slot and part.get(slot) not in near[gpu]]
+    apart = [
+        (a, b) for a, b in combinations(gpus, 2) if b not in neighbours[a] and not near[a] & near[b]
+    ]
+    apart += [
+        (gpu, slot)
+        for gpu, slot in product(gpus, node.nic_slots)
+        if gpu != slot and part.get(slot) not in near[gpu]
+    ]
     if apart:
         a, b = apart[0]
-        raise ValueError(f"edges must leave a way from {a} to {b} that passes through no other GPU, but there is none")
+        raise ValueError(
+            f"edges must leave a way from {a} to {b} that passes through no other GPU, but there "
+            "is none"
+        )
 
 
 def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str, int]:
@@ -189,7 +245,9 @@ def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str,
         while waiting:
             device = waiting.pop()
             part[device] = part.get(first, len(part))
-            waiting += [other for other in neighbours[device] if other not in part and other not in gpus]
+            waiting += [
+                other for other in neighbours[device] if other not in part and other not in gpus
+            ]
     return part
 
 
@@ -207,5 +265,6 @@ def _resolve(value: object, info: ValidationInfo) -> object:
     return nodes()[value]
 
 
-# A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own description; it holds the Node.
+# A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own
+# description; it holds the Node.
 NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=str | Node)]

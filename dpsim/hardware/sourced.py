@@ -8,8 +8,8 @@ from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from dpsim.config import Config
-from dpsim.units import BytesPerSecond, FlopPerSecond, PositiveBytes, Seconds, Watts
+from dpsim.base.config import Config
+from dpsim.base.units import BytesPerSecond, FlopPerSecond, PositiveBytes, Seconds, Watts
 
 T = TypeVar("T")
 
@@ -17,10 +17,17 @@ GIVEN = "given in the scenario"
 
 
 class Sourced(Config, Generic[T]):
-    """A value and where it is from. In a file it is ``{value, source}`` or the bare value, whose source is then `GIVEN`."""
+    """A value and where it is from.
+
+    In a file it is ``{value, source}`` or the bare value, whose source is then `GIVEN`.
+    """
 
     value: T
-    source: str = Field(default=GIVEN, min_length=1, description="Where the value is from, or the reasoning if it is assumed.")
+    source: str = Field(
+        default=GIVEN,
+        min_length=1,
+        description="Where the value is from, or the reasoning if it is assumed.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -28,7 +35,9 @@ class Sourced(Config, Generic[T]):
         return data if isinstance(data, (dict, Sourced)) else {"value": data}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         full = handler(core_schema)
         if handler.mode == "serialization":
             return full
@@ -58,4 +67,7 @@ class SourcedWatts(Sourced[Watts]):
 
 
 class SourcedFraction(Sourced[Annotated[float, Field(ge=1e-6, le=1)]]):
-    """A fraction from 1e-6 to 1, with its source: what is computed from smaller ones would overflow."""
+    """A fraction from 1e-6 to 1, with its source.
+
+    What is computed from smaller ones would overflow.
+    """

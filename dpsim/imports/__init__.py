@@ -1,4 +1,7 @@
-"""Reads what users already have: topologies and measurements that other tools wrote, into nodes and calibration profiles."""
+"""Reads what users already have.
+
+Topologies and measurements that other tools wrote, into nodes and calibration profiles.
+"""
 
 from dpsim.imports.draft import NodeDraft
 from dpsim.imports.kineto import profile_kineto

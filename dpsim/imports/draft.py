@@ -1,4 +1,7 @@
-"""A node under construction: a PCIe tree with NVLinks over it, and its text in the catalogue's format."""
+"""A node under construction.
+
+A PCIe tree with NVLinks over it, and its text in the catalogue's format.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import combinations, groupby
 from textwrap import wrap
 from typing import Literal
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.hardware import Node
 from dpsim.imports.options import Choice
 
@@ -17,7 +20,10 @@ Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLin
 
 @dataclass(slots=True)
 class Part:
-    """A device in the PCIe tree: ``index`` counts GPUs and network cards, ``up`` is the link to the device above."""
+    """A device in the PCIe tree.
+
+    ``index`` counts GPUs and network cards, ``up`` is the link to the device above.
+    """
 
     kind: Literal["cpu", "pcie-switch", "gpu", "nic"]
     index: int = -1
@@ -41,7 +47,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NvLinks:
-    """Who is joined by NVLink: pairs directly, or GPUs by so many links each to one plane of switches; ``planes`` lists those."""
+    """Who is joined by NVLink.
+
+    Pairs directly, or GPUs by so many links each to one plane of switches; ``planes`` lists those.
+    """
 
     pairs: Pairs
     planes: list[dict[int, int]]  # of each plane: GPU -> links
@@ -49,7 +58,10 @@ class NvLinks:
 
 @dataclass(frozen=True, slots=True)
 class NodeDraft:
-    """A node in the catalogue's terms, each of its assumptions spelt out. ``edges`` are (one, other, link, count)."""
+    """A node in the catalogue's terms, each of its assumptions spelt out.
+
+    ``edges`` are (one, other, link, count).
+    """
 
     origin: str
     gpu: Choice
@@ -63,11 +75,22 @@ class NodeDraft:
     notes: list[str]
 
     def sources(self) -> list[str]:
-        """Where each part is from: ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out say it themselves."""
+        """Where each part is from.
+
+        ``gpu v100-sxm2-16gb: assumed: 6 NVLinks at a GPU``; links written out say it themselves.
+        """
         named = [link for link in self.links if not link.value.startswith("{")]
-        cards = [] if self.nic.value.startswith("{") else [f"network cards {self.nic.value}: {self.nic.source}"]
+        cards = (
+            []
+            if self.nic.value.startswith("{")
+            else [f"network cards {self.nic.value}: {self.nic.source}"]
+        )
         links = [f"{link.value}: {link.source}" for link in named]
-        return [*dict.fromkeys([f"gpu {self.gpu.value}: {self.gpu.source}", *links, *cards, *self.notes])]
+        return [
+            *dict.fromkeys(
+                [f"gpu {self.gpu.value}: {self.gpu.source}", *links, *cards, *self.notes]
+            )
+        ]
 
     def assumptions(self) -> list[str]:
         """Those of its `sources` that nobody said: what to check."""
@@ -75,11 +98,17 @@ class NodeDraft:
 
     def to_yaml(self) -> str:
         """The node as a file for the catalogue, or to stand under a scenario's ``cluster.node``."""
-        described = _plain(f"Imported {self.origin}: {self.devices['gpu']} GPUs. {_sentences(self.sources())}")
+        described = _plain(
+            f"Imported {self.origin}: {self.devices['gpu']} GPUs. {_sentences(self.sources())}"
+        )
         lines = [
-            f"# A node {_plain(self.origin)}. What that does not say is marked as assumed or given: check it.",
+            f"# A node {_plain(self.origin)}. What that does not say is marked as assumed or "
+            "given: check it.",
             "description: >-",
-            *(f"  {line}" for line in wrap(described, 126, break_long_words=False, break_on_hyphens=False)),
+            *(
+                f"  {line}"
+                for line in wrap(described, 126, break_long_words=False, break_on_hyphens=False)
+            ),
             f"gpu: {self.gpu.value}  # {self.gpu.source}",
             f"devices: {{{', '.join(f'{kind}: {count}' for kind, count in self.devices.items())}}}",
             "edges:" if self.edges else "edges: []",
@@ -102,7 +131,10 @@ def _sentences(texts: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """``text`` with a ? for each character that a YAML comment or text could not hold: names come from anywhere."""
+    """``text`` with a ? for each character that a YAML comment or text could not hold.
+
+    Names come from anywhere.
+    """
     return "".join(char if " " <= char <= "~" else "?" for char in text)
 
 
@@ -129,7 +161,9 @@ def draft_node(
     gpus = sum(leaf.kind == "gpu" for socket in sockets for leaf in socket.leaves())
     cpus = len(sockets)
     edges = _nvlink_edges(nvlinks, nvlink.value, gpus) + _grouped(tree_edges, {"gpu": gpus})
-    edges += [(f"cpu{a}", f"cpu{b}", between_sockets.value, 1) for a, b in combinations(range(cpus), 2)]
+    edges += [
+        (f"cpu{a}", f"cpu{b}", between_sockets.value, 1) for a, b in combinations(range(cpus), 2)
+    ]
     switches = sum(name.startswith("pcie-switch") for name in names)
     devices = {"gpu": gpus, "nvswitch": len(nvlinks.planes), "pcie-switch": switches, "cpu": cpus}
     if not slots:
@@ -142,11 +176,15 @@ def draft_node(
         *([between_sockets] if cpus > 1 else []),
     ]
     kept = {kind: count for kind, count in devices.items() if count}
-    return NodeDraft(origin, gpu, list(dict.fromkeys(used)), kept, edges, slots, nic_bus, nic, len(slots), notes)
+    return NodeDraft(
+        origin, gpu, list(dict.fromkeys(used)), kept, edges, slots, nic_bus, nic, len(slots), notes
+    )
 
 
 def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, str, str]]]:
-    """Names of switches and sockets, the slot of each network card, and the edges (lower, upper, link), tree by tree."""
+    """Names of switches and sockets, the slot of each network card, and the edges (lower, upper,
+    link), tree by tree.
+    """
     names: list[str] = []
     slots: dict[int, str] = {}
     edges: list[tuple[str, str, str]] = []
@@ -171,18 +209,29 @@ def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, st
     return names, [slots[card] for card in sorted(slots)], edges
 
 
-def _grouped(edges: list[tuple[str, str, str]], totals: dict[str, int]) -> list[tuple[str, str, str, int]]:
+def _grouped(
+    edges: list[tuple[str, str, str]], totals: dict[str, int]
+) -> list[tuple[str, str, str, int]]:
     """Edges from GPUs first, then from switches; those to one device over one link as a pattern."""
     found: list[tuple[str, str, str, int]] = []
     for kind in ("gpu", "pcie-switch"):
-        chosen = sorted((upper, link, int(lower.removeprefix(kind))) for lower, upper, link in edges if lower.startswith(kind))
+        chosen = sorted(
+            (upper, link, int(lower.removeprefix(kind)))
+            for lower, upper, link in edges
+            if lower.startswith(kind)
+        )
         for (upper, link), group in groupby(chosen, key=lambda edge: edge[:2]):
-            found += [(name, upper, link, 1) for name in _pattern(kind, [index for *_, index in group], totals.get(kind))]
+            found += [
+                (name, upper, link, 1)
+                for name in _pattern(kind, [index for *_, index in group], totals.get(kind))
+            ]
     return found
 
 
 def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:
-    """``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone where one has two digits."""
+    """``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone
+    where one has two digits.
+    """
     if len(indices) == 1 or (len(indices) != total and max(indices) > 9):
         return [f"{kind}{index}" for index in indices]
     return [f"{kind}*"] if len(indices) == total else [f"{kind}[{''.join(map(str, indices))}]"]
@@ -193,18 +242,23 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
     for number, plane in enumerate(nvlinks.planes):
         for count in sorted(set(plane.values()), reverse=True):
             alike = sorted(gpu for gpu, links in plane.items() if links == count)
-            edges += [(name, f"nvswitch{number}", link, count) for name in _pattern("gpu", alike, gpus)]
+            edges += [
+                (name, f"nvswitch{number}", link, count) for name in _pattern("gpu", alike, gpus)
+            ]
     for a in sorted({low for low, _ in nvlinks.pairs}):
         partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
         for count, group in groupby(partners, key=lambda pair: pair[0]):
-            edges += [(f"gpu{a}", name, link, count) for name in _pattern("gpu", [b for _, b in group])]
+            edges += [
+                (f"gpu{a}", name, link, count) for name in _pattern("gpu", [b for _, b in group])
+            ]
     return edges
 
 
 def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str | None]:
     """The socket of each NUMA node of ``numa`` (their numbers), and a note where several share one.
 
-    Without ``wanted`` there are at most two: more NUMA nodes than that are parts of sockets on servers with GPUs.
+    Without ``wanted`` there are at most two: more NUMA nodes than that are parts of sockets on
+    servers with GPUs.
     """
     distinct = sorted(set(numa))
     if wanted is not None and wanted < 1:
@@ -212,19 +266,26 @@ def merge_sockets(numa: list[int], wanted: int | None) -> tuple[list[int], str |
     sockets = min(len(distinct), 2) if wanted is None else wanted
     if len(distinct) <= sockets:
         return [distinct.index(number) for number in numa], None
-    # NUMA nodes are numbered socket by socket, and those without devices do not show: the highest tells how many there are.
+    # NUMA nodes are numbered socket by socket, and those without devices do not show: the highest
+    # tells how many there are.
     total = -(-(distinct[-1] + 1) // sockets) * sockets
     placed = [number * sockets // total for number in numa]
     order = sorted(set(placed))
-    how = "given as --sockets" if wanted else "assumed: more NUMA nodes than sockets; --sockets says otherwise"
-    return [order.index(place) for place in placed], f"{len(distinct)} NUMA nodes on {len(order)} sockets ({how})"
+    how = (
+        "given as --sockets"
+        if wanted
+        else "assumed: more NUMA nodes than sockets; --sockets says otherwise"
+    )
+    return [
+        order.index(place) for place in placed
+    ], f"{len(distinct)} NUMA nodes on {len(order)} sockets ({how})"
 
 
 def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
     """Which NVLinks are direct and which go through switches, from the counts of each pair alone.
 
-    GPUs that are all joined to each other with more links in sum than a GPU has (``most``) share a plane of switches: each GPU has
-    as many links to it as to its best joined peer.
+    GPUs that are all joined to each other with more links in sum than a GPU has (``most``) share a
+    plane of switches: each GPU has as many links to it as to its best joined peer.
     """
     direct, planes = dict(pairs), []
     for group in _components(pairs, gpus):

@@ -1,9 +1,12 @@
-"""A profile from a trace of PyTorch's profiler: each layer's seconds forward and backward, its gradient's time, the NCCL calls.
+"""A profile from a trace of PyTorch's profiler.
 
-A layer is an outermost operator of the forward pass (or the module around it, where the trace has modules). Backward operators
-name the sequence number of the forward one that made them: so its kernels are the layer's. Times are those of the kernels on the
-GPU, averaged over the steps of the trace; in a trace without a GPU, those of the operators. Where shapes were recorded,
-parameters and FLOP of convolutions, linear layers, norms and embeddings are read off them.
+Each layer's seconds forward and backward, its gradient's time, the NCCL calls.
+
+A layer is an outermost operator of the forward pass (or the module around it, where the trace has
+modules). Backward operators name the sequence number of the forward one that made them: so its
+kernels are the layer's. Times are those of the kernels on the GPU, averaged over the steps of the
+trace; in a trace without a GPU, those of the operators. Where shapes were recorded, parameters and
+FLOP of convolutions, linear layers, norms and embeddings are read off them.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dpsim.base.provenance import stamp
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
 from dpsim.imports.reading import ImportFileError
-from dpsim.provenance import stamp
-from dpsim.workload.profile import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
+from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _ELEMENT_BYTES = {
@@ -28,14 +31,21 @@ _ELEMENT_BYTES = {
 }  # fmt: skip
 
 
-def profile_kineto(path: Path, *, batch: int | None = None, name: str | None = None) -> ModelProfile:
-    """The profile of a trace file, gzipped or not. Raises DpsimError with the file's name where it cannot be one.
+def profile_kineto(
+    path: Path, *, batch: int | None = None, name: str | None = None
+) -> ModelProfile:
+    """The profile of a trace file, gzipped or not.
 
-    ``batch`` is samples per GPU and step; if left out it is the first side of the first layer's input, where shapes were recorded.
+    Raises DpsimError with the file's name where it cannot be one.
+
+    ``batch`` is samples per GPU and step; if left out it is the first side of the first layer's
+    input, where shapes were recorded.
     """
     trace = read_trace(path)
     try:
-        return build_profile(trace, batch=batch, name=name or path.name.split(".")[0], file=path.name)
+        return build_profile(
+            trace, batch=batch, name=name or path.name.split(".")[0], file=path.name
+        )
     except ImportFileError as problem:
         raise problem.of(path) from None
 
@@ -68,21 +78,37 @@ _Owners = dict[tuple[str, int] | int, _LayerOfStep]
 
 
 def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "") -> ModelProfile:
-    """The profile of a trace. Raises ImportFileError where it has no training step, or no batch size and none is given."""
+    """The profile of a trace.
+
+    Raises ImportFileError where it has no training step, or no batch size and none is given.
+    """
     batch = batch or first_batch(trace.operators)
     if batch is None:
-        raise ImportFileError("the trace has no shapes that tell the batch: profile with record_shapes=True, or give --batch")
-    steps = [step for step in _steps(trace) if any(layer.backward for layer in step.layers.values())]
+        raise ImportFileError(
+            "the trace has no shapes that tell the batch: profile with record_shapes=True, or "
+            "give --batch"
+        )
+    steps = [
+        step for step in _steps(trace) if any(layer.backward for layer in step.layers.values())
+    ]
     if not steps:
-        raise ImportFileError("must have a training step: no backward operator belongs to a forward one")
+        raise ImportFileError(
+            "must have a training step: no backward operator belongs to a forward one"
+        )
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
     notes = _notes(trace, alike, len(steps) - count)
-    kept = [one for one in common if any(step.layers[one].forward or step.layers[one].backward for step in alike)]
+    kept = [
+        one
+        for one in common
+        if any(step.layers[one].forward or step.layers[one].backward for step in alike)
+    ]
     layers = [_layer(alike[0].layers[one], batch) for one in kept]
     first = next((index for index, layer in enumerate(layers) if layer.forward_flop), None)
     if first is not None:  # nothing before it wants a gradient
-        layers[first] = layers[first].model_copy(update={"backward_flop": layers[first].forward_flop})
+        layers[first] = layers[first].model_copy(
+            update={"backward_flop": layers[first].forward_flop}
+        )
     return ModelProfile(
         name=name,
         sample=f"1 of {batch} in the trace",
@@ -112,9 +138,13 @@ def _steps(trace: Trace) -> list[_Step]:
         index = int(np.searchsorted(starts, event.start, side="right")) - 1
         return steps[index] if index >= 0 and event.start <= last else None
 
-    updates = innermost([mark for mark in trace.annotations if mark.name.startswith("Optimizer.")], trace.operators)
+    updates = innermost(
+        [mark for mark in trace.annotations if mark.name.startswith("Optimizer.")], trace.operators
+    )
     owners = _forward(trace, step_of, updates)
-    kernels: list[tuple[Event, Event | None]] = list(trace.kernels) or [(root, root) for root in trace.operators]
+    kernels: list[tuple[Event, Event | None]] = list(trace.kernels) or [
+        (root, root) for root in trace.operators
+    ]
     for kernel, operator in kernels:
         step = step_of(operator or kernel)
         if step is None:
@@ -126,17 +156,28 @@ def _steps(trace: Trace) -> list[_Step]:
     return steps
 
 
-def _forward(trace: Trace, step_of: Callable[[Event], _Step | None], updates: Collection[int]) -> _Owners:
-    """Makes the layers of each step; returns them by sequence number (a later operator wins), and by their operator's identity."""
+def _forward(
+    trace: Trace, step_of: Callable[[Event], _Step | None], updates: Collection[int]
+) -> _Owners:
+    """Makes the layers of each step; returns them by sequence number (a later operator wins), and
+    by their operator's identity.
+    """
     owners: _Owners = {}
     modules = innermost(trace.modules, trace.operators)
     counts: dict[tuple[int, str], int] = defaultdict(int)
     for root in trace.operators:
         step = step_of(root)
-        if step is None or root.name.startswith(_EVALUATE) or id(root) in updates or root.name == "record_param_comms":
+        if (
+            step is None
+            or root.name.startswith(_EVALUATE)
+            or id(root) in updates
+            or root.name == "record_param_comms"
+        ):
             continue
         module = modules.get(id(root))
-        name = module.name.removeprefix("nn.Module: ") if module else _numbered(root, counts, id(step))
+        name = (
+            module.name.removeprefix("nn.Module: ") if module else _numbered(root, counts, id(step))
+        )
         layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
         layer.guess = layer.guess.joined(guess(root))
         owners[id(root)] = layer
@@ -153,14 +194,20 @@ def _numbered(root: Event, counts: dict[tuple[int, str], int], step: int) -> str
     return f"{name}.{counts[step, name] - 1}"
 
 
-def _add(step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]) -> None:
+def _add(
+    step: _Step, kernel: Event, operator: Event, owners: _Owners, updates: Collection[int]
+) -> None:
     """Puts a kernel's seconds down to a layer or to the optimiser."""
     root = operator.root()
     if id(root) in updates:
         step.optimizer += kernel.seconds
     elif root.name.startswith(_EVALUATE):
         step.backward_start = min(step.backward_start, kernel.start)
-        layer = owners.get(("sequence", number)) if (number := root.number("Sequence number")) is not None else None
+        layer = (
+            owners.get(("sequence", number))
+            if (number := root.number("Sequence number")) is not None
+            else None
+        )
         if layer is not None:
             layer.backward += kernel.seconds
             layer.ready = max(layer.ready, kernel.end)
@@ -183,7 +230,9 @@ def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> 
     """Means over the steps."""
 
     def mean(what: str) -> tuple[float, ...]:
-        return tuple(float(np.mean([getattr(step.layers[name], what) for step in steps])) for name in kept)
+        return tuple(
+            float(np.mean([getattr(step.layers[name], what) for step in steps])) for name in kept
+        )
 
     ready = np.mean([_ready(step, kept) for step in steps], axis=0)
     return MeasuredTimes(
@@ -197,7 +246,9 @@ def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> 
 
 
 def _ready(step: _Step, kept: list[str]) -> list[float]:
-    """Seconds after the start of backward when each layer's gradient is there; without one, when those after it have theirs."""
+    """Seconds after the start of backward when each layer's gradient is there; without one, when
+    those after it have theirs.
+    """
     times: list[float] = []
     latest = 0.0
     for name in reversed(kept):
@@ -209,11 +260,15 @@ def _ready(step: _Step, kept: list[str]) -> list[float]:
 
 
 def _collectives(step: _Step) -> list[MeasuredCollective]:
-    """The calls of a step by start; what a kernel does not say of itself, the call that launched it does."""
+    """The calls of a step by start; what a kernel does not say of itself, the call that launched it
+    does.
+    """
     found = []
     for kernel, operator in sorted(step.collectives, key=lambda pair: pair[0].start):
         said = replace(kernel, args={**(operator.args if operator else {}), **kernel.args})
-        operation = said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
+        operation = (
+            said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
+        )
         elements = said.number("In msg nelems") or 0
         width = _ELEMENT_BYTES.get(str(said.args.get("dtype", "float")).lower(), 4)
         ranks = said.number("Group size")
@@ -237,7 +292,10 @@ def _marks(trace: Trace) -> list[Event]:
 def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
     notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
     if not _marks(trace):
-        notes.append("no marks of steps in the trace, so all of it counts as one step: profile with a schedule, and call step()")
+        notes.append(
+            "no marks of steps in the trace, so all of it counts as one step: profile with a "
+            "schedule, and call step()"
+        )
     if not trace.kernels:
         notes.append("no GPU in the trace: times are those of the operators on the CPU")
     if left_out:

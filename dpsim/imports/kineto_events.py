@@ -1,7 +1,10 @@
-"""Reads the Chrome trace that PyTorch's profiler (Kineto) exports: operators as trees, kernels with their operators.
+"""Reads the Chrome trace that PyTorch's profiler (Kineto) exports.
 
-Of an event are used: ``ph`` X, ``cat``, ``name``, ``ts`` and ``dur`` in microseconds, ``tid``, and of ``args`` External id,
-correlation, Sequence number, Fwd thread id, Input Dims, Concrete Inputs, and what NCCL's events say of their message.
+Operators as trees, kernels with their operators.
+
+Of an event are used: ``ph`` X, ``cat``, ``name``, ``ts`` and ``dur`` in microseconds, ``tid``, and
+of ``args`` External id, correlation, Sequence number, Fwd thread id, Input Dims, Concrete Inputs,
+and what NCCL's events say of their message.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpsim.errors import DpsimError
-from dpsim.files import read_limited
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_limited
 from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
@@ -44,7 +47,9 @@ class Event:
         return self.end - self.start
 
     def number(self, key: str) -> int | None:
-        """A whole number among its arguments, also where it is written as text; None where there is none."""
+        """A whole number among its arguments, also where it is written as text; None where there is
+        none.
+        """
         value = self.args.get(key)
         if isinstance(value, str) and value.lstrip("-").isdigit():
             value = int(value)
@@ -55,7 +60,12 @@ class Event:
         """The shapes of its inputs; empty ones for what is no tensor."""
         raw = self.args.get("Input Dims")
         shapes = raw if isinstance(raw, list) else []
-        return tuple(tuple(side for side in shape if isinstance(side, int)) if isinstance(shape, list) else () for shape in shapes)
+        return tuple(
+            tuple(side for side in shape if isinstance(side, int))
+            if isinstance(shape, list)
+            else ()
+            for shape in shapes
+        )
 
     def root(self) -> Event:
         """The outermost operator that it is in."""
@@ -75,26 +85,39 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The events of a trace by what they are: outermost operators, kernels, marked intervals, and calls of collectives."""
+    """The events of a trace by what they are.
+
+    Outermost operators, kernels, marked intervals, and calls of collectives.
+    """
 
     operators: tuple[Event, ...]
-    kernels: tuple[tuple[Event, Event | None], ...]  # with the innermost operator that launched it, where known
+    kernels: tuple[
+        tuple[Event, Event | None], ...
+    ]  # with the innermost operator that launched it, where known
     annotations: tuple[Event, ...]
     modules: tuple[Event, ...]
     device: str
 
 
 def read_trace(path: Path) -> Trace:
-    """The trace in a JSON file, gzipped or not. Raises DpsimError where it cannot be read or is none."""
+    """The trace in a JSON file, gzipped or not.
+
+    Raises DpsimError where it cannot be read or is none.
+    """
     try:
         content = read_limited(path, MOST_BYTES)
         if content[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
                 content = file.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DpsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise DpsimError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
     if len(content) > MOST_BYTES:
-        raise DpsimError(f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer steps")
+        raise DpsimError(
+            f"{path}: must have at most {MOST_BYTES // 2**20} MiB, but has more: profile fewer "
+            "steps"
+        )
     try:
         return parse_trace(content)
     except ImportFileError as problem:
@@ -106,34 +129,54 @@ def parse_trace(content: bytes) -> Trace:
     try:
         data = json.load(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="replace"))
     except json.JSONDecodeError as error:
-        raise ImportFileError(f"must be JSON, but: {error.msg} (column {error.colno})", error.lineno) from None
+        raise ImportFileError(
+            f"must be JSON, but: {error.msg} (column {error.colno})", error.lineno
+        ) from None
     except ValueError as error:  # a number of thousands of digits
         raise ImportFileError(f"must be JSON, but: {str(error)[:100]}") from None
     except RecursionError:
         raise ImportFileError("must be a trace, but is nested too deeply") from None
     raw = data.get("traceEvents") if isinstance(data, dict) else data
     if not isinstance(raw, list):
-        raise ImportFileError("must be a Chrome trace with a list traceEvents, as export_chrome_trace writes it")
+        raise ImportFileError(
+            "must be a Chrome trace with a list traceEvents, as export_chrome_trace writes it"
+        )
     events = list(_complete(raw))
     by_category: dict[str, list[Event]] = {}
     for event in events:
         by_category.setdefault(event.category, []).append(event)
     operators = by_category.get("cpu_op", []) or by_category.get("Operator", [])
     if not operators:
-        raise ImportFileError("must have events of category cpu_op: profile with ProfilerActivity.CPU as well")
+        raise ImportFileError(
+            "must have events of category cpu_op: profile with ProfilerActivity.CPU as well"
+        )
     roots = nested(event for event in operators if not event.name.startswith(_CONTAINERS))
     device = next((str(one.get("name")) for one in _devices(data) if one.get("name")), "")
     return Trace(
         tuple(roots),
         tuple(_launched(by_category, operators)),
-        tuple(by_category.get("user_annotation", []) + [event for event in operators if event.name.startswith(_CONTAINERS)]),
-        tuple(event for event in by_category.get("python_function", []) if event.name.startswith("nn.Module: ")),
+        tuple(
+            by_category.get("user_annotation", [])
+            + [event for event in operators if event.name.startswith(_CONTAINERS)]
+        ),
+        tuple(
+            event
+            for event in by_category.get("python_function", [])
+            if event.name.startswith("nn.Module: ")
+        ),
         device,
     )
 
 
 # Marks around many operators, which older versions write as operators themselves.
-_CONTAINERS = ("ProfilerStep", "Optimizer.", "DistributedDataParallel", "enumerate(", "nccl:", "Torch-Compiled Region")
+_CONTAINERS = (
+    "ProfilerStep",
+    "Optimizer.",
+    "DistributedDataParallel",
+    "enumerate(",
+    "nccl:",
+    "Torch-Compiled Region",
+)
 
 
 def _devices(data: Any) -> list[dict[str, Any]]:
@@ -145,7 +188,9 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
     """The events that have a duration; others (flows, counters, names of threads) are left out."""
     for index, event in enumerate(raw):
         if not isinstance(event, dict):
-            raise ImportFileError(f"traceEvents[{index}] must be a JSON object, but is {type(event).__name__}")
+            raise ImportFileError(
+                f"traceEvents[{index}] must be a JSON object, but is {type(event).__name__}"
+            )
         if event.get("ph") != "X":
             continue
         times = []
@@ -153,10 +198,15 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
             try:
                 times.append(float(event[key]))
             except (KeyError, TypeError, ValueError):
-                raise ImportFileError(f"traceEvents[{index}].{key} must be a number, but got {event.get(key)!r}") from None
+                raise ImportFileError(
+                    f"traceEvents[{index}].{key} must be a number, but got {event.get(key)!r}"
+                ) from None
         start, duration = times
         if not (abs(start) < 1e18 and 0 <= duration < 1e15):
-            raise ImportFileError(f"traceEvents[{index}] must have a time and a duration that can be, but got {start}, {duration}")
+            raise ImportFileError(
+                f"traceEvents[{index}] must have a time and a duration that can be, but got "
+                f"{start}, {duration}"
+            )
         args = event.get("args")
         yield Event(
             str(event.get("name", "")),
@@ -169,7 +219,9 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
 
 
 def nested(events: Iterable[Event]) -> list[Event]:
-    """Puts each event into the innermost one around it on its thread; returns those that are in none, by start."""
+    """Puts each event into the innermost one around it on its thread; returns those that are in
+    none, by start.
+    """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
     for event in sorted(events, key=lambda event: (event.start, -event.end)):
@@ -186,11 +238,15 @@ def nested(events: Iterable[Event]) -> list[Event]:
 
 
 def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, Event]:
-    """For each event, by its identity, the innermost of the intervals around it on its thread; without those that are in none."""
+    """For each event, by its identity, the innermost of the intervals around it on its thread;
+    without those that are in none.
+    """
     found: dict[int, Event] = {}
     stacks: dict[object, list[Event]] = {}
     marked = [(event, True) for event in intervals] + [(event, False) for event in events]
-    for event, is_interval in sorted(marked, key=lambda pair: (pair[0].start, -pair[0].end, not pair[1])):
+    for event, is_interval in sorted(
+        marked, key=lambda pair: (pair[0].start, -pair[0].end, not pair[1])
+    ):
         stack = stacks.setdefault(str(event.thread), [])
         while stack and stack[-1].end < event.end:
             stack.pop()
@@ -201,9 +257,16 @@ def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, 
     return found
 
 
-def _launched(by_category: dict[str, list[Event]], operators: list[Event]) -> Iterator[tuple[Event, Event | None]]:
-    """Kernels, each with its operator: by External id, or by the launch of the same correlation that lies inside the operator."""
-    by_id = {number: event for event in operators if (number := event.number("External id")) is not None}
+def _launched(
+    by_category: dict[str, list[Event]], operators: list[Event]
+) -> Iterator[tuple[Event, Event | None]]:
+    """Kernels, each with its operator.
+
+    By External id, or by the launch of the same correlation that lies inside the operator.
+    """
+    by_id = {
+        number: event for event in operators if (number := event.number("External id")) is not None
+    }
     launches = {
         number: event
         for category in ("cuda_runtime", "cuda_driver", "Runtime")
@@ -213,6 +276,12 @@ def _launched(by_category: dict[str, list[Event]], operators: list[Event]) -> It
     around = innermost(operators, launches.values())
     for category in ("kernel", "Kernel", "gpu_memset"):
         for kernel in by_category.get(category, []):
-            operator = by_id.get(number) if (number := kernel.number("External id")) is not None else None
-            launch = launches.get(number) if (number := kernel.number("correlation")) is not None else None
+            operator = (
+                by_id.get(number) if (number := kernel.number("External id")) is not None else None
+            )
+            launch = (
+                launches.get(number)
+                if (number := kernel.number("correlation")) is not None
+                else None
+            )
             yield kernel, operator or (around.get(id(launch)) if launch is not None else None)

@@ -1,4 +1,7 @@
-"""What the recorded shapes of an operator's inputs tell: its kind, the sizes of its parameters, and FLOP for the whole batch."""
+"""What the recorded shapes of an operator's inputs tell.
+
+Its kind, the sizes of its parameters, and FLOP for the whole batch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from math import prod
 from typing import Any
 
 from dpsim.imports.kineto_events import Dims, Event
-from dpsim.workload.layer import Kind
+from dpsim.workload import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,17 @@ class Guess:
 
 
 def first_batch(operators: Iterable[Event]) -> int | None:
-    """The first side of the first layer's input: of the first convolution, linear layer or embedding."""
+    """The first side of the first layer's input.
+
+    Of the first convolution, linear layer or embedding.
+    """
     for root in operators:
         for event in root.walk():
             dims = event.dims
-            if event.name in ("aten::conv2d", "aten::convolution", "aten::linear", "aten::addmm") and dims:
+            if (
+                event.name in ("aten::conv2d", "aten::convolution", "aten::linear", "aten::addmm")
+                and dims
+            ):
                 sides = dims[1] if event.name == "aten::addmm" and len(dims) > 1 else dims[0]
             elif event.name == "aten::embedding" and len(dims) > 1:
                 sides = dims[1]
@@ -43,7 +52,9 @@ def first_batch(operators: Iterable[Event]) -> int | None:
 
 
 def guess(root: Event) -> Guess:
-    """What an outermost operator is; of operators inside each other only the outer one that is known counts."""
+    """What an outermost operator is; of operators inside each other only the outer one that is
+    known counts.
+    """
     known = _KNOWN.get(root.name)
     found = known(root) if known else None
     if found is not None:
@@ -63,7 +74,9 @@ def _at(dims: Dims, index: int) -> tuple[int, ...]:
 
 
 def _convolution(event: Event) -> Guess | None:
-    """``aten::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)``."""
+    """``aten::convolution(input, weight, bias, stride, padding, dilation, transposed,
+    output_padding, groups)``.
+    """
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
     if len(weight) < 3 or len(entering) != len(weight):
         return None
@@ -74,7 +87,9 @@ def _convolution(event: Event) -> Guess | None:
     if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
         out = [
             (size + 2 * pad - spread * (kernel - 1) - 1) // step + 1
-            for size, pad, spread, kernel, step in zip(entering[2:], padding, dilation, weight[2:], stride, strict=True)
+            for size, pad, spread, kernel, step in zip(
+                entering[2:], padding, dilation, weight[2:], stride, strict=True
+            )
         ]
         flop = max(0, 2 * entering[0] * prod(weight) * prod(out))
     return Guess("conv", _positive(weight, bias), flop)
@@ -83,7 +98,11 @@ def _convolution(event: Event) -> Guess | None:
 def _linear(event: Event) -> Guess | None:
     """``aten::linear(input, weight, bias)``."""
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
-    return Guess("linear", _positive(weight, bias), 2 * prod(entering[:-1]) * prod(weight)) if len(weight) == 2 else None
+    return (
+        Guess("linear", _positive(weight, bias), 2 * prod(entering[:-1]) * prod(weight))
+        if len(weight) == 2
+        else None
+    )
 
 
 def _addmm(event: Event) -> Guess | None:
@@ -97,12 +116,16 @@ def _addmm(event: Event) -> Guess | None:
 def _products(event: Event) -> Guess | None:
     """``aten::bmm(left, right)``."""
     left, right = _at(event.dims, 0), _at(event.dims, 1)
-    return Guess("attention", (), 2 * prod(left) * right[-1]) if len(left) == len(right) == 3 else None
+    return (
+        Guess("attention", (), 2 * prod(left) * right[-1]) if len(left) == len(right) == 3 else None
+    )
 
 
 def _norm(first: int) -> Callable[[Event], Guess | None]:
     """A norm whose weight and bias are the inputs from ``first`` on."""
-    return lambda event: Guess("norm", _positive(_at(event.dims, first), _at(event.dims, first + 1)))
+    return lambda event: Guess(
+        "norm", _positive(_at(event.dims, first), _at(event.dims, first + 1))
+    )
 
 
 def _embedding(event: Event) -> Guess | None:
@@ -135,11 +158,17 @@ def _text(concrete: Any, index: int) -> str:
 
 
 def _numbers(concrete: Any, index: int, count: int) -> list[int]:
-    """A list of whole numbers that is written as text, such as ``[1, 1]``; empty where it is not one of ``count``."""
+    """A list of whole numbers that is written as text, such as ``[1, 1]``; empty where it is not
+    one of ``count``.
+    """
     try:
         value = json.loads(_text(concrete, index))
     except ValueError:
         return []
     value = value * count if isinstance(value, list) and len(value) == 1 else value
-    fits = isinstance(value, list) and len(value) == count and all(isinstance(one, int) for one in value)
+    fits = (
+        isinstance(value, list)
+        and len(value) == count
+        and all(isinstance(one, int) for one in value)
+    )
     return value if fits else []

@@ -1,7 +1,10 @@
-"""The log of an nccl-tests program (all_reduce_perf and its siblings): its ranks, and its table of sizes and times.
+"""The log of an nccl-tests program (all_reduce_perf and its siblings).
 
-The columns are read by their names in the header, since versions differ: ``size count type [redop] [root] time algbw busbw
-#wrong``, the last four out of place and again in place. Sizes are bytes, times microseconds, rates GB/s.
+Its ranks, and its table of sizes and times.
+
+The columns are read by their names in the header, since versions differ: ``size count type [redop]
+[root] time algbw busbw #wrong``, the last four out of place and again in place. Sizes are bytes,
+times microseconds, rates GB/s.
 """
 
 from __future__ import annotations
@@ -9,13 +12,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import OPERATIONS
-from dpsim.errors import UnknownNameError
 from dpsim.imports.reading import ImportFileError, text_lines
 
-_PREFIX = re.compile(r"^(\[\d+,\d+\]\s?<std\w+>:?\s?|\d+:\s)")  # of mpirun --tag-output and of srun --label
-_RANK = re.compile(r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
-_PROGRAM = re.compile(r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|gather|scatter)_perf\b")
+_PREFIX = re.compile(
+    r"^(\[\d+,\d+\]\s?<std\w+>:?\s?|\d+:\s)"
+)  # of mpirun --tag-output and of srun --label
+_RANK = re.compile(
+    r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)"
+)
+_PROGRAM = re.compile(
+    r"\b(all_reduce|all_gather|reduce_scatter|alltoall|broadcast|reduce|gather|scatter)_perf\b"
+)
 _VERSION = re.compile(r"NCCL version\s+(\S+)|nccl-library=(\d+)")
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
@@ -25,7 +34,10 @@ _MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line of the table: bytes, and seconds and busbw (B/s) out of place; seconds in place, or None where not measured."""
+    """One line of the table.
+
+    Bytes, and seconds and busbw (B/s) out of place; seconds in place, or None where not measured.
+    """
 
     bytes: int
     time_s: float
@@ -59,17 +71,22 @@ class _Header:
         return [place for place, found in enumerate(self.names) if found == name]
 
 
-def parse_nccl_tests(content: bytes, operation: str | None = None, ranks: int | None = None) -> NcclTestsLog:
+def parse_nccl_tests(
+    content: bytes, operation: str | None = None, ranks: int | None = None
+) -> NcclTestsLog:
     """The log in ``content``. ``operation`` and ``ranks`` are for logs that do not say them.
 
-    Raises ImportFileError, with the line where there is one, for a log without a table or with broken rows.
+    Raises ImportFileError, with the line where there is one, for a log without a table or with
+    broken rows.
     """
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
     header, rows, words = _table(lines)
     count = ranks or len(listed)
     if count < 1:
-        raise ImportFileError("must list its ranks (lines '#  Rank  0 ...'), but does not: say how many with --ranks")
+        raise ImportFileError(
+            "must list its ranks (lines '#  Rank  0 ...'), but does not: say how many with --ranks"
+        )
     whole = "\n".join(lines)
     version = _VERSION.search(whole)
     average = _AVERAGE.search(whole)
@@ -93,7 +110,9 @@ def _ranks(lines: list[str]) -> dict[int, tuple[str, str]]:
         if match := _RANK.match(line.strip()):
             rank = int(match[1])
             if rank in found:
-                raise ImportFileError(f"must be the log of one run, but rank {rank} is listed a second time", number)
+                raise ImportFileError(
+                    f"must be the log of one run, but rank {rank} is listed a second time", number
+                )
             found[rank] = (match[2], match[3].strip())
     if found and sorted(found) != list(range(len(found))):
         missing = next(rank for rank in range(len(found)) if rank not in found)
@@ -117,27 +136,40 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
                 raise ImportFileError(f"the table must have at most {_MOST_ROWS:,} rows", number)
     if header is None:
         raise ImportFileError(
-            "must have the table of an nccl-tests program, but no line begins with '#' and names size, time and busbw"
+            "must have the table of an nccl-tests program, but no line begins with '#' and names "
+            "size, time and busbw"
         )
     rows = [row for row in rows if row.bytes > 0]
     if not rows:
-        raise ImportFileError("the table must have rows of sizes above 0, but has none after its header", header.line)
+        raise ImportFileError(
+            "the table must have rows of sizes above 0, but has none after its header", header.line
+        )
     return header, rows, first
 
 
 def _row(header: _Header, words: list[str], number: int) -> TableRow:
     if len(words) != len(header.names):
         raise ImportFileError(
-            f"the row must have the {len(header.names)} columns of the header in line {header.line}, but has {len(words)}", number
+            f"the row must have the {len(header.names)} columns of the header in line "
+            f"{header.line}, but has {len(words)}",
+            number,
         )
     times = [_float(words[place], number) for place in header.columns("time")]
     busbw = _float(words[header.columns("busbw")[0]], number)
     if times[0] is None or busbw is None or not times[0] > 0 or int(words[0]) > 2**60:
         raise ImportFileError(
-            f"the row must have a time above 0 and a bandwidth, but got {words[header.columns('time')[0]]!r}", number
+            "the row must have a time above 0 and a bandwidth, but got "
+            f"{words[header.columns('time')[0]]!r}",
+            number,
         )
     in_place = times[1] if len(times) > 1 else None
-    return TableRow(int(words[0]), times[0] * 1e-6, busbw * 1e9, None if in_place is None else in_place * 1e-6, number)
+    return TableRow(
+        int(words[0]),
+        times[0] * 1e-6,
+        busbw * 1e9,
+        None if in_place is None else in_place * 1e-6,
+        number,
+    )
 
 
 def _float(text: str, number: int | None) -> float | None:
@@ -153,8 +185,17 @@ def _float(text: str, number: int | None) -> float | None:
     return value
 
 
-def _operation(given: str | None, whole: str, header: _Header, words: list[str], rows: list[TableRow], ranks: int) -> str:
-    """The operation that the user or the log names, or the only one that its columns and bandwidths agree with."""
+def _operation(
+    given: str | None,
+    whole: str,
+    header: _Header,
+    words: list[str],
+    rows: list[TableRow],
+    ranks: int,
+) -> str:
+    """The operation that the user or the log names, or the only one that its columns and bandwidths
+    agree with.
+    """
     if given is not None:
         if given not in OPERATIONS:
             raise UnknownNameError("operation", given, OPERATIONS)
@@ -172,9 +213,14 @@ def _operation(given: str | None, whole: str, header: _Header, words: list[str],
         if sums
         else ["all-gather", "all-to-all"]
     )
-    fitting = [name for name in candidates if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor]
+    fitting = [
+        name
+        for name in candidates
+        if abs(OPERATIONS[name].bus_factor(ranks) - factor) < 0.05 * factor
+    ]
     if len(fitting) != 1:
         raise ImportFileError(
-            "must name its program (all_reduce_perf ...), but does not: say which with --operation, such as all-reduce"
+            "must name its program (all_reduce_perf ...), but does not: say which with "
+            "--operation, such as all-reduce"
         )
     return fitting[0]

@@ -1,21 +1,20 @@
 """Fits the time of a collective over sizes on the table of an nccl-tests log.
 
-``time(S) = max(floor, alpha + S f / busbw)`` with S bytes of one rank's vector and f the operation's factor between bus and
-algorithm bandwidth: the straight line of the postal model (Hockney 1994), above the time that the smallest messages take.
+``time(S) = max(floor, alpha + S f / busbw)`` with S bytes of one rank's vector and f the
+operation's factor between bus and algorithm bandwidth: the straight line of the postal model
+(Hockney 1994), above the time that the smallest messages take.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpsim.calibration import CalibrationProfile, Measured, Parameter, Residuals
+from dpsim.base.arrays import FloatArray
+from dpsim.base.provenance import stamp
 from dpsim.collectives import OPERATIONS
+from dpsim.hardware import CalibrationProfile, Measured, Parameter, Residuals
 from dpsim.imports.nccl_tests import NcclTestsLog
 from dpsim.imports.reading import ImportFileError
-from dpsim.provenance import stamp
-
-FloatArray = NDArray[np.float64]
 
 FORMULA = "time_s = max(floor, alpha + bytes * bus_factor(operation, ranks) / busbw)"
 _SCALE = 0.1  # relative error from which a row counts as an outlier
@@ -24,20 +23,26 @@ _SEED = 0
 
 
 def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationProfile:
-    """The profile of ``log``: alpha and floor in s, busbw in B/s, with standard errors. Raises ImportFileError for too few sizes.
+    """The profile of ``log``: alpha and floor in s, busbw in B/s, with standard errors.
 
-    Fitted on relative errors out of place (least squares, soft_l1); where the rows show no floor above alpha, floor is alpha.
-    Standard errors are those of 200 fits to resampled residuals.
+    Raises ImportFileError for too few sizes.
+
+    Fitted on relative errors out of place (least squares, soft_l1); where the rows show no floor
+    above alpha, floor is alpha. Standard errors are those of 200 fits to resampled residuals.
     """
     sizes = np.array([row.bytes for row in log.rows], dtype=np.float64)
     times = np.array([row.time_s for row in log.rows])
     if len(np.unique(sizes)) < 4:
         raise ImportFileError(
-            f"the table must have at least 4 sizes to fit alpha, floor and busbw, but has {len(np.unique(sizes))}"
+            "the table must have at least 4 sizes to fit alpha, floor and busbw, but has "
+            f"{len(np.unique(sizes))}"
         )
     moved = sizes * OPERATIONS[log.operation].bus_factor(log.ranks)
     if not moved.any():
-        raise ImportFileError(f"{log.operation} of {log.ranks} rank moves nothing over a bus: at least 2 ranks are needed")
+        raise ImportFileError(
+            f"{log.operation} of {log.ranks} rank moves nothing over a bus: at least 2 ranks are "
+            "needed"
+        )
     best = _best(moved, times)
     errors = _standard_errors(moved, times, best)
     return CalibrationProfile(
@@ -46,7 +51,9 @@ def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationP
         formula=FORMULA,
         parameters={
             key: Parameter(value=value, unit=unit, standard_error=error)
-            for key, value, unit, error in zip(("alpha", "floor", "busbw"), _physical(best), ("s", "s", "B/s"), errors, strict=True)
+            for key, value, unit, error in zip(
+                ("alpha", "floor", "busbw"), _physical(best), ("s", "s", "B/s"), errors, strict=True
+            )
         },
         measured=Measured(
             operation=log.operation,
@@ -67,7 +74,10 @@ def fit_nccl_tests(log: NcclTestsLog, name: str, file: str = "") -> CalibrationP
 
 
 def _times(parameters: FloatArray, moved: FloatArray) -> FloatArray:
-    """Seconds for ``parameters``: ln of alpha in s, ln of s per byte moved, and with a floor ln of its height over alpha."""
+    """Seconds for ``parameters``.
+
+    Ln of alpha in s, ln of s per byte moved, and with a floor ln of its height over alpha.
+    """
     alpha, per_byte, *above = np.exp(parameters)
     return np.asarray(alpha + np.maximum(moved * per_byte, above[0] if above else 0.0))
 
@@ -79,16 +89,22 @@ def _physical(parameters: FloatArray) -> tuple[float, float, float]:
 
 
 def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
-    """The line alone, or with a floor where that describes the rows better by the Bayesian information criterion (Schwarz 1978)."""
+    """The line alone, or with a floor where that describes the rows better by the Bayesian
+    information criterion (Schwarz 1978).
+    """
     least, per_byte = float(times.min()), float(np.min(times / moved))
     line, line_cost = _fit(moved, times, [np.log([least, per_byte])])
     starts = [np.log([least * part, per_byte, least * (1 - part)]) for part in (0.99, 0.5, 0.05)]
     floor, floor_cost = _fit(moved, times, starts)
-    better = len(times) * np.log(max(line_cost, 1e-300) / max(floor_cost, 1e-300)) > np.log(len(times))
+    better = len(times) * np.log(max(line_cost, 1e-300) / max(floor_cost, 1e-300)) > np.log(
+        len(times)
+    )
     return floor if better else line
 
 
-def _fit(moved: FloatArray, times: FloatArray, starts: list[FloatArray]) -> tuple[FloatArray, float]:
+def _fit(
+    moved: FloatArray, times: FloatArray, starts: list[FloatArray]
+) -> tuple[FloatArray, float]:
     """The parameters of the lowest cost from any of ``starts``, and that cost."""
     from scipy.optimize import least_squares
 
@@ -109,7 +125,14 @@ def _fit(moved: FloatArray, times: FloatArray, starts: list[FloatArray]) -> tupl
     low = np.log([times.min() * 1e-6, np.min(times / moved) * 1e-3, times.min() * 1e-9])[:count]
     high = np.log([times.max() * 2, np.max(times / moved) * 1e3, times.max() * 2])[:count]
     fits = [
-        least_squares(errors, np.clip(start, low, high), slopes, bounds=(low, high), loss="soft_l1", f_scale=_SCALE)
+        least_squares(
+            errors,
+            np.clip(start, low, high),
+            slopes,
+            bounds=(low, high),
+            loss="soft_l1",
+            f_scale=_SCALE,
+        )
         for start in starts
     ]
     best = min(fits, key=lambda fit: float(fit.cost))
@@ -117,7 +140,9 @@ def _fit(moved: FloatArray, times: FloatArray, starts: list[FloatArray]) -> tupl
 
 
 def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> list[float]:
-    """Standard deviation of each parameter over fits to the fitted times with relative errors drawn from those found."""
+    """Standard deviation of each parameter over fits to the fitted times with relative errors drawn
+    from those found.
+    """
     fitted = _times(best, moved)
     relative = times / fitted
     draws = np.random.default_rng(_SEED).integers(0, len(times), (_RESAMPLES, len(times)))

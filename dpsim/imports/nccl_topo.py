@@ -1,7 +1,8 @@
 """NCCL's topology file (the XML that NCCL_TOPO_DUMP_FILE writes), and the node that it describes.
 
-``<system>`` holds a ``<cpu>`` for each NUMA node, in it nested ``<pci>``: bridges, GPUs (``<gpu>`` with its ``<nvlink>``s) and
-network cards (``<nic>`` with its ``<net>``s). An element's link_speed and link_width are those of the link to the element above it.
+``<system>`` holds a ``<cpu>`` for each NUMA node, in it nested ``<pci>``: bridges, GPUs (``<gpu>``
+with its ``<nvlink>``s) and network cards (``<nic>`` with its ``<net>``s). An element's link_speed
+and link_width are those of the link to the element above it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from dpsim.imports.reading import ImportFileError
 from dpsim.imports.xml_tree import Element, parse_xml
 
 _SWITCH_CLASS = "0x068000"
-# Broadcom's PCIe switches show as a bridge under a bridge, which NCCL itself takes for one (src/graph/topo.cc, flattening).
+# Broadcom's PCIe switches show as a bridge under a bridge, which NCCL itself takes for one
+# (src/graph/topo.cc, flattening).
 _FLATTENED = {("0x1000", "0xc010"), ("0x1000", "0xc030")}
 _MOST_DEVICES = 256
 
 
 @dataclass(slots=True)
 class _Found:
-    """What the file holds: GPUs and networks by their place in order, and the PCIe links that occur."""
+    """What the file holds.
+
+    GPUs and networks by their place in order, and the PCIe links that occur.
+    """
 
     gpus: list[Element]  # the <pci> elements around <gpu>, by dev
     nets: list[Element]  # the <net> elements in use
@@ -39,13 +44,22 @@ class _Found:
 
 
 def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") -> NodeDraft:
-    """The node that the XML ``content`` describes. Raises ImportFileError with the line that is wrong."""
+    """The node that the XML ``content`` describes.
+
+    Raises ImportFileError with the line that is wrong.
+    """
     root = parse_xml(content)
     if root.tag != "system":
-        raise ImportFileError(f"must be NCCL's topology file, whose outermost element is <system>, but got <{root.tag}>", root.line)
+        raise ImportFileError(
+            "must be NCCL's topology file, whose outermost element is <system>, but got "
+            f"<{root.tag}>",
+            root.line,
+        )
     holders = _gpu_holders(root)
     first = next(holders[0].all("gpu"))
-    kind = options.choose("gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first)))
+    kind = options.choose(
+        "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
+    )
     usual = generation(gpus()[kind.value])
     nets, notes = _nets(root, options)
     assumed_pcie = options.choose("pcie", usual.pcie, f"assumed: usual with {kind.value}").value
@@ -82,7 +96,8 @@ def _gpu_holders(root: Element) -> list[Element]:
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ImportFileError(
-                f"each GPU must have a {what} of its own, but {twice[0]} occurs twice", holders[names.index(twice[0])].line
+                f"each GPU must have a {what} of its own, but {twice[0]} occurs twice",
+                holders[names.index(twice[0])].line,
             )
     return holders
 
@@ -98,7 +113,8 @@ def _nets(root: Element, options: NodeOptions) -> tuple[list[Element], list[str]
     if options.use_nics:
         if unknown := options.use_nics - set(names):
             raise ImportFileError(
-                f"--use-nics: must be networks of the file ({', '.join(names) or 'none'}), but got {min(unknown)}"
+                f"--use-nics: must be networks of the file ({', '.join(names) or 'none'}), but "
+                f"got {min(unknown)}"
             )
         return [net for net in nets if net.attributes.get("name") in options.use_nics], []
     fastest = max((net.number("speed", 1) for net in nets), default=0)
@@ -112,7 +128,10 @@ def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[P
     used = [(cpu.number("numaid", -1, 4096), parts) for cpu, parts in cpus if parts]
     numa = [number for number, _ in used]
     if len({*numa}) < len(numa):  # several hosts in one file number their NUMA nodes alike
-        raise ImportFileError("each <cpu> must have a numaid of its own: a file of several hosts must be cut into one for each")
+        raise ImportFileError(
+            "each <cpu> must have a numaid of its own: a file of several hosts must be cut into "
+            "one for each"
+        )
     if not used:
         raise ImportFileError("each <gpu> must be in a <cpu>, but none is")
     place, note = merge_sockets([max(number, 0) for number in numa], options.sockets)
@@ -127,7 +146,12 @@ def _sockets(root: Element, found: _Found, options: NodeOptions) -> tuple[list[P
 
 def _parts(element: Element, found: _Found) -> list[Part]:
     """What hangs below a CPU or a bridge; bridges that lead to nothing in use are left out."""
-    parts = [Part("nic", found.nets.index(net), "") for nic in element.all("nic") for net in nic.all("net") if net in found.nets]
+    parts = [
+        Part("nic", found.nets.index(net), "")
+        for nic in element.all("nic")
+        for net in nic.all("net")
+        if net in found.nets
+    ]
     for pci in element.all("pci"):
         if pci in found.gpus:
             parts.append(Part("gpu", found.gpus.index(pci), found.link(pci)))
@@ -150,7 +174,9 @@ def _chip(element: Element) -> tuple[str, str]:
 
 
 def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
-    """NVLinks between GPUs, those to NVSwitches summed up as one plane, and a note on those that lead elsewhere."""
+    """NVLinks between GPUs, those to NVSwitches summed up as one plane, and a note on those that
+    lead elsewhere.
+    """
     place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
     pairs: Pairs = {}
     plane: dict[int, int] = {}
@@ -165,12 +191,18 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
             else:
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
-    note = [f"left out: {elsewhere} NVLinks to devices that the file does not list"] if elsewhere else []
+    note = (
+        [f"left out: {elsewhere} NVLinks to devices that the file does not list"]
+        if elsewhere
+        else []
+    )
     return NvLinks(pairs, [plane] if plane else []), note
 
 
 def _nic_bus(found: _Found, root: Element) -> Choice:
-    """The link of the first card's own <pci>, or the assumed one where the card has none (a virtual one)."""
+    """The link of the first card's own <pci>, or the assumed one where the card has none (a virtual
+    one).
+    """
     for pci in root.below("pci"):
         for nic in pci.all("nic"):
             if any(net in found.nets for net in nic.all("net")):
@@ -182,7 +214,12 @@ def _nic_choice(nets: list[Element], options: NodeOptions, usual: str, root: Ele
     if not nets or options.nic:
         return options.choose("nic", usual, "assumed: the file lists no network card")
     classes = {
-        id(net): pci.attributes.get("class", "") for pci in root.below("pci") for nic in pci.all("nic") for net in nic.all("net")
+        id(net): pci.attributes.get("class", "")
+        for pci in root.below("pci")
+        for nic in pci.all("nic")
+        for net in nic.all("net")
     }
     first = nets[0]
-    return net_link(first.attributes.get("name", ""), first.number("speed", 1), classes.get(id(first), ""))
+    return net_link(
+        first.attributes.get("name", ""), first.number("speed", 1), classes.get(id(first), "")
+    )

@@ -1,4 +1,7 @@
-"""What the words of NCCL's topology file mean in the catalogue's terms: GPUs, PCIe links, links between sockets, networks."""
+"""What the words of NCCL's topology file mean in the catalogue's terms.
+
+GPUs, PCIe links, links between sockets, networks.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,14 @@ _BY_SM = {
 }
 
 # GT/s of one lane: generation, and bits of payload per bit on the wire.
-_PCIE = {2.5: (1, 8 / 10), 5.0: (2, 8 / 10), 8.0: (3, 128 / 130), 16.0: (4, 128 / 130), 32.0: (5, 128 / 130), 64.0: (6, 242 / 256)}
+_PCIE = {
+    2.5: (1, 8 / 10),
+    5.0: (2, 8 / 10),
+    8.0: (3, 128 / 130),
+    16.0: (4, 128 / 130),
+    32.0: (5, 128 / 130),
+    64.0: (6, 242 / 256),
+}
 _IN_CATALOGUE = {(3, 8), (3, 16), (4, 8), (4, 16), (5, 16)}
 _SPEED = re.compile(r"([\d.]+)\s*GT/s.*")
 
@@ -53,7 +63,10 @@ _ETHERNET = {1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000}
 
 
 def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
-    """The catalogue's GPU for a <pci> and its <gpu>, and why. Raises ImportFileError for one that it does not have."""
+    """The catalogue's GPU for a <pci> and its <gpu>, and why.
+
+    Raises ImportFileError for one that it does not have.
+    """
     device, sm = pci.get("device", "").lower(), gpu.number("sm", 10, 1000)
     if device in _BY_DEVICE:
         return _BY_DEVICE[device], f"PCI device {device} in the file"
@@ -61,17 +74,21 @@ def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:
     if not with_nvlinks:
         known = ", ".join(str(known) for known in _BY_SM)
         raise ImportFileError(
-            f"sm must be one that the catalogue has a GPU of ({known}), but got {sm}; name a GPU with --gpu", gpu.line
+            f"sm must be one that the catalogue has a GPU of ({known}), but got {sm}; name a GPU "
+            "with --gpu",
+            gpu.line,
         )
     nvlinks = any(gpu.all("nvlink"))
     return (
         with_nvlinks if nvlinks else without,
-        f"assumed from the file: compute capability {sm / 10} {'with' if nvlinks else 'without'} NVLinks",
+        f"assumed from the file: compute capability {sm / 10} {'with' if nvlinks else 'without'} "
+        "NVLinks",
     )
 
 
 def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
-    """GB/s and the catalogue's link for an element's link_speed and link_width, one written out for rarer ones.
+    """GB/s and the catalogue's link for an element's link_speed and link_width, one written out for
+    rarer ones.
 
     Where the file says neither, the link is ``assumed``, at an unlimited rate.
     """
@@ -80,13 +97,17 @@ def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
     rate = float(match[1]) if match and match[1].count(".") <= 1 else 0.0
     lanes = int(width) if width.isdecimal() else 0
     if rate not in _PCIE or not 1 <= lanes <= 32:
-        return float("inf"), Choice(assumed, "assumed where the file does not say link_speed and link_width")
+        return float("inf"), Choice(
+            assumed, "assumed where the file does not say link_speed and link_width"
+        )
     number, code = _PCIE[rate]
     payload = rate * lanes * code / 8
     if (number, lanes) in _IN_CATALOGUE:
         return payload, Choice(f"pcie{number}-x{lanes}", f"{rate:g} GT/s x {lanes} in the file")
     said = f"NCCL's topology file: {rate:g} GT/s x {lanes} lanes"
-    return payload, Choice(_link_text(f"{payload:.6g} GB/s", said, "0.762", "0.5 us", "pcie3-x16"), said)
+    return payload, Choice(
+        _link_text(f"{payload:.6g} GB/s", said, "0.762", "0.5 us", "pcie3-x16"), said
+    )
 
 
 def _link_text(rate: str, source: str, achievable: str, latency: str, like: str) -> str:
@@ -99,7 +120,9 @@ def _link_text(rate: str, source: str, achievable: str, latency: str, like: str)
 
 
 def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
-    """The catalogue's link between two sockets of a <cpu>, and why; ``usual`` for a CPU that is not known."""
+    """The catalogue's link between two sockets of a <cpu>, and why; ``usual`` for a CPU that is not
+    known.
+    """
     vendor, model = cpu.get("vendor", ""), cpu.get("modelid", "")
     number = int(model) if model.isdecimal() else -1
     if "AMD" in vendor:
@@ -111,7 +134,9 @@ def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
 
 
 def net_link(name: str, megabits: int, pci_class: str) -> Choice:
-    """The catalogue's link for a <net> of so many Mbit/s: InfiniBand by its card's class, RoCE by an RDMA name, else Ethernet.
+    """The catalogue's link for a <net> of so many Mbit/s.
+
+    InfiniBand by its card's class, RoCE by an RDMA name, else Ethernet.
 
     A speed that the catalogue lacks is written out, with the latency of its kind.
     """
@@ -123,7 +148,11 @@ def net_link(name: str, megabits: int, pci_class: str) -> Choice:
     rdma = re.match(r"(mlx|bnxt_re|irdma|rdma|roce|rocep|efa|ibp)", name) is not None
     if rdma:
         known = f"roce-{megabits // 1000}g" if megabits in _ROCE else None
-        return Choice(known, f"{said}, with RDMA over Ethernet") if known else _written_out(megabits, said, "3 us", "roce-100g")
+        return (
+            Choice(known, f"{said}, with RDMA over Ethernet")
+            if known
+            else _written_out(megabits, said, "3 us", "roce-100g")
+        )
     if megabits in _ETHERNET:
         return Choice(f"ethernet-{megabits // 1000}g", f"{said}, taken for sockets over Ethernet")
     return _written_out(megabits, said, "25 us", "ethernet-100g")

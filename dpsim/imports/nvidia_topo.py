@@ -1,8 +1,11 @@
-"""``nvidia-smi topo -m``: the matrix of how GPUs and network cards are joined, and the node that it describes.
+"""``nvidia-smi topo -m``.
 
-Each cell names the farthest thing between two devices: NV# (so many NVLinks), PIX (one PCIe bridge), PXB (several, no host bridge),
-PHB (a host bridge, the CPU), NODE (host bridges of one NUMA node), SYS (the link between NUMA nodes; SOC in old drivers). NVLink
-hides PCIe in this matrix: which switch two such GPUs share shows only where both are near one network card.
+The matrix of how GPUs and network cards are joined, and the node that it describes.
+
+Each cell names the farthest thing between two devices: NV# (so many NVLinks), PIX (one PCIe
+bridge), PXB (several, no host bridge), PHB (a host bridge, the CPU), NODE (host bridges of one NUMA
+node), SYS (the link between NUMA nodes; SOC in old drivers). NVLink hides PCIe in this matrix:
+which switch two such GPUs share shows only where both are near one network card.
 """
 
 from __future__ import annotations
@@ -11,7 +14,16 @@ import re
 from dataclasses import dataclass
 
 from dpsim.hardware import gpus
-from dpsim.imports.draft import Groups, NodeDraft, NvLinks, Pairs, Part, draft_node, merge_sockets, nvlink_plan
+from dpsim.imports.draft import (
+    Groups,
+    NodeDraft,
+    NvLinks,
+    Pairs,
+    Part,
+    draft_node,
+    merge_sockets,
+    nvlink_plan,
+)
 from dpsim.imports.options import Choice, NodeOptions, generation, gpu_by_nvlinks
 from dpsim.imports.reading import ImportFileError, text_lines
 
@@ -25,7 +37,11 @@ _MOST_DEVICES = 256
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """The matrix: devices in order, GPUs first; ``cells[i][j]`` as written; affinity (``numa``, ``cpus``) of each GPU, or None."""
+    """The matrix.
+
+    Devices in order, GPUs first; ``cells[i][j]`` as written; affinity (``numa``, ``cpus``) of each
+    GPU, or None.
+    """
 
     devices: list[str]
     gpus: int
@@ -48,7 +64,10 @@ class TopoMatrix:
 
 
 def parse_nvidia_topo(content: bytes) -> TopoMatrix:
-    """The matrix in ``content``, with text of a shell around it or not. Raises ImportFileError with the line that is wrong."""
+    """The matrix in ``content``, with text of a shell around it or not.
+
+    Raises ImportFileError with the line that is wrong.
+    """
     lines = text_lines(content)
     header, names, affinities = _header(lines)
     columns = len(names)
@@ -61,39 +80,62 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
             break
         if words[0] not in names:
             raise ImportFileError(
-                f"must begin with a device of the header ({names[0]} to {names[-1]}), but got {words[0]!r}", number
+                f"must begin with a device of the header ({names[0]} to {names[-1]}), but got "
+                f"{words[0]!r}",
+                number,
             )
         if words[0] in rows:
-            raise ImportFileError(f"must have one row for each device, but {words[0]} has a second", number)
+            raise ImportFileError(
+                f"must have one row for each device, but {words[0]} has a second", number
+            )
         rows[words[0]] = (number, _cells(words, names, number), words[1 + columns :])
     missing = [name for name in names if name not in rows]
     if missing:
         last = max((number for number, *_ in rows.values()), default=header)
-        raise ImportFileError(f"the matrix must have a row for each of its {columns} columns, but ends before {missing[0]}", last)
+        raise ImportFileError(
+            f"the matrix must have a row for each of its {columns} columns, but ends before "
+            f"{missing[0]}",
+            last,
+        )
     return _matrix(_renamed(names, lines), names, rows, affinities)
 
 
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
-    """How many lines come up to the header and with it, its devices, and the names of the columns of affinity."""
+    """How many lines come up to the header and with it, its devices, and the names of the columns
+    of affinity.
+    """
     for number, line in enumerate(lines, 1):
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
         if words and _GPU.fullmatch(words[0]) and "X" not in words:
             if len(set(words)) != len(words) or len(words) > _MOST_DEVICES:
-                raise ImportFileError(f"the header must name each device once, {_MOST_DEVICES} at most", number)
+                raise ImportFileError(
+                    f"the header must name each device once, {_MOST_DEVICES} at most", number
+                )
             return number, words, [name for name in _AFFINITIES if name in line]
-    raise ImportFileError("must have the matrix of nvidia-smi topo -m, whose header begins with GPU0, but no line does: no GPUs")
+    raise ImportFileError(
+        "must have the matrix of nvidia-smi topo -m, whose header begins with GPU0, but no line "
+        "does: no GPUs"
+    )
 
 
 def _cells(words: list[str], names: list[str], number: int) -> list[str]:
     row, cells = words[0], words[1 : 1 + len(names)]
     if len(cells) < len(names):
-        raise ImportFileError(f"the row of {row} must have {len(names)} cells, but got {len(cells)}", number)
+        raise ImportFileError(
+            f"the row of {row} must have {len(names)} cells, but got {len(cells)}", number
+        )
     for name, cell in zip(names, cells, strict=True):
         if (cell == "X") != (name == row):
-            raise ImportFileError(f"must be X where a device meets itself and only there, but {row} to {name} is {cell!r}", number)
+            raise ImportFileError(
+                f"must be X where a device meets itself and only there, but {row} to {name} is "
+                f"{cell!r}",
+                number,
+            )
         if cell != "X" and cell not in _FARNESS and not _NVLINK.fullmatch(cell):
             known = ", ".join(["NV#", *_FARNESS])
-            raise ImportFileError(f"must be a known link type ({known}), but {row} to {name} is {cell!r}", number)
+            raise ImportFileError(
+                f"must be a known link type ({known}), but {row} to {name} is {cell!r}", number
+            )
     return cells
 
 
@@ -103,7 +145,10 @@ def _renamed(names: list[str], lines: list[str]) -> list[str]:
 
 
 def _matrix(
-    shown: list[str], names: list[str], rows: dict[str, tuple[int, list[str], list[str]]], affinities: list[str]
+    shown: list[str],
+    names: list[str],
+    rows: dict[str, tuple[int, list[str], list[str]]],
+    affinities: list[str],
 ) -> TopoMatrix:
     count = sum(bool(_GPU.fullmatch(name)) for name in names)
     if not all(_GPU.fullmatch(name) for name in names[:count]):
@@ -114,7 +159,9 @@ def _matrix(
             if cells[i][j] != cells[j][i]:
                 there = f"{names[j]} to {name} is {cells[j][i]!r} in line {rows[names[j]][0]}"
                 raise ImportFileError(
-                    f"must be the same both ways, but {name} to {names[j]} is {cells[i][j]!r}, {there}", rows[name][0]
+                    f"must be the same both ways, but {name} to {names[j]} is {cells[i][j]!r}, "
+                    f"{there}",
+                    rows[name][0],
                 )
     found = [dict(zip(affinities, rows[name][2], strict=False)) for name in names[:count]]
     numa = [one.get("NUMA Affinity", "") for one in found]
@@ -129,12 +176,17 @@ def _matrix(
 
 
 def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = "") -> NodeDraft:
-    """The node that ``matrix`` describes; what it does not say comes from ``options`` or is assumed, and said so."""
+    """The node that ``matrix`` describes; what it does not say comes from ``options`` or is
+    assumed, and said so.
+    """
     pairs = matrix.nvlinks()
-    at_a_gpu = [[count for pair, count in pairs.items() if gpu in pair] for gpu in range(matrix.gpus)]
+    at_a_gpu = [
+        [count for pair, count in pairs.items() if gpu in pair] for gpu in range(matrix.gpus)
+    ]
     sums = max((sum(counts) for counts in at_a_gpu), default=0)
     widest = max(pairs.values(), default=0)
-    # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are all of a GPU's.
+    # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are
+    # all of a GPU's.
     gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= 18 else widest))
     usual = generation(gpus()[gpu.value])
     why = f"assumed: usual with {gpu.value}"
@@ -157,24 +209,33 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
 
 
 def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], list[str]]:
-    """The cards that are the nearest of some GPU (those that NCCL would take), or those that the user names; and notes."""
+    """The cards that are the nearest of some GPU (those that NCCL would take), or those that the
+    user names; and notes.
+    """
     cards = list(range(matrix.gpus, len(matrix.devices)))
     if options.use_nics:
         unknown = options.use_nics - set(matrix.devices[matrix.gpus :])
         if unknown:
             known = ", ".join(matrix.devices[matrix.gpus :]) or "none"
             raise ImportFileError(
-                f"--use-nics: must be network cards of the matrix ({known}), but got {', '.join(sorted(unknown))}"
+                f"--use-nics: must be network cards of the matrix ({known}), but got "
+                f"{', '.join(sorted(unknown))}"
             )
         return [card for card in cards if matrix.devices[card] in options.use_nics], []
-    far = {(gpu, card): matrix.farness(gpu, card) or 5 for gpu in range(matrix.gpus) for card in cards}
+    far = {
+        (gpu, card): matrix.farness(gpu, card) or 5 for gpu in range(matrix.gpus) for card in cards
+    }
     nearest = [min((far[gpu, card] for card in cards), default=0) for gpu in range(matrix.gpus)]
-    used = [card for card in cards if any(far[gpu, card] == nearest[gpu] for gpu in range(matrix.gpus))]
+    used = [
+        card for card in cards if any(far[gpu, card] == nearest[gpu] for gpu in range(matrix.gpus))
+    ]
     out = [matrix.devices[card] for card in cards if card not in used]
     return used, [f"left out, since every GPU has a nearer card: {', '.join(out)}"] if out else []
 
 
-def _sockets(matrix: TopoMatrix, cards: list[int], options: NodeOptions, pcie: str) -> tuple[list[Part], list[str]]:
+def _sockets(
+    matrix: TopoMatrix, cards: list[int], options: NodeOptions, pcie: str
+) -> tuple[list[Part], list[str]]:
     """The PCIe trees: a socket with the switches, GPUs and cards under it; and notes."""
     numa, notes = _numa_groups(matrix)
     place, note = merge_sockets(sorted(set(numa[: matrix.gpus])), options.sockets)
@@ -195,9 +256,14 @@ def _sockets(matrix: TopoMatrix, cards: list[int], options: NodeOptions, pcie: s
             extra.parts.append(part)
         else:
             sockets[0].parts.append(part)
-            notes.append(f"assumed: {matrix.devices[kept[0]]}, far from every GPU, is on the first socket")
+            notes.append(
+                f"assumed: {matrix.devices[kept[0]]}, far from every GPU, is on the first socket"
+            )
     if matrix.nvlinks() and not cards:
-        notes.append("assumed: each GPU has a PCIe link of its own to its socket, since NVLink hides PCIe in the matrix")
+        notes.append(
+            "assumed: each GPU has a PCIe link of its own to its socket, since NVLink hides PCIe "
+            "in the matrix"
+        )
     return [*sockets, *([extra] if extra else [])], notes
 
 
@@ -212,9 +278,14 @@ def _pcie_groups(matrix: TopoMatrix, farthest: int) -> Groups:
 
 
 def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
-    """The one device, or the switch over ``members``, with switches below it where some of them are nearer to each other."""
+    """The one device, or the switch over ``members``, with switches below it where some of them are
+    nearer to each other.
+    """
     leaves = {
-        device: Part("gpu", device, pcie) if device < matrix.gpus else Part("nic", device - matrix.gpus, pcie) for device in members
+        device: Part("gpu", device, pcie)
+        if device < matrix.gpus
+        else Part("nic", device - matrix.gpus, pcie)
+        for device in members
     }
     if len(members) == 1:
         return leaves[members[0]]
@@ -231,7 +302,9 @@ def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
 
 
 def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
-    """A NUMA number for each device, from the columns of affinity and from cells that stay inside a NUMA node; and notes."""
+    """A NUMA number for each device, from the columns of affinity and from cells that stay inside a
+    NUMA node; and notes.
+    """
     groups = _pcie_groups(matrix, 4)
     known: dict[int | str, int] = {}
     alone = []
@@ -251,5 +324,9 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
             number, unnumbered = unnumbered, unnumbered + 1
         if number is not None:
             numbers.setdefault(group, number)
-    note = ["assumed: one socket, since the matrix says nothing of sockets"] if alone and matrix.gpus > 1 else []
+    note = (
+        ["assumed: one socket, since the matrix says nothing of sockets"]
+        if alone and matrix.gpus > 1
+        else []
+    )
     return [numbers[groups.of(device)] for device in range(len(matrix.devices))], note

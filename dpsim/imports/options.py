@@ -1,4 +1,7 @@
-"""What an imported topology does not say: the kinds of GPU and links, chosen by the user or assumed from the GPU's generation."""
+"""What an imported topology does not say.
+
+The kinds of GPU and links, chosen by the user or assumed from the GPU's generation.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the user says about the machine; None is what the file says, or what is usual for the GPU."""
+    """What the user says about the machine; None is what the file says, or what is usual for the
+    GPU.
+    """
 
     gpu: str | None = None
     nic: str | None = None
@@ -28,7 +33,10 @@ class NodeOptions:
     use_nics: frozenset[str] = field(default_factory=frozenset)
 
     def choose(self, option: str, otherwise: str, source: str) -> Choice:
-        """The user's choice for ``option``, or ``otherwise``. Raises UnknownNameError for what the catalogue lacks."""
+        """The user's choice for ``option``, or ``otherwise``.
+
+        Raises UnknownNameError for what the catalogue lacks.
+        """
         given = getattr(self, option)
         if given is None:
             return Choice(otherwise, source)
@@ -60,14 +68,21 @@ _GENERATIONS = {
 
 
 def generation(gpu: Gpu) -> Generation:
-    """What usually stands around ``gpu``; newer or unknown architectures are taken for the newest known."""
+    """What usually stands around ``gpu``; newer or unknown architectures are taken for the newest
+    known.
+    """
     return _GENERATIONS.get(gpu.architecture, _GENERATIONS["hopper"])
 
 
 def gpu_by_nvlinks(most: int) -> tuple[str, str]:
-    """The GPU of the catalogue that a matrix with at most ``most`` NVLinks between or at its GPUs suggests, and why."""
+    """The GPU of the catalogue that a matrix with at most ``most`` NVLinks between or at its GPUs
+    suggests, and why.
+    """
     if most == 0:
-        return "v100-pcie-16gb", "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu"
+        return (
+            "v100-pcie-16gb",
+            "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu",
+        )
     for count, name in ((4, "p100-sxm2"), (6, "v100-sxm2-16gb"), (12, "a100-sxm-40gb")):
         if most <= count:
             return name, f"assumed: {most} NVLinks at a GPU; name yours with --gpu"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpsim.errors import DpsimError
-from dpsim.files import read_limited
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_limited
 
 MOST_BYTES = 16 * 2**20  # of one file: a wrong file must not fill the memory
 
@@ -23,11 +23,16 @@ class ImportFileError(DpsimError):
 
     def of(self, file: Path) -> DpsimError:
         """The same problem with the file's name: ``topo.txt:7: must be ...``."""
-        return DpsimError(f"{file}:{self.line}: {self.message}" if self.line else f"{file}: {self.message}")
+        return DpsimError(
+            f"{file}:{self.line}: {self.message}" if self.line else f"{file}: {self.message}"
+        )
 
 
 def read_input(path: Path) -> bytes:
-    """The bytes of the file at ``path``. Raises DpsimError where it cannot be read, is empty or has more than 16 MiB."""
+    """The bytes of the file at ``path``.
+
+    Raises DpsimError where it cannot be read, is empty or has more than 16 MiB.
+    """
     content = read_limited(path, MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{path}: must not be empty")
@@ -35,7 +40,10 @@ def read_input(path: Path) -> bytes:
 
 
 def text_lines(content: bytes) -> list[str]:
-    """The lines of a text, without the codes with which terminals underline and colour. Raises ImportFileError for binary data."""
+    """The lines of a text, without the codes with which terminals underline and colour.
+
+    Raises ImportFileError for binary data.
+    """
     if b"\0" in content:
         raise ImportFileError("must be text, but holds binary data")
     return _ANSI.sub("", content.decode("utf-8", errors="replace")).splitlines()

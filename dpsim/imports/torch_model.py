@@ -1,14 +1,19 @@
-"""A profile of a torch module: its layers traced without weights, as ``dpsim import torch`` writes them."""
+"""A profile of a torch module.
+
+Its layers traced without weights, as ``dpsim import torch`` writes them.
+"""
 
 from __future__ import annotations
 
-from dpsim.provenance import stamp
-from dpsim.workload.profile import ModelProfile
-from dpsim.workload.torch_trace import import_torch, trace
+from dpsim.base.provenance import stamp
+from dpsim.workload import ModelProfile, import_torch, trace
 
 
 def profile_torch(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> ModelProfile:
-    """The profile of the module that ``package.module:factory`` returns, for samples of ``shape``. Raises DpsimError."""
+    """The profile of the module that ``package.module:factory`` returns, for samples of ``shape``.
+
+    Raises DpsimError.
+    """
     model = trace(factory, shape, dtype)
     provenance = {
         "source": f"dpsim import torch {factory} --input {','.join(map(str, shape))} --dtype {dtype}",

@@ -1,4 +1,7 @@
-"""Reads XML as a plain tree of elements with their lines; refuses what could grow beyond the file: a DOCTYPE, endless nesting."""
+"""Reads XML as a plain tree of elements with their lines; refuses what could grow beyond the file.
+
+A DOCTYPE, endless nesting.
+"""
 
 from __future__ import annotations
 
@@ -45,19 +48,28 @@ class Element:
         except (ValueError, OverflowError):
             value = least - 1
         if not least <= value <= most:
-            raise ImportFileError(f"<{self.tag}> {attribute} must be a number from {least} to {most}, but got {text!r}", self.line)
+            raise ImportFileError(
+                f"<{self.tag}> {attribute} must be a number from {least} to {most}, but got "
+                f"{text!r}",
+                self.line,
+            )
         return value
 
 
 def parse_xml(content: bytes) -> Element:
-    """The root element of ``content``. Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE."""
+    """The root element of ``content``.
+
+    Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE.
+    """
     parser = expat.ParserCreate()
     top = Element("", {}, 0)
     open_elements = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_elements) > _DEEPEST:
-            raise ImportFileError(f"elements must be nested at most {_DEEPEST} deep", parser.CurrentLineNumber)
+            raise ImportFileError(
+                f"elements must be nested at most {_DEEPEST} deep", parser.CurrentLineNumber
+            )
         element = Element(tag, attributes, parser.CurrentLineNumber)
         open_elements[-1].children.append(element)
         open_elements.append(element)
@@ -66,7 +78,9 @@ def parse_xml(content: bytes) -> Element:
         open_elements.pop()
 
     def refuse(*declaration: object) -> None:
-        raise ImportFileError("must not have a DOCTYPE: its entities could fill the memory", parser.CurrentLineNumber)
+        raise ImportFileError(
+            "must not have a DOCTYPE: its entities could fill the memory", parser.CurrentLineNumber
+        )
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -74,7 +88,9 @@ def parse_xml(content: bytes) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ImportFileError(f"must be XML, but: {expat.errors.messages[error.code]}", error.lineno) from None
+        raise ImportFileError(
+            f"must be XML, but: {expat.errors.messages[error.code]}", error.lineno
+        ) from None
     except (LookupError, ValueError) as error:
         if isinstance(error, ImportFileError):
             raise

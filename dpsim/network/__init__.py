@@ -4,16 +4,21 @@ from dpsim.network.choice import MODEL_KINDS, ModelKind, collective_model, named
 from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import Background, Conditions, LinkChange
 from dpsim.network.fastest import FastestModel
-from dpsim.network.flows import FlowsModel, SharedJob, finish_together
-from dpsim.network.fluid import FluidNetwork, Record
+from dpsim.network.flows import (
+    FlowsModel,
+    FluidNetwork,
+    Record,
+    SharedJob,
+    SharedNetwork,
+    finish_together,
+)
 from dpsim.network.host_path import HostPathModel
 from dpsim.network.in_network import InNetworkModel
-from dpsim.network.library import LIBRARIES, Library, library_model
+from dpsim.network.libraries import LIBRARIES, Library, library_model
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
 from dpsim.network.servers import Servers, ServersModel
-from dpsim.network.shared import SharedNetwork
 from dpsim.network.transport import TransportModel, transport_model
 
 __all__ = [

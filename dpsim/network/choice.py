@@ -5,18 +5,26 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Literal, get_args
 
-from dpsim.budget import check_memory
-from dpsim.collectives import IN_NETWORK, NOT_SCHEDULES, Algorithm, Schedule, algorithm, algorithm_names, everywhere
-from dpsim.errors import DpsimError
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import (
+    IN_NETWORK,
+    NOT_SCHEDULES,
+    Algorithm,
+    Schedule,
+    algorithm,
+    algorithm_names,
+    everywhere,
+)
 from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.fastest import FastestModel, is_quick
 from dpsim.network.flows import FlowsModel
 from dpsim.network.in_network import InNetworkModel
-from dpsim.network.library import library_model
+from dpsim.network.libraries import library_model
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
 from dpsim.network.rounds import RoundsModel
-from dpsim.topology.network import Network, UniformSwitch
+from dpsim.topology import Network, UniformSwitch
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]
 _BYTES_A_TRANSFER = 500.0  # of a round that is laid out: its ends, chunks, routes and times
@@ -33,19 +41,27 @@ def collective_model(
     itemsize: int = 4,
     conditions: Conditions = NO_CONDITIONS,
 ) -> CollectiveModel:
-    """The model of ``algorithm`` on ``network``; ``auto`` is the first of closed form, rounds and flows that has all ``needs``.
+    """The model of ``algorithm`` on ``network``; ``auto`` is the first of closed form, rounds and
+    flows that has all ``needs``.
 
-    Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm that its nodes have none for.
+    Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm
+    that its nodes have none for.
     """
     if conditions:
         needs |= Ability.CONDITIONS
         if kind not in ("auto", "flows"):
-            raise DpsimError(f"network model must be flows or auto with other traffic or links that change, but got {kind!r}")
+            raise DpsimError(
+                "network model must be flows or auto with other traffic or links that change, "
+                f"but got {kind!r}"
+            )
     if kind == "auto":
         kind = _cheapest(algorithm, network, needs)
     if kind == "closed-form":
         if not isinstance(network, UniformSwitch):
-            raise DpsimError("network model must be rounds, flows or auto on a cluster: closed-form is for one uniform switch")
+            raise DpsimError(
+                "network model must be rounds, flows or auto on a cluster: closed-form is for one "
+                "uniform switch"
+            )
         return ClosedFormModel(algorithm, network, costs, itemsize=itemsize)
     schedule = schedule_on(network, algorithm)
     if kind == "rounds":
@@ -65,24 +81,35 @@ def named_model(
     library: str = "ideal",
     conditions: Conditions = NO_CONDITIONS,
 ) -> CollectiveModel:
-    """The model of the algorithm ``name``, among them ``auto`` (the fastest at each size) and ``in-network`` for an all-reduce.
+    """The model of the algorithm ``name``, among them ``auto`` (the fastest at each size) and
+    ``in-network`` for an all-reduce.
 
-    With a ``library`` other than "ideal" it is that library's, held to ``name`` unless that is ``auto``. Raises UnknownNameError
-    for a name that is not known, and what `collective_model` and `library_model` raise.
+    With a ``library`` other than "ideal" it is that library's, held to ``name`` unless that is
+    ``auto``. Raises UnknownNameError for a name that is not known, and what `collective_model` and
+    `library_model` raise.
     """
     if library != "ideal":
         if kind != "auto" or conditions:
-            raise DpsimError(f"network model must be auto with library {library}, without other traffic or faults")
+            raise DpsimError(
+                f"network model must be auto with library {library}, without other traffic or "
+                "faults"
+            )
         return library_model(library, name, network, operation=operation, itemsize=itemsize)
     if operation != "all-reduce" or name not in NOT_SCHEDULES:
         chosen = algorithm(name, operation)
-        return collective_model(kind, chosen, network, costs, needs=needs, itemsize=itemsize, conditions=conditions)
+        return collective_model(
+            kind, chosen, network, costs, needs=needs, itemsize=itemsize, conditions=conditions
+        )
     if conditions:
         needs |= Ability.CONDITIONS
     if name == IN_NETWORK:
         return _in_network(kind, network, costs, needs, itemsize)
     candidates = _candidates(kind, network, costs, needs, itemsize)
-    return FastestModel(network.ranks, candidates, lambda one: _asked(kind, one, network, costs, needs, itemsize, conditions))
+    return FastestModel(
+        network.ranks,
+        candidates,
+        lambda one: _asked(kind, one, network, costs, needs, itemsize, conditions),
+    )
 
 
 def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
@@ -92,24 +119,34 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
     except DpsimError:  # nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind
         per_node = None
     schedule = algorithm.schedule(network.ranks, per_node)
-    check_memory(_BYTES_A_TRANSFER * schedule.most_at_once, f"a round of {schedule.algorithm} on {network.ranks:,} ranks")
+    check_memory(
+        _BYTES_A_TRANSFER * schedule.most_at_once,
+        f"a round of {schedule.algorithm} on {network.ranks:,} ranks",
+    )
     return schedule
 
 
-def _in_network(kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int) -> CollectiveModel:
+def _in_network(
+    kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
+) -> CollectiveModel:
     if not getattr(network, "reduces", False):
         raise DpsimError(
-            "algorithm in-network must have switches that reduce (cluster.network.in_network_reduction), but got a network without"
+            "algorithm in-network must have switches that reduce "
+            "(cluster.network.in_network_reduction), but got a network without"
         )
     if kind not in ("auto", "rounds") or needs not in InNetworkModel.abilities:
-        raise DpsimError("network model of in-network must be rounds or auto, without other traffic or faults")
+        raise DpsimError(
+            "network model of in-network must be rounds or auto, without other traffic or faults"
+        )
     return InNetworkModel(network, costs, itemsize=itemsize)
 
 
 def _candidates(
     kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
 ) -> dict[str, CollectiveModel]:
-    """A model by rounds of every all-reduce that the network has a place for and that can be tried in a moment."""
+    """A model by rounds of every all-reduce that the network has a place for and that can be tried
+    in a moment.
+    """
     candidates: dict[str, CollectiveModel] = {}
     for name in algorithm_names():
         with suppress(DpsimError):  # not for these nodes
@@ -130,13 +167,19 @@ def _asked(
     itemsize: int,
     conditions: Conditions,
 ) -> CollectiveModel | None:
-    """The model of the kind asked for, None where that is the one by rounds with which algorithms are compared."""
+    """The model of the kind asked for, None where that is the one by rounds with which algorithms
+    are compared.
+    """
     if kind == "rounds" or (kind == "auto" and needs in RoundsModel.abilities):
         return None
-    return named_model(kind, name, network, costs, needs=needs, itemsize=itemsize, conditions=conditions)
+    return named_model(
+        kind, name, network, costs, needs=needs, itemsize=itemsize, conditions=conditions
+    )
 
 
-def _cheapest(algorithm: Algorithm, network: Network, needs: Ability) -> Literal["closed-form", "rounds", "flows"]:
+def _cheapest(
+    algorithm: Algorithm, network: Network, needs: Ability
+) -> Literal["closed-form", "rounds", "flows"]:
     exact = isinstance(network, UniformSwitch) and algorithm.exact_for is everywhere
     if exact and needs in ClosedFormModel.abilities:
         return "closed-form"

@@ -1,21 +1,33 @@
-"""Times a collective by its algorithm's exact cost function: a uniform switch, everyone waiting for the last to start."""
+"""Times a collective by its algorithm's exact cost function.
+
+A uniform switch, everyone waiting for the last to start.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Algorithm, Costs, Layout, traffic
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
-from dpsim.topology.network import FloatArray, UniformSwitch
+from dpsim.topology import UniformSwitch
 
 
 class ClosedFormModel(CollectiveModel):
-    """The oracle that the executors are tested against: exact where all ranks start together on a `UniformSwitch`."""
+    """The oracle that the executors are tested against.
+
+    Exact where all ranks start together on a `UniformSwitch`.
+    """
 
     abilities = Ability.NONE
 
     def __init__(
-        self, algorithm: Algorithm, network: UniformSwitch, costs: MessageCosts | None = None, *, itemsize: int = 4
+        self,
+        algorithm: Algorithm,
+        network: UniformSwitch,
+        costs: MessageCosts | None = None,
+        *,
+        itemsize: int = 4,
     ) -> None:
         costs = costs or MessageCosts()
         self.algorithm = algorithm

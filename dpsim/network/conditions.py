@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A flow without end from one rank to another that takes its max-min share, at most ``rate`` B/s."""
+    """A flow without end from one rank to another that takes its max-min share, at most ``rate``
+    B/s.
+    """
 
     source: int
     destination: int

@@ -1,4 +1,7 @@
-"""Algorithm ``auto``: at each size the algorithm that is fastest on this network by rounds, all ranks starting together."""
+"""Algorithm ``auto``.
+
+At each size the algorithm that is fastest on this network by rounds, all ranks starting together.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,29 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
 from dpsim.network.model import Ability, CollectiveModel, Outcome
-from dpsim.topology.network import FloatArray
 
 _MOST_AT_ONCE = 1 << 18  # transfers of one round, and
 _MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own, that are laid out for a comparison
 
 
 def is_quick(schedule: Schedule) -> bool:
-    """Whether it takes a moment to time ``schedule`` by rounds: no all-to-all or round-robin of many hundred ranks."""
-    at_once = max((phase.turns * len(phase.source) for phase in schedule.phases if phase.at_once), default=0)
+    """Whether it takes a moment to time ``schedule`` by rounds.
+
+    No all-to-all or round-robin of many hundred ranks.
+    """
+    at_once = max(
+        (phase.turns * len(phase.source) for phase in schedule.phases if phase.at_once), default=0
+    )
     patterns = sum(1 if phase.steady else phase.rounds for phase in schedule.phases)
     return at_once <= _MOST_AT_ONCE and patterns <= _MOST_PATTERNS
 
 
 class FastestModel(CollectiveModel):
-    """The fastest of ``candidates``, models of ``ranks`` ranks by name, at each size; the first of equally fast ones.
+    """The fastest of ``candidates``, models of ``ranks`` ranks by name, at each size; the first of
+    equally fast ones.
 
     ``timed_by(name)`` is the model that then times the one chosen, None for the candidate itself.
     """
@@ -30,7 +39,10 @@ class FastestModel(CollectiveModel):
     abilities = Ability.OWN_STARTS
 
     def __init__(
-        self, ranks: int, candidates: dict[str, CollectiveModel], timed_by: Callable[[str], CollectiveModel | None]
+        self,
+        ranks: int,
+        candidates: dict[str, CollectiveModel],
+        timed_by: Callable[[str], CollectiveModel | None],
     ) -> None:
         self.ranks = ranks
         self.candidates = candidates
@@ -39,7 +51,9 @@ class FastestModel(CollectiveModel):
         self._models: dict[str, CollectiveModel] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts``, by the algorithm that is fastest where all start together."""
+        """When each rank finishes (s) that enters at ``starts``, by the algorithm that is fastest
+        where all start together.
+        """
         return self._model_for(nbytes).finish(starts, nbytes)
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
@@ -60,6 +74,9 @@ class FastestModel(CollectiveModel):
         """The name of the fastest."""
         if nbytes not in self._chosen:
             together = np.zeros(self.ranks)
-            seconds = {name: float(model.finish(together, nbytes).finishes.max()) for name, model in self.candidates.items()}
+            seconds = {
+                name: float(model.finish(together, nbytes).finishes.max())
+                for name, model in self.candidates.items()
+            }
             self._chosen[nbytes] = min(seconds, key=lambda name: seconds[name])
         return self._chosen[nbytes]

@@ -1,8 +1,8 @@
 """All-reduce through the CPUs: copies in, sums in memory, a ring of the nodes' CPUs, copies back.
 
-A node's CPU adds up its g GPUs' vectors of n bytes when all are there, g n / ``sum_rate`` s. Copies share the node's links and its
-CPU's memory with each other; one GPU on a link of rate B takes n / B each way. Through one node: n / B + g n / r + n / B, where the
-GPUs' links are their own.
+A node's CPU adds up its g GPUs' vectors of n bytes when all are there, g n / ``sum_rate`` s. Copies
+share the node's links and its CPU's memory with each other; one GPU on a link of rate B takes n / B
+each way. Through one node: n / B + g n / r + n / B, where the GPUs' links are their own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows import FlowsModel
+from dpsim.network.flows import FlowsModel, ends_of_flows
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
-from dpsim.network.shared import ends_of_flows
-from dpsim.topology import Among, Hosts
-from dpsim.topology.network import FloatArray, Routes
+from dpsim.topology import Among, Hosts, Routes
 
 
 class HostPathModel(CollectiveModel):
@@ -26,7 +25,9 @@ class HostPathModel(CollectiveModel):
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
-    def __init__(self, hosts: Hosts, sum_rate: float, conditions: Conditions = NO_CONDITIONS) -> None:
+    def __init__(
+        self, hosts: Hosts, sum_rate: float, conditions: Conditions = NO_CONDITIONS
+    ) -> None:
         self.hosts = hosts
         self.network = hosts.network
         self.sum_rate = sum_rate
@@ -47,8 +48,14 @@ class HostPathModel(CollectiveModel):
         arrived = np.full(network.nodes, -np.inf)
         np.maximum.at(arrived, node_of, there)
         summed = arrived + np.bincount(node_of) * nbytes / self.sum_rate
-        met = self._between.finish(summed, nbytes) if network.nodes > 1 else Outcome(summed, np.zeros(len(network.capacities)))
-        back = ends_of_flows(network, self._from_host, met.finishes[node_of], nbytes, self.conditions)
+        met = (
+            self._between.finish(summed, nbytes)
+            if network.nodes > 1
+            else Outcome(summed, np.zeros(len(network.capacities)))
+        )
+        back = ends_of_flows(
+            network, self._from_host, met.finishes[node_of], nbytes, self.conditions
+        )
         loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
         for routes in (self._to_host, self._from_host):
             np.add.at(loads, routes.links, float(nbytes))
@@ -66,10 +73,19 @@ class HostPathModel(CollectiveModel):
         return "host-path"
 
 
-def _with_others(ring: Schedule, hosts: Hosts, costs: MessageCosts, conditions: Conditions) -> FlowsModel:
+def _with_others(
+    ring: Schedule, hosts: Hosts, costs: MessageCosts, conditions: Conditions
+) -> FlowsModel:
     """The ring of the nodes' CPUs, on a network that has the ends of the other traffic after them."""
     flows, first = conditions.background, len(hosts.cpus)
-    ends = np.array([end for flow in flows for end in (flow.source, flow.destination)], dtype=np.int64)
-    renumbered = [replace(flow, source=first + 2 * number, destination=first + 2 * number + 1) for number, flow in enumerate(flows)]
+    ends = np.array(
+        [end for flow in flows for end in (flow.source, flow.destination)], dtype=np.int64
+    )
+    renumbered = [
+        replace(flow, source=first + 2 * number, destination=first + 2 * number + 1)
+        for number, flow in enumerate(flows)
+    ]
     network = Among(hosts.network, np.concatenate([hosts.cpus, ends]))
-    return FlowsModel(ring, network, costs, conditions=replace(conditions, background=tuple(renumbered)))
+    return FlowsModel(
+        ring, network, costs, conditions=replace(conditions, background=tuple(renumbered))
+    )

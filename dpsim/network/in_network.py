@@ -1,12 +1,16 @@
-"""All-reduce in switches that reduce and multicast (SHARP, and NVLink SHARP between nodes): every vector crosses each link once.
+"""All-reduce in switches that reduce and multicast (SHARP, and NVLink SHARP between nodes).
 
-Each rank of a node reduces its part of the vector with the others inside by a ring, sends it up to the switches, which add what
-comes from all nodes, gets the sum back, and shares it inside by a ring. Pieces stream, so that the way up and the way down
-overlap: for P bytes of a part, o + alpha + P beta once the last rank is ready, alpha the longest way up and down between two nodes
-and beta that of the slowest of the links that the ranks' parts cross together. With one GPU a node that is all: o + alpha + S beta.
-No rank can be through sooner than its own link carries its part, S beta: the bound that 2 (m-1)/m S beta of every schedule is
-not. Switches are taken to add at the rate of their links, in trees as large as the cluster.
-Source: Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016.
+Every vector crosses each link once.
+
+Each rank of a node reduces its part of the vector with the others inside by a ring, sends it up to
+the switches, which add what comes from all nodes, gets the sum back, and shares it inside by a
+ring. Pieces stream, so that the way up and the way down overlap: for P bytes of a part, o + alpha +
+P beta once the last rank is ready, alpha the longest way up and down between two nodes and beta
+that of the slowest of the links that the ranks' parts cross together. With one GPU a node that is
+all: o + alpha + S beta. No rank can be through sooner than its own link carries its part, S beta:
+the bound that 2 (m-1)/m S beta of every schedule is not. Switches are taken to add at the rate of
+their links, in trees as large as the cluster. Source: Graham et al., "Scalable Hierarchical
+Aggregation Protocol (SHArP)", COMHPC 2016.
 """
 
 from __future__ import annotations
@@ -15,13 +19,12 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsim.collectives import IN_NETWORK, Schedule, Traffic, traffic
-from dpsim.collectives.rings import Rings
-from dpsim.collectives.schedule import Split, ranks_array
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.collectives import IN_NETWORK, Rings, Schedule, Split, Traffic, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
-from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+from dpsim.topology import Network, Routes
 
 
 class InNetworkModel(CollectiveModel):
@@ -29,7 +32,9 @@ class InNetworkModel(CollectiveModel):
 
     abilities = Ability.OWN_STARTS
 
-    def __init__(self, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4) -> None:
+    def __init__(
+        self, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4
+    ) -> None:
         self.network = network
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
@@ -37,25 +42,39 @@ class InNetworkModel(CollectiveModel):
         self.group: int = getattr(network, "per_node", 1)
         rank = ranks_array(ranks)
         self._place = rank % self.group
-        inside = Rings(rank, self._place, rank - self._place + (self._place + 1) % self.group, self.group)
+        inside = Rings(
+            rank, self._place, rank - self._place + (self._place + 1) % self.group, self.group
+        )
         self._halves = tuple(
-            RoundsModel(Schedule("all-reduce", IN_NETWORK, ranks, self.group, phases), network, self.costs, itemsize=itemsize)
+            RoundsModel(
+                Schedule("all-reduce", IN_NETWORK, ranks, self.group, phases),
+                network,
+                self.costs,
+                itemsize=itemsize,
+            )
             for phases in (inside.reduce_scatter(), inside.all_gather())
         )
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for ``nbytes`` per vector."""
+        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for
+        ``nbytes`` per vector.
+        """
         first, last = self._halves
         reduced = first.finish(starts, nbytes)
         shared = last.finish(self._through_switches(reduced.finishes, nbytes), nbytes)
         return Outcome(shared.finishes, reduced.loads + shared.loads + self._loads(nbytes))
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Bytes that each rank sends and receives: inside its node, and its part to the switches and from them."""
+        """Bytes that each rank sends and receives.
+
+        Inside its node, and its part to the switches and from them.
+        """
         split = self._split(nbytes)
         inside = [traffic(half.schedule, split) for half in self._halves]
         part = self._parts(nbytes) * (self._nodes > 1)
-        return Traffic(inside[0].sent + inside[1].sent + part, inside[0].received + inside[1].received + part)
+        return Traffic(
+            inside[0].sent + inside[1].sent + part, inside[0].received + inside[1].received + part
+        )
 
     def algorithm_for(self, nbytes: int) -> str:
         """``in-network``, at any size."""
@@ -73,7 +92,10 @@ class InNetworkModel(CollectiveModel):
         return self._split(nbytes).nbytes(self._place, np.array(1))
 
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
-        """When each rank has the sum of its part: all ranks of equal place wait for the last of them."""
+        """When each rank has the sum of its part.
+
+        All ranks of equal place wait for the last of them.
+        """
         if self._nodes == 1:
             return ready
         latency, rate = self._ways
@@ -83,16 +105,23 @@ class InNetworkModel(CollectiveModel):
 
     @cached_property
     def _next(self) -> Routes:
-        """The way up of each rank and the way down to the rank of equal place on the next node: every link that parts cross."""
+        """The way up of each rank and the way down to the rank of equal place on the next node.
+
+        Every link that parts cross.
+        """
         rank = ranks_array(self.network.ranks)
         return self.network.routes(rank, (rank + self.group) % self.network.ranks)
 
     @cached_property
     def _ways(self) -> tuple[FloatArray, FloatArray]:
-        """Seconds to the farthest node's rank of equal place, by way of half the nodes; and the rate (B/s) of each rank's part."""
+        """Seconds to the farthest node's rank of equal place, by way of half the nodes; and the
+        rate (B/s) of each rank's part.
+        """
         rank = ranks_array(self.network.ranks)
         far = self.network.routes(rank, (rank + self._nodes // 2 * self.group) % self.network.ranks)
-        return np.maximum(far.latency, self._next.latency), max_min_rates(self._next.links, self.network.capacities)
+        return np.maximum(far.latency, self._next.latency), max_min_rates(
+            self._next.links, self.network.capacities
+        )
 
     def _loads(self, nbytes: int) -> FloatArray:
         loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsim.budget import check
-from dpsim.topology.network import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check
 
 _NUMBERED = 4096  # capacities: fewer than these cost less to go through than to leave out
 _NO_LOAD = 1e-200  # instead of 0, to divide by
 
 
 def max_min_rates(
-    links: IntArray, capacities: FloatArray, weights: FloatArray | None = None, share: FloatArray | None = None
+    links: IntArray,
+    capacities: FloatArray,
+    weights: FloatArray | None = None,
+    share: FloatArray | None = None,
 ) -> FloatArray:
-    """The max-min fair rate of each flow in B/s: no flow can have more without taking from one that has no more than it.
+    """The max-min fair rate of each flow in B/s.
 
-    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w stands for w equal flows and gets the
-    rate of one of them. A flow of rate r takes r times its ``share`` (of the shape of ``links``; all of it if left out) of a
-    capacity. A flow without any link has an infinite rate.
+    No flow can have more without taking from one that has no more than it.
+
+    ``links`` is (flows, hops): capacity numbers, -1 for none. A flow of ``weights`` w stands for w
+    equal flows and gets the rate of one of them. A flow of rate r takes r times its ``share`` (of
+    the shape of ``links``; all of it if left out) of a capacity. A flow without any link has an
+    infinite rate.
     """
     flows = len(links)
     demand = np.where(links < 0, 0.0, 1.0 if share is None else share)
@@ -29,16 +35,20 @@ def max_min_rates(
         weight = np.ones(flows) if weights is None else weights
         demand *= weight[:, None]
         numbers = np.where(crossed, links + 1, 0)
-        rates[limited] = progressive_filling(numbers[limited].T, demand[limited].T, np.insert(capacities, 0, np.inf))
+        rates[limited] = progressive_filling(
+            numbers[limited].T, demand[limited].T, np.insert(capacities, 0, np.inf)
+        )
     return rates
 
 
 def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatArray) -> FloatArray:
-    """The max-min fair rate of each flow (B/s), where a flow of rate r takes r times ``demand`` of each of its links.
+    """The max-min fair rate of each flow (B/s), where a flow of rate r takes r times ``demand`` of
+    each of its links.
 
-    ``links`` and ``demand`` are (hops, flows), so that each step runs along the flows. Capacity 0 stands for no link: it is
-    infinite and nothing demands it; every flow has a link. Progressive filling (Bertsekas and Gallager, Data Networks, 1992,
-    section 6.5.2): every link that is a bottleneck to all its flows is filled in the same turn.
+    ``links`` and ``demand`` are (hops, flows), so that each step runs along the flows. Capacity 0
+    stands for no link: it is infinite and nothing demands it; every flow has a link. Progressive
+    filling (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2): every link that is a
+    bottleneck to all its flows is filled in the same turn.
     """
     links, left = _renumbered(np.ascontiguousarray(links), capacities)
     demand = np.ascontiguousarray(demand)
@@ -49,7 +59,9 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
         offered = levels.min(axis=0)
-        not_full = np.zeros(len(left), dtype=bool)  # links with a flow that is limited elsewhere below
+        not_full = np.zeros(
+            len(left), dtype=bool
+        )  # links with a flow that is limited elsewhere below
         not_full[links[levels > offered * (1 + 1e-12)]] = True
         goes_on = not_full[links].all(axis=0)
         others = np.flatnonzero(goes_on)
@@ -58,7 +70,9 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
             return rates
         through = np.flatnonzero(~goes_on)
         taken = demand.take(through, axis=1) * np.where(np.isinf(offered), 0, offered)[through]
-        left = np.maximum(left - np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left)), 0.0)
+        left = np.maximum(
+            left - np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left)), 0.0
+        )
         active = np.arange(len(rates))[active][others]
         links, demand = links.take(others, axis=1), demand.take(others, axis=1)
 

@@ -1,4 +1,7 @@
-"""What the engine asks of a model of a collective: when each rank finishes, and what each link carried."""
+"""What the engine asks of a model of a collective.
+
+When each rank finishes, and what each link carried.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Flag, auto
 
+from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic, traffic
-from dpsim.topology.network import FloatArray, Network
+from dpsim.topology import Network
 
 
 class Ability(Flag):
@@ -21,7 +25,10 @@ class Ability(Flag):
 
 @dataclass(frozen=True, slots=True)
 class MessageCosts:
-    """What a rank pays beside the network: ``overhead`` s for each message it sends, ``gamma`` s for each byte it reduces."""
+    """What a rank pays beside the network.
+
+    ``overhead`` s for each message it sends, ``gamma`` s for each byte it reduces.
+    """
 
     overhead: float = 0.0
     gamma: float = 0.0
@@ -29,9 +36,11 @@ class MessageCosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the network carried.
+    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the
+    network carried.
 
-    ``rested_at`` is when its links will have saved up again all that they can (s), of limiters that do.
+    ``rested_at`` is when its links will have saved up again all that they can (s), of limiters that
+    do.
     """
 
     finishes: FloatArray
@@ -42,10 +51,10 @@ class Outcome:
 class CollectiveModel(ABC):
     """Times one collective operation on one network.
 
-    ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and the bytes of one rank's
-    vector, and answers when each rank leaves and what each link carried. It keeps no state between calls that shows.
-    ``network`` is where its capacities are. What it sends and the name of its algorithm are those of its ``schedule``; a model
-    without one says its own.
+    ``finish(starts, nbytes)`` takes the time at which each rank enters (s, a vector over ranks) and
+    the bytes of one rank's vector, and answers when each rank leaves and what each link carried. It
+    keeps no state between calls that shows. ``network`` is where its capacities are. What it sends
+    and the name of its algorithm are those of its ``schedule``; a model without one says its own.
     """
 
     abilities: Ability = Ability.NONE
@@ -58,7 +67,9 @@ class CollectiveModel(ABC):
         """When each rank finishes that enters at ``starts``."""
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """The same after another operation on these links, which are rested at ``rested_at`` (s); most models do not mind."""
+        """The same after another operation on these links, which are rested at ``rested_at`` (s);
+        most models do not mind.
+        """
         return self.finish(starts, nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
@@ -73,7 +84,14 @@ class CollectiveModel(ABC):
 class ScheduleModel(CollectiveModel):
     """Carries out a schedule on a network, its vectors of elements of ``itemsize`` bytes."""
 
-    def __init__(self, schedule: Schedule, network: Network, costs: MessageCosts | None = None, *, itemsize: int = 4) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        network: Network,
+        costs: MessageCosts | None = None,
+        *,
+        itemsize: int = 4,
+    ) -> None:
         self.schedule = schedule
         self.network = network
         self.costs = costs or MessageCosts()

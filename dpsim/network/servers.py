@@ -1,11 +1,16 @@
-"""Parameter servers: workers push a share of their payload to each of k servers, which add up what comes, and pull theirs back.
+"""Parameter servers.
 
-A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, its pull likewise: exact where
-servers are alike. A server takes up pushes in the order of their ends, each ``n / k`` bytes at ``update_rate``; copies of what it
-holds go to ``replicas - 1`` further servers in a chain. With links of equal rate B everywhere, m workers in step and no other cost,
-a push takes max(n / B, m n / (k B)) beside its latency: servers saturate where k B < m B. Sources: Li et al., "Scaling distributed
-machine learning with the parameter server", OSDI 2014 (shares, chains of replicas); Jiang et al., "A unified architecture for
-accelerating distributed DNN training in heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
+Workers push a share of their payload to each of k servers, which add up what comes, and pull theirs
+back.
+
+A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, its
+pull likewise: exact where servers are alike. A server takes up pushes in the order of their ends,
+each ``n / k`` bytes at ``update_rate``; copies of what it holds go to ``replicas - 1`` further
+servers in a chain. With links of equal rate B everywhere, m workers in step and no other cost, a
+push takes max(n / B, m n / (k B)) beside its latency: servers saturate where k B < m B. Sources: Li
+et al., "Scaling distributed machine learning with the parameter server", OSDI 2014 (shares, chains
+of replicas); Jiang et al., "A unified architecture for accelerating distributed DNN training in
+heterogeneous GPU/CPU clusters", OSDI 2020 (BytePS: servers beside the workers).
 """
 
 from __future__ import annotations
@@ -17,20 +22,23 @@ from typing import Literal
 
 import numpy as np
 
-from dpsim.budget import check, check_memory
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check, check_memory
 from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
+from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, Outcome
-from dpsim.network.shared import ends_of_flows
-from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+from dpsim.topology import Network, Routes
 
 _BYTES_A_ROUTE = 200.0  # while it is sought: its links, several times over
 
 
 @dataclass(frozen=True, eq=False)
 class Servers:
-    """``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies ``update_rate`` bytes/s."""
+    """``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies
+    ``update_rate`` bytes/s.
+    """
 
     network: Network
     workers: IntArray
@@ -54,7 +62,9 @@ class Servers:
         return nbytes / len(self.servers) / self.update_rate
 
     def replication_seconds(self, nbytes: float) -> float:
-        """How long it takes until the last replica has what the servers hold of ``nbytes``, all chains moving together."""
+        """How long it takes until the last replica has what the servers hold of ``nbytes``, all
+        chains moving together.
+        """
         if self.replicas == 1:
             return 0.0
         routes = self.network.routes(self.servers, np.roll(self.servers, -1))
@@ -72,7 +82,10 @@ class Servers:
     def _bundle(self, routes: Callable[[IntArray, IntArray], Routes]) -> Routes:
         """For each worker the links to all servers with the share of its flow that crosses each."""
         workers, servers = len(self.workers), len(self.servers)
-        check_memory(_BYTES_A_ROUTE * workers * servers, f"routes from {workers:,} workers to {servers:,} servers")
+        check_memory(
+            _BYTES_A_ROUTE * workers * servers,
+            f"routes from {workers:,} workers to {servers:,} servers",
+        )
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = apart.links.reshape(workers, -1)
         rows = []
@@ -89,7 +102,10 @@ class Servers:
 
 
 class ServersModel(CollectiveModel):
-    """One direction of a parameter server in which all workers act in step: they push, or pull what all have pushed."""
+    """One direction of a parameter server in which all workers act in step.
+
+    They push, or pull what all have pushed.
+    """
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP | Ability.CONDITIONS
 
@@ -99,7 +115,10 @@ class ServersModel(CollectiveModel):
         self.direction = direction
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """Push: when the servers have applied all of it, the same for all. Pull: when each worker has everything."""
+        """Push: when the servers have applied all of it, the same for all.
+
+        Pull: when each worker has everything.
+        """
         routes = self._routes
         ends = ends_of_flows(self.servers.network, routes, starts, nbytes, self.servers.conditions)
         loads = self.servers.loads(routes, nbytes)
@@ -107,7 +126,9 @@ class ServersModel(CollectiveModel):
             return Outcome(ends, loads)
         update = self.servers.update_seconds(nbytes)
         arrived = np.sort(ends)
-        applied = (arrived + update * np.arange(len(ends), 0, -1)).max() + self.servers.replication_seconds(nbytes)
+        applied = (
+            arrived + update * np.arange(len(ends), 0, -1)
+        ).max() + self.servers.replication_seconds(nbytes)
         return Outcome(np.full(len(ends), applied), loads)
 
     @property

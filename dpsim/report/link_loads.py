@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsim.budget import limited
-from dpsim.engine.job import Job
+from dpsim.base.arrays import FloatArray
+from dpsim.base.budget import limited
+from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.engine import Job
 from dpsim.topology import Cluster
-from dpsim.topology.network import FloatArray
-from dpsim.units import DATA, RATE, TIME, human
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkLoads:
-    """Bytes that each capacity of a cluster carries while ``what`` communicates, and the seconds that this takes."""
+    """Bytes that each capacity of a cluster carries while ``what`` communicates, and the seconds
+    that this takes.
+    """
 
     what: str
     bytes: FloatArray
@@ -34,9 +36,11 @@ class LinkLoads:
 
 @limited()
 def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
-    """The loads of one collective of ``nbytes`` bytes, or of all of a step's operations, each alone on the cluster.
+    """The loads of one collective of ``nbytes`` bytes, or of all of a step's operations, each alone
+    on the cluster.
 
-    All ranks enter together; the operations of a step run one after another, without computation in between.
+    All ranks enter together; the operations of a step run one after another, without computation in
+    between.
     """
     messages = job.messages_of["gradients"] or job.messages_of["models"]
     sent = [(job.collective(name), size) for message in messages for name, size in message.stages]
@@ -47,15 +51,25 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     outcomes = [model.finish(np.zeros(job.workers), size) for model, size in sent]
     algorithm = ", ".join(sorted({model.algorithm_for(size) for model, size in sent}))
     amount = human(sum(size for _, size in sent), DATA, 3)
-    what = f"one step's {amount} in {len(sent)} operations" if nbytes is None else f"one operation of {amount}"
+    what = (
+        f"one step's {amount} in {len(sent)} operations"
+        if nbytes is None
+        else f"one operation of {amount}"
+    )
     loads = np.zeros(len(job.network.capacities))
     for outcome in outcomes:
         loads += job.on_links(outcome)
-    return LinkLoads(f"{what} ({algorithm})", loads, sum(float(outcome.finishes.max()) for outcome in outcomes))
+    return LinkLoads(
+        f"{what} ({algorithm})", loads, sum(float(outcome.finishes.max()) for outcome in outcomes)
+    )
 
 
-def busiest_links(cluster: Cluster, loads: LinkLoads, most: int | None = None) -> list[dict[str, Any]]:
-    """The links (and devices with a limit of their own) by utilisation, highest first; those that carry nothing are left out."""
+def busiest_links(
+    cluster: Cluster, loads: LinkLoads, most: int | None = None
+) -> list[dict[str, Any]]:
+    """The links (and devices with a limit of their own) by utilisation, highest first; those that
+    carry nothing are left out.
+    """
     capacities = cluster.capacities
     shares = loads.utilisation(capacities)
     order = np.argsort(-shares.round(9), kind="stable")  # equal links in the order of their numbers
@@ -81,5 +95,10 @@ def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Tab
     for heading in ("rate", "carries", "of its rate"):
         table.add_column(heading, justify="right")
     for link in links:
-        table.add_row(link["link"], human(link["rate_Bps"], RATE), human(link["bytes"], DATA), f"{link['utilisation']:.1%}")
+        table.add_row(
+            link["link"],
+            human(link["rate_Bps"], RATE),
+            human(link["bytes"], DATA),
+            f"{link['utilisation']:.1%}",
+        )
     return table

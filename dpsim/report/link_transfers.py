@@ -1,4 +1,7 @@
-"""What each link carries, from when to when: the transfers of recorded steps laid on the links that they cross."""
+"""What each link carries, from when to when.
+
+The transfers of recorded steps laid on the links that they cross.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.aggregation import ParameterServerConfig
-from dpsim.engine.job import Job
-from dpsim.engine.timeline import Interval
-from dpsim.topology.network import Routes
+from dpsim.engine import Interval, Job
+from dpsim.strategy.aggregation import ParameterServerConfig
+from dpsim.topology import Routes
 
 
 class Transfer(NamedTuple):
@@ -28,9 +30,11 @@ OnLinks = dict[int, list[Transfer]]
 
 
 def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLinks:
-    """The transfers of all workers' ``intervals``, which begin in step ``step`` (warm-up counted), by link and time.
+    """The transfers of all workers' ``intervals``, which begin in step ``step`` (warm-up counted),
+    by link and time.
 
-    A collective's bytes are on each link from when the last worker enters it until the last has left.
+    A collective's bytes are on each link from when the last worker enters it until the last has
+    left.
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
@@ -40,7 +44,10 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
 
 
 def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[int, Transfer]]:
-    """Collectives: the loads that their models tell. The k-th of a name at a worker is that of the k-th step that has it."""
+    """Collectives: the loads that their models tell.
+
+    The k-th of a name at a worker is that of the k-th step that has it.
+    """
     spans: dict[tuple[str, int], tuple[float, float]] = {}
     times: dict[tuple[int, str], int] = defaultdict(int)
     for each in sent:
@@ -56,25 +63,41 @@ def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[i
     }
     for (name, turn), (start, end) in spans.items():
         collective, nbytes = sizes[name]
-        loads = job.on_links(job.collective(collective, step + turn).finish(np.zeros(job.workers), nbytes))
-        yield from ((int(link), Transfer(start, end, name, float(loads[link]))) for link in np.flatnonzero(loads))
+        loads = job.on_links(
+            job.collective(collective, step + turn).finish(np.zeros(job.workers), nbytes)
+        )
+        yield from (
+            (int(link), Transfer(start, end, name, float(loads[link])))
+            for link in np.flatnonzero(loads)
+        )
 
 
 def _alone(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
     """Pushes and pulls, or exchanges of pairs: the routes of each worker's own."""
     sizes = {
-        **{f"{message.name}: {name}": size for message in job.messages(0) for name, size in message.stages},
-        "pull": sum(size for message in job.messages(0) for name, size in message.stages if name == "pull"),
+        **{
+            f"{message.name}: {name}": size
+            for message in job.messages(0)
+            for name, size in message.stages
+        },
+        "pull": sum(
+            size for message in job.messages(0) for name, size in message.stages if name == "pull"
+        ),
     }
     whole = sum(size for message in job.messages(0) for _, size in message.stages)
     aggregation = job.scenario.strategy.aggregation
-    servers = aggregation.place(job.setting) if isinstance(aggregation, ParameterServerConfig) else None
+    servers = (
+        aggregation.place(job.setting) if isinstance(aggregation, ParameterServerConfig) else None
+    )
     for each in sent:
         if servers is None:
             pair = np.array([each.worker, int(each.name.rpartition(" ")[2])])
             routes, rows, nbytes = job.cluster.routes(pair, pair[::-1]), [0, 1], whole
         else:
-            routes, rows = (servers.from_servers if each.name == "pull" else servers.to_servers), [each.worker]
+            routes, rows = (
+                (servers.from_servers if each.name == "pull" else servers.to_servers),
+                [each.worker],
+            )
             nbytes = sizes[each.name]
         yield from (
             (link, Transfer(each.start, each.end, each.name, share * nbytes))

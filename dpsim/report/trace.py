@@ -1,8 +1,9 @@
 """Steps as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A process stands for each node and one for the network between them, a thread for each stream of a GPU and for each link; counters
-show the load of each link, as a share of its rate, and how stale workers are. Format: Google, "Trace Event Format", 2016; times are
-microseconds from the start of the run.
+A process stands for each node and one for the network between them, a thread for each stream of a
+GPU and for each link; counters show the load of each link, as a share of its rate, and how stale
+workers are. Format: Google, "Trace Event Format", 2016; times are microseconds from the start of
+the run.
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine.job import Job
-from dpsim.engine.simulate import recorded
-from dpsim.engine.steps import DROPPED, Steps
-from dpsim.engine.timeline import Interval
+from dpsim.engine import DROPPED, Interval, Job, Steps, recorded
 from dpsim.report.link_transfers import OnLinks, Transfer, link_transfers
 from dpsim.scenario import Scenario
 
@@ -29,19 +27,30 @@ _MICRO = 1e6
 Event = dict[str, Any]
 
 
-def trace(scenario: Scenario, step: int = 0, steps: int = _STEPS, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Event:
-    """The trace of ``steps`` steps from ``step`` on (0: the first after warm-up): of the first ``workers``, the busiest ``links``.
+def trace(
+    scenario: Scenario,
+    step: int = 0,
+    steps: int = _STEPS,
+    workers: int = MOST_WORKERS,
+    links: int = MOST_LINKS,
+) -> Event:
+    """The trace of ``steps`` steps from ``step`` on (0: the first after warm-up): of the first
+    ``workers``, the busiest ``links``.
 
-    A scenario of fewer steps gives those that it has. Raises DpsimError where ``step`` is not simulated.
+    A scenario of fewer steps gives those that it has. Raises DpsimError where ``step`` is not
+    simulated.
     """
     count = max(1, min(steps, scenario.run.steps - step))
     job, records, intervals = recorded(scenario, step, count, scenario.cluster.ranks)
     first = scenario.run.warmup + step
     shown = min(workers, job.workers)
     carried = link_transfers(job, intervals, first)
-    busiest = sorted(carried, key=lambda link: -sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link]))[
-        :links
-    ]
+    busiest = sorted(
+        carried,
+        key=lambda link: (
+            -sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link])
+        ),
+    )[:links]
     events = [
         *_gpus(job, records, intervals, range(first, first + count), shown),
         *_links(job, {link: carried[link] for link in sorted(busiest)}),
@@ -61,28 +70,58 @@ def trace(scenario: Scenario, step: int = 0, steps: int = _STEPS, workers: int =
     }
 
 
-def _gpus(job: Job, records: Steps, intervals: Sequence[Interval], numbers: range, shown: int) -> Iterator[Event]:
+def _gpus(
+    job: Job, records: Steps, intervals: Sequence[Interval], numbers: range, shown: int
+) -> Iterator[Event]:
     """The streams of the first workers: steps, what is done in them, and counters of staleness."""
-    bounds = np.vstack([np.zeros(job.workers), np.cumsum(records.step, axis=0)])[numbers.start : numbers.stop + 1]
+    bounds = np.vstack([np.zeros(job.workers), np.cumsum(records.step, axis=0)])[
+        numbers.start : numbers.stop + 1
+    ]
     for worker in range(shown):
         pid, name = int(job.cluster.node_of[worker]) + 1, f"gpu{job.cluster.local_of[worker]}"
-        yield from _names(pid, f"node {pid - 1}", {_thread(job, worker, stream): f"{name} {stream}" for stream in STREAMS})
-        for number, start, end in zip(numbers, bounds[:-1, worker].tolist(), bounds[1:, worker].tolist(), strict=True):
-            yield _slice(pid, _thread(job, worker, "compute"), f"step {number - job.scenario.run.warmup}", start, end)
-            yield _counter(pid, f"{name} clock gap", start, iterations=int(records.clock_gap[number, worker]))
+        yield from _names(
+            pid,
+            f"node {pid - 1}",
+            {_thread(job, worker, stream): f"{name} {stream}" for stream in STREAMS},
+        )
+        for number, start, end in zip(
+            numbers, bounds[:-1, worker].tolist(), bounds[1:, worker].tolist(), strict=True
+        ):
+            yield _slice(
+                pid,
+                _thread(job, worker, "compute"),
+                f"step {number - job.scenario.run.warmup}",
+                start,
+                end,
+            )
+            yield _counter(
+                pid, f"{name} clock gap", start, iterations=int(records.clock_gap[number, worker])
+            )
             if records.versions[number, worker] != DROPPED:
-                yield _counter(pid, f"{name} staleness", end, versions=int(records.versions[number, worker]))
+                yield _counter(
+                    pid, f"{name} staleness", end, versions=int(records.versions[number, worker])
+                )
     for each in intervals:
         if each.worker < shown:
             pid = int(job.cluster.node_of[each.worker]) + 1
-            yield _slice(pid, _thread(job, each.worker, each.stream), each.name, *_inside(each, bounds[:, each.worker]))
+            yield _slice(
+                pid,
+                _thread(job, each.worker, each.stream),
+                each.name,
+                *_inside(each, bounds[:, each.worker]),
+            )
 
 
 def _inside(each: Interval, bounds: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """What is computed lies in its step: clocks that were added up in another order may differ in the last digit."""
+    """What is computed lies in its step.
+
+    Clocks that were added up in another order may differ in the last digit.
+    """
     if each.stream != "compute":
         return each.start, each.end
-    number = int(np.clip(np.searchsorted(bounds, (each.start + each.end) / 2) - 1, 0, len(bounds) - 2))
+    number = int(
+        np.clip(np.searchsorted(bounds, (each.start + each.end) / 2) - 1, 0, len(bounds) - 2)
+    )
     return max(each.start, float(bounds[number])), min(each.end, float(bounds[number + 1]))
 
 
@@ -95,7 +134,14 @@ def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
         for together in _busy(transfers):
             what = together[0].name if len(together) == 1 else f"{len(together)} transfers"
             nbytes = round(sum(each.nbytes for each in together))
-            yield _slice(pid, _FIRST_LINK + link, what, together[0].start, max(each.end for each in together), bytes=nbytes)
+            yield _slice(
+                pid,
+                _FIRST_LINK + link,
+                what,
+                together[0].start,
+                max(each.end for each in together),
+                bytes=nbytes,
+            )
         for time, share in _loads(transfers, float(job.network.capacities[link])):
             yield _counter(pid, f"load of {name}", time, share=share)
 
@@ -116,7 +162,8 @@ def _busy(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
 def _loads(transfers: Sequence[Transfer], rate: float) -> list[tuple[float, float]]:
     """When the load changes, and to what share of ``rate``: each transfer's mean over its time.
 
-    A transfer's rate varies while it shares the link, so means may add up to more than there is: the link then is full.
+    A transfer's rate varies while it shares the link, so means may add up to more than there is:
+    the link then is full.
     """
     changes: dict[float, float] = {}
     for each in transfers:
@@ -124,7 +171,13 @@ def _loads(transfers: Sequence[Transfer], rate: float) -> list[tuple[float, floa
         changes[each.start] = changes.get(each.start, 0.0) + share
         changes[each.end] = changes.get(each.end, 0.0) - share
     times = sorted(changes)
-    return list(zip(times, np.clip(np.cumsum([changes[time] for time in times]), 0.0, 1.0).round(9).tolist(), strict=True))
+    return list(
+        zip(
+            times,
+            np.clip(np.cumsum([changes[time] for time in times]), 0.0, 1.0).round(9).tolist(),
+            strict=True,
+        )
+    )
 
 
 def _place(link: str, nodes: int) -> tuple[int, str]:
@@ -144,7 +197,13 @@ def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}}
     for tid, name in threads.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
-        yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
+        yield {
+            "ph": "M",
+            "name": "thread_sort_index",
+            "pid": pid,
+            "tid": tid,
+            "args": {"sort_index": tid},
+        }
 
 
 def _slice(pid: int, tid: int, name: str, start: float, end: float, **args: Any) -> Event:

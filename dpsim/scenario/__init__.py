@@ -6,23 +6,63 @@ import os
 from collections.abc import Iterable
 
 from dpsim.scenario.cost import CostConfig
+from dpsim.scenario.document import (
+    SHOWN_PROBLEMS,
+    Document,
+    Node,
+    Place,
+    Plain,
+    Problem,
+    Scalar,
+    error,
+    node_of,
+)
+from dpsim.scenario.json_schema import text
+from dpsim.scenario.loader import from_text, load, load_yaml, validate
 from dpsim.scenario.loader import load as _load
-from dpsim.scenario.schema import ComputeScale, DisturbanceConfig, MeasuredStep, RunConfig, Scenario, StrategyConfig
+from dpsim.scenario.overrides import Override, apply_overrides
+from dpsim.scenario.replay import ReplayConfig
+from dpsim.scenario.schema import ComputeScale, MeasuredStep, RunConfig, Scenario
+from dpsim.scenario.shape import Shape, fields_of, shape_of
+from dpsim.scenario.sweep import ParameterConfig, SweepConfig
+from dpsim.scenario.yaml_text import parse
 
 __all__ = [
+    "SHOWN_PROBLEMS",
     "ComputeScale",
     "CostConfig",
-    "DisturbanceConfig",
+    "Document",
     "MeasuredStep",
+    "Node",
+    "Override",
+    "ParameterConfig",
+    "Place",
+    "Plain",
+    "Problem",
+    "ReplayConfig",
     "RunConfig",
+    "Scalar",
     "Scenario",
-    "StrategyConfig",
+    "Shape",
+    "SweepConfig",
+    "apply_overrides",
+    "error",
+    "fields_of",
+    "from_text",
+    "load",
     "load_scenario",
+    "load_yaml",
+    "node_of",
+    "parse",
+    "shape_of",
+    "text",
+    "validate",
 ]
 
 
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
-    """The scenario in the YAML file at ``path``, with ``key=value`` overrides (dotted paths) applied.
+    """The scenario in the YAML file at ``path``, with ``key=value`` overrides (dotted paths)
+    applied.
 
     Raises ScenarioError with every problem in the file, each with line, column, path and rule.
     """

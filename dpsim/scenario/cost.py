@@ -6,27 +6,40 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from dpsim.config import Config
-from dpsim.units import Watts
+from dpsim.base.config import Config
+from dpsim.base.units import Watts
 
 
 class CostConfig(Config):
-    """What an hour of a GPU costs, and what it draws. Prices are the user's: the catalogue has none."""
+    """What an hour of a GPU costs, and what it draws.
+
+    Prices are the user's: the catalogue has none.
+    """
 
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=1e6)] | None = Field(
-        default=None, description="Price of one GPU for one hour, in the currency below; no cost is reported if left out."
+        default=None,
+        description=(
+            "Price of one GPU for one hour, in the currency below; no cost is reported if left out."
+        ),
     )
     currency: Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")] = Field(
         default="USD", description="Its code of three letters (ISO 4217)."
     )
     power_per_gpu: Watts | None = Field(
-        default=None, description="Power of a GPU that computes; the catalogue's thermal design power if left out."
+        default=None,
+        description="Power of a GPU that computes; the catalogue's thermal design power if left out.",
     )
     waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
-        description="Power of a GPU that waits, as a share of that of one that computes; by default 1: energy is an upper bound.",
+        description=(
+            "Power of a GPU that waits, as a share of that of one that computes; by default 1: "
+            "energy is an upper bound."
+        ),
     )
-    power_per_node: Watts = Field(default=0.0, description="Power of the rest of a node: processors, memory, cards, fans.")
+    power_per_node: Watts = Field(
+        default=0.0, description="Power of the rest of a node: processors, memory, cards, fans."
+    )
     pue: Annotated[float, Field(ge=1, le=10)] = Field(
-        default=1.0, description="Power usage effectiveness: what the building draws over what its machines draw."
+        default=1.0,
+        description="Power usage effectiveness: what the building draws over what its machines draw.",
     )

@@ -1,4 +1,7 @@
-"""A scenario as text said it: plain values, each with the place it came from, so that every problem can be shown where it is."""
+"""A scenario as text said it.
+
+Plain values, each with the place it came from, so that every problem can be shown where it is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 
 Scalar: TypeAlias = str | int | float | bool | None
 Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
@@ -19,7 +22,10 @@ SHOWN_PROBLEMS = 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: a file with line and column (from 1), or another source, such as ``--set cluster.nodes=8``."""
+    """Where a value stands.
+
+    A file with line and column (from 1), or another source, such as ``--set cluster.nodes=8``.
+    """
 
     source: str
     line: int | None = None
@@ -98,7 +104,9 @@ class Document:
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str) -> Document:
-        """A document of plain values that stand in no file; problems in them are shown with ``source``."""
+        """A document of plain values that stand in no file; problems in them are shown with
+        ``source``.
+        """
         return cls(source, node_of(values, Place(source)))
 
     def plain(self) -> Plain:
@@ -114,12 +122,17 @@ def node_of(value: object, place: Place) -> Node:
         return Node(tuple(node_of(below, place) for below in value), place, place)
     if value is None or isinstance(value, (str, int, float)):
         return Node(value, place, place)
-    raise TypeError(f"a scenario holds text, numbers, lists and mappings, not {type(value).__name__}")
+    raise TypeError(
+        f"a scenario holds text, numbers, lists and mappings, not {type(value).__name__}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where it stands, its path in the scenario (may be empty), and the rule with the value."""
+    """One thing that is wrong.
+
+    Where it stands, its path in the scenario (may be empty), and the rule with the value.
+    """
 
     place: Place
     path: Path
@@ -131,7 +144,11 @@ class Problem:
 
 def error(problems: Iterable[Problem]) -> ScenarioError:
     """One error with a line for each problem, sorted by place; very many are cut short."""
-    lines = list(dict.fromkeys(str(problem) for problem in sorted(problems, key=lambda problem: problem.place.order)))
+    lines = list(
+        dict.fromkeys(
+            str(problem) for problem in sorted(problems, key=lambda problem: problem.place.order)
+        )
+    )
     if len(lines) > SHOWN_PROBLEMS:
         lines[SHOWN_PROBLEMS:] = [f"... and {len(lines) - SHOWN_PROBLEMS} more problems"]
     return ScenarioError("\n".join(lines))
@@ -144,13 +161,20 @@ def path_text(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            name = part if re.fullmatch(r"[\w.+-]+", part) and len(part) <= SHOWN_CHARACTERS else show(part)
+            name = (
+                part
+                if re.fullmatch(r"[\w.+-]+", part) and len(part) <= SHOWN_CHARACTERS
+                else show(part)
+            )
             text += f".{name}" if text else name
     return text
 
 
 def show(value: object) -> str:
-    """A value for a message, as YAML has it, at most 60 characters: ``'25 Gb'``, ``true``, ``nothing``, ``a list``."""
+    """A value for a message, as YAML has it, at most 60 characters.
+
+    ``'25 Gb'``, ``true``, ``nothing``, ``a list``.
+    """
     if isinstance(value, Node):
         value = value.value
     if isinstance(value, (dict, list, tuple)):
@@ -161,6 +185,8 @@ def show(value: object) -> str:
         return str(value).lower()
     # Cut before quoting, so that an endless value is not quoted whole and the closing quote stays.
     if isinstance(value, str):
-        return repr(value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "...")
+        return repr(
+            value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "..."
+        )
     text = {"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}.get(repr(value), repr(value))
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

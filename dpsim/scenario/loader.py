@@ -1,4 +1,7 @@
-"""Scenario files to checked models: every problem is a line of one ScenarioError, with file, line, column, path and rule."""
+"""Scenario files to checked models.
+
+Every problem is a line of one ScenarioError, with file, line, column, path and rule.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from dpsim.errors import DpsimError, ScenarioError
-from dpsim.files import read_limited, shown_path
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.base.files import read_limited, shown_path
 from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, show
 from dpsim.scenario.overrides import apply_overrides
 from dpsim.scenario.shape import Shape, shape_of
@@ -26,7 +29,8 @@ MAX_BYTES = 2**20
 def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[str] = ()) -> Model:
     """The ``model`` that the YAML file at ``path`` describes, with ``key=value`` overrides applied.
 
-    Raises ScenarioError with a line for each problem; an override's problem begins with ``--set key=value``.
+    Raises ScenarioError with a line for each problem; an override's problem begins with ``--set
+    key=value``.
     """
     return validate(apply_overrides(load_yaml(path), overrides, model), model)
 
@@ -34,7 +38,8 @@ def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[s
 def load_yaml(path: str | os.PathLike[str]) -> Document:
     """The mapping that a YAML 1.2 file holds, each value with its line and column.
 
-    Raises ScenarioError where the file cannot be read, holds more than 1 MiB, or is not one YAML mapping in UTF-8.
+    Raises ScenarioError where the file cannot be read, holds more than 1 MiB, or is not one YAML
+    mapping in UTF-8.
     """
     source = os.fspath(path)
     source = source if source.isprintable() else repr(source)
@@ -47,14 +52,28 @@ def from_text(text: str, source: str) -> Document:
     if root is None or root.value is None:
         got = "nothing" if text.strip() else "an empty file"
         place = root.place if root and text.strip() else Place(source, 1)
-        raise error([Problem(place, (), f"must be a mapping, such as 'name: my-cluster', but got {got}")])
+        raise error(
+            [Problem(place, (), f"must be a mapping, such as 'name: my-cluster', but got {got}")]
+        )
     if not isinstance(root.value, dict):
-        raise error([Problem(root.place, (), f"must be a mapping, such as 'name: my-cluster', but got {show(root)}")])
+        raise error(
+            [
+                Problem(
+                    root.place,
+                    (),
+                    f"must be a mapping, such as 'name: my-cluster', but got {show(root)}",
+                )
+            ]
+        )
     return Document(source, root)
 
 
-def validate(document: Document, model: type[Model], folder: os.PathLike[str] | None = None) -> Model:
-    """The ``model`` with a document's values. Raises ScenarioError with all problems, sorted by place.
+def validate(
+    document: Document, model: type[Model], folder: os.PathLike[str] | None = None
+) -> Model:
+    """The ``model`` with a document's values.
+
+    Raises ScenarioError with all problems, sorted by place.
 
     Files that a scenario names are looked for in ``folder``, beside it if that is None.
     """
@@ -78,7 +97,9 @@ def _booleans(node: Node, shape: Shape, path: Path) -> Iterator[Problem]:
         yield Problem(node.place, path, f"must be {number}, but got {show(node)}")
     elif isinstance(node.value, (dict, tuple)):
         narrow = shape.select(node)
-        for part, below in node.value.items() if isinstance(node.value, dict) else enumerate(node.value):
+        for part, below in (
+            node.value.items() if isinstance(node.value, dict) else enumerate(node.value)
+        ):
             yield from _booleans(below, narrow.below(part), (*path, part))
 
 
@@ -101,12 +122,19 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
         raise
     except DpsimError as err:
         said = str(err).removeprefix(f"{shown_path(path)}: ")
-        raise refuse(said.replace("cannot be read", "must be a file that can be read, but")) from None
+        raise refuse(
+            said.replace("cannot be read", "must be a file that can be read, but")
+        ) from None
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         before = data[: err.start]
-        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1
-        raise refuse(f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}", line, column) from None
+        line, column = (
+            before.count(b"\n") + 1,
+            len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1,
+        )
+        raise refuse(
+            f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}", line, column
+        ) from None

@@ -1,4 +1,8 @@
-"""``--set key=value``: replaces values in a document, so that what is then wrong with them is shown as the option's problem."""
+"""``--set key=value``.
+
+Replaces values in a document, so that what is then wrong with them is shown as the option's
+problem.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Literal, get_origin
 
 from pydantic import BaseModel
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, node_of, show
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.wording import unknown_key
@@ -20,7 +24,9 @@ _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A new value for a path, and the text that asked for it, which every problem with it is shown with."""
+    """A new value for a path, and the text that asked for it, which every problem with it is shown
+    with.
+    """
 
     path: str
     value: Node
@@ -32,12 +38,18 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """``key=value``, the value as YAML: ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``."""
+        """``key=value``, the value as YAML.
+
+        ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``.
+        """
         place = Place(f"--set {text if text.isprintable() and len(text) <= 120 else show(text)}")
         path, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(path.strip()):
             raise error([Problem(place, (), "must be key=value, such as cluster.nodes=8")])
-        return cls(path.strip(), replace(parse(value, place.source, place) or Node(None, place), key_place=place))
+        return cls(
+            path.strip(),
+            replace(parse(value, place.source, place) or Node(None, place), key_place=place),
+        )
 
     @classmethod
     def of(cls, path: str, value: object, source: str) -> Override:
@@ -51,12 +63,16 @@ class _PathError(Exception):
         self.rule = rule
 
 
-def apply_overrides(document: Document, overrides: Iterable[str | Override], model: type[BaseModel]) -> Document:
-    """A copy of ``document`` with each override in its place, later ones last; ``model`` says what the paths mean.
+def apply_overrides(
+    document: Document, overrides: Iterable[str | Override], model: type[BaseModel]
+) -> Document:
+    """A copy of ``document`` with each override in its place, later ones last; ``model`` says what
+    the paths mean.
 
-    Missing mappings on the way are made, with the defaults of ``model``. Setting the key that chooses a kind drops those of the
-    document's fields that the new kind does not know. Values are not checked here: `validate` does that.
-    Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown keys.
+    Missing mappings on the way are made, with the defaults of ``model``. Setting the key that
+    chooses a kind drops those of the document's fields that the new kind does not know. Values are
+    not checked here: `validate` does that. Raises ScenarioError for overrides that are not
+    ``key=value`` and for paths through unknown keys.
     """
     root = document.root
     refused: list[str] = []
@@ -82,13 +98,17 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         part = _part(text, node, path)
         below = node.child(part)
         if below is None or below.value is None:
-            root = root.put((*path, part), _made(part, shape.select(node), path, override.place, source))
+            root = root.put(
+                (*path, part), _made(part, shape.select(node), path, override.place, source)
+            )
         path, shape = (*path, part), shape.select(node).below(part)
     node = root.nearest(path)
     part = _part(last, node, path)
     union = shape.union()
     if union and part == union.discriminator and str(override.value.value) in union.kinds():
-        root = root.put(path, _of_kind(node, union.kinds()[str(override.value.value)], override.place, source))
+        root = root.put(
+            path, _of_kind(node, union.kinds()[str(override.value.value)], override.place, source)
+        )
     return root.put((*path, part), override.value)
 
 
@@ -103,13 +123,20 @@ def _part(text: str, node: Node, path: Path) -> str | int:
     if not isinstance(node.value, tuple):
         raise _PathError(path, f"must be a mapping to have {show(text)}, but got {show(node)}")
     if not (re.fullmatch("[0-9]{1,6}", text) and int(text) < len(node.value)):
-        rule = f"must be followed by an index below {len(node.value)}" if node.value else "must have entries"
+        rule = (
+            f"must be followed by an index below {len(node.value)}"
+            if node.value
+            else "must have entries"
+        )
         raise _PathError(path, f"{rule}, but got {show(text)}")
     return int(text)
 
 
 def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) -> Node:
-    """The mapping that stands for ``part`` where the document has none: what its default says, which may be nothing."""
+    """The mapping that stands for ``part`` where the document has none.
+
+    What its default says, which may be nothing.
+    """
     field = shape.fields().get(str(part))
     if field is None and not shape.any_key:
         raise _PathError((*path, part), unknown_key(str(part), shape))
@@ -124,16 +151,30 @@ def _stated(model: BaseModel) -> dict[str, object]:
     """What was given to make ``model``, as a file would give it, and always its kind."""
     values: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
     stated: dict[str, object] = {}
-    for (name, field), key in zip(type(model).model_fields.items(), fields_of(type(model)), strict=True):
+    for (name, field), key in zip(
+        type(model).model_fields.items(), fields_of(type(model)), strict=True
+    ):
         value = getattr(model, name)
         if name in model.model_fields_set or get_origin(field.annotation) is Literal:
-            stated[key] = _stated(value) if isinstance(value, BaseModel) else value if isinstance(value, str) else values[key]
+            stated[key] = (
+                _stated(value)
+                if isinstance(value, BaseModel)
+                else value
+                if isinstance(value, str)
+                else values[key]
+            )
     return stated
 
 
 def _of_kind(node: Node, kind: type[BaseModel], place: Place, source: str) -> Node:
-    """``node`` without what ``kind`` does not know; what did not come from ``source`` stays, to be refused by name."""
+    """``node`` without what ``kind`` does not know; what did not come from ``source`` stays, to be
+    refused by name.
+    """
     assert isinstance(node.value, dict)
     known = fields_of(kind)
-    kept = {key: below for key, below in node.value.items() if key in known or below.place.source != source}
+    kept = {
+        key: below
+        for key, below in node.value.items()
+        if key in known or below.place.source != source
+    }
     return Node(kept, place, node.key_place)

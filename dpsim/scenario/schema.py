@@ -1,4 +1,7 @@
-"""The scenario: one experiment, as its YAML file says it. Each kind's own model stands beside the kind."""
+"""The scenario: one experiment, as its YAML file says it.
+
+Each kind's own model stands beside the kind.
+"""
 
 from __future__ import annotations
 
@@ -17,75 +20,46 @@ from pydantic import (
     model_validator,
 )
 
-from dpsim.aggregation import AggregationConfig, AllReduceConfig
-from dpsim.calibration import CalibrationProfile, MeasuredModel, ProfileRef, Transport
-from dpsim.compression import CompressionConfig, NoCompressionConfig
-from dpsim.config import Config
-from dpsim.disturbance import (
-    BackgroundConfig,
-    CrashesConfig,
-    JitterConfig,
-    LinkChangeConfig,
-    SlowWorkersConfig,
-    TransientConfig,
-)
-from dpsim.learning import ReplayConfig
-from dpsim.overlap import BucketsConfig, OverlapConfig
-from dpsim.scenario.combinations import refusal
+from dpsim.base.config import Config
+from dpsim.base.units import PositiveSeconds
+from dpsim.disturbance import DisturbanceConfig
+from dpsim.hardware import CalibrationProfile, MeasuredModel, ProfileRef, Transport
 from dpsim.scenario.cost import CostConfig
+from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.sweep import SweepConfig
-from dpsim.sync import BspConfig, SyncConfig
+from dpsim.strategy import StrategyConfig
 from dpsim.topology import ClusterConfig, TestbedConfig
-from dpsim.units import PositiveSeconds
 from dpsim.workload import MeasuredTimes, Model, WorkloadConfig
-
-
-class StrategyConfig(Config):
-    """How gradients meet, when, and what runs beside what."""
-
-    aggregation: AggregationConfig = Field(default=AllReduceConfig(kind="allreduce"), description="How gradients meet.")
-    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When they meet.")
-    overlap: OverlapConfig = Field(default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass.")
-    compression: CompressionConfig = Field(
-        default=NoCompressionConfig(kind="none"), description="What is done to gradients before they travel."
-    )
-    average_loss: bool = Field(default=False, description="All workers average their loss after each forward pass, to report it.")
-
-    @model_validator(mode="after")
-    def _go_together(self) -> StrategyConfig:
-        why = refusal(self)
-        if why is not None:
-            raise ValueError(why)
-        return self
-
-
-class DisturbanceConfig(Config):
-    """What keeps steps from being alike."""
-
-    jitter: JitterConfig | None = Field(default=None, description="Random variation of compute times; none if left out.")
-    slow: tuple[SlowWorkersConfig, ...] = Field(default=(), description="Workers that are always slower.")
-    transient: tuple[TransientConfig, ...] = Field(default=(), description="Slow-downs that come and go.")
-    crashes: CrashesConfig | None = Field(default=None, description="Workers that fail: checkpoints, restarts and goodput.")
-    background: tuple[BackgroundConfig, ...] = Field(default=(), description="Other traffic on the network.")
-    links: tuple[LinkChangeConfig, ...] = Field(default=(), description="Links that slow down, are cut or come back.")
 
 
 class RunConfig(Config):
     """How the scenario is simulated."""
 
-    steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=50, description="Steps that count.")
-    warmup: Annotated[int, Field(ge=0, le=1_000_000)] = Field(default=5, description="Steps before those, which do not.")
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=50, description="Steps that count."
+    )
+    warmup: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=5, description="Steps before those, which do not."
+    )
     seed: NonNegativeInt = Field(default=0, description="Seed of every random stream.")
     network_model: Literal["auto", "rounds", "flows"] = Field(
-        default="auto", description="How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can."
+        default="auto",
+        description="How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can.",
     )
-    allow_out_of_memory: bool = Field(default=False, description="Simulate it also where it does not fit in the GPUs' memory.")
+    allow_out_of_memory: bool = Field(
+        default=False, description="Simulate it also where it does not fit in the GPUs' memory."
+    )
 
 
 class MeasuredStep(Config):
-    """A measured step of this very scenario on fewer nodes: compute times are scaled until the prediction there equals it."""
+    """A measured step of this very scenario on fewer nodes.
 
-    nodes: PositiveInt = Field(default=1, description="Number of nodes on which the step was measured.")
+    Compute times are scaled until the prediction there equals it.
+    """
+
+    nodes: PositiveInt = Field(
+        default=1, description="Number of nodes on which the step was measured."
+    )
     step_time: PositiveSeconds = Field(description="Mean time of a step there.")
     source: str = Field(min_length=1, description="Where the measurement is from.")
 
@@ -93,7 +67,9 @@ class MeasuredStep(Config):
 class ComputeScale(Config):
     """Compute times as computed, times a factor that is known."""
 
-    compute_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(description="What compute times are multiplied by.")
+    compute_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        description="What compute times are multiplied by."
+    )
     source: str = Field(min_length=1, description="Where the factor is from.")
 
 
@@ -104,36 +80,59 @@ def _cluster_or_testbed(schema: dict[str, Any]) -> None:
 
 
 class Scenario(Config):
-    """One experiment. With ``testbed`` its cluster is the testbed's, and ``cluster`` is left out (or says the same)."""
+    """One experiment.
+
+    With ``testbed`` its cluster is the testbed's, and ``cluster`` is left out (or says the same).
+    """
 
     model_config = ConfigDict(json_schema_extra=_cluster_or_testbed)
 
-    name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(description="What the experiment is called.")
-    cluster: ClusterConfig = Field(description="The machines and what joins them; left out where testbed says it.")
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="What the experiment is called."
+    )
+    cluster: ClusterConfig = Field(
+        description="The machines and what joins them; left out where testbed says it."
+    )
     testbed: TestbedConfig | None = Field(
-        default=None, description="Real processes on this machine, whose links have these rates, instead of a cluster."
+        default=None,
+        description="Real processes on this machine, whose links have these rates, instead of a cluster.",
     )
     workload: WorkloadConfig = Field(description="What each worker computes.")
-    strategy: StrategyConfig = Field(default=StrategyConfig(), description="How and when gradients meet.")
-    disturbance: DisturbanceConfig = Field(default=DisturbanceConfig(), description="What keeps steps from being alike.")
+    strategy: StrategyConfig = Field(
+        default=StrategyConfig(), description="How and when gradients meet."
+    )
+    disturbance: DisturbanceConfig = Field(
+        default=DisturbanceConfig(), description="What keeps steps from being alike."
+    )
     run: RunConfig = Field(default=RunConfig(), description="How it is simulated.")
     replay: ReplayConfig = Field(
-        default=ReplayConfig(), description="The small model that dpsim converge trains for real in the simulated time."
+        default=ReplayConfig(),
+        description="The small model that dpsim converge trains for real in the simulated time.",
     )
     calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
         default="catalogue",
-        description="Where times come from: the catalogue's figures; compute times scaled to a measured step, or by a "
-        "factor; or a profile of the transport, of layer times, or of both (dpsim validate calibrate): a JSON file beside the "
+        description="Where times come from: the catalogue's figures; compute times scaled to a measured "
+        "step, or by a "
+        "factor; or a profile of the transport, of layer times, or of both (dpsim validate "
+        "calibrate): a JSON file beside the "
         "scenario, or the name of one that comes with dpsim (testbed).",
     )
     cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
-    sweep: SweepConfig | None = Field(default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out.")
+    sweep: SweepConfig | None = Field(
+        default=None, description="Many scenarios: fields to vary (dpsim sweep); one if left out."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _cluster_of_testbed(cls, data: Any) -> Any:
-        """Where there is a testbed and no cluster, the testbed's; of one that is wrong, any, so that only it is spoken of."""
-        if not isinstance(data, dict) or data.get("testbed") is None or data.get("cluster") is not None:
+        """Where there is a testbed and no cluster, the testbed's; of one that is wrong, any, so
+        that only it is spoken of.
+        """
+        if (
+            not isinstance(data, dict)
+            or data.get("testbed") is None
+            or data.get("cluster") is not None
+        ):
             return data
         try:
             testbed = TestbedConfig.model_validate(data["testbed"])
@@ -146,7 +145,10 @@ class Scenario(Config):
     def _agrees(cls, testbed: TestbedConfig | None, info: ValidationInfo) -> TestbedConfig | None:
         cluster = info.data.get("cluster")
         if testbed is not None and cluster is not None and cluster != testbed.cluster():
-            raise ValueError("testbed must stand without cluster, which follows from it, but got another cluster beside it")
+            raise ValueError(
+                "testbed must stand without cluster, which follows from it, but got another "
+                "cluster beside it"
+            )
         return testbed
 
     @field_validator("calibration")
@@ -161,7 +163,11 @@ class Scenario(Config):
     def transport(self) -> Transport | None:
         """How messages travel where that was measured."""
         calibration = self.calibration
-        return calibration.transport() if isinstance(calibration, CalibrationProfile) and calibration.parameters else None
+        return (
+            calibration.transport()
+            if isinstance(calibration, CalibrationProfile) and calibration.parameters
+            else None
+        )
 
     @property
     def global_batch(self) -> int:
@@ -174,7 +180,11 @@ class Scenario(Config):
         if not isinstance(calibration, CalibrationProfile):
             return model
         found = calibration.layer_times([layer.name for layer in model.layers])
-        return model if found is None else replace(model, measured=_times(found, self.workload.optimizer))
+        return (
+            model
+            if found is None
+            else replace(model, measured=_times(found, self.workload.optimizer))
+        )
 
 
 def _times(found: MeasuredModel, optimizer: str) -> MeasuredTimes:

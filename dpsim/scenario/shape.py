@@ -16,27 +16,39 @@ from dpsim.scenario.document import Node
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The types that one value may have; with a discriminator, the models between which its key (``kind``) chooses."""
+    """The types that one value may have; with a discriminator, the models between which its key
+    (``kind``) chooses.
+    """
 
     options: tuple[Any, ...] = ()
     discriminator: str | None = None
 
     def alternatives(self) -> Iterator[Shape]:
-        """Each option as a shape of its own; a discriminated union may stand as one option of a plain one."""
+        """Each option as a shape of its own; a discriminated union may stand as one option of a
+        plain one.
+        """
         return (shape_of(option) for option in self.options)
 
     def models(self) -> list[type[BaseModel]]:
         """The models among the options, in the order in which they are written."""
         if self.discriminator is None and len(self.options) != 1:
             return [model for shape in self.alternatives() for model in shape.models()]
-        return [option for option in self.options if isinstance(option, type) and issubclass(option, BaseModel)]
+        return [
+            option
+            for option in self.options
+            if isinstance(option, type) and issubclass(option, BaseModel)
+        ]
 
     def kinds(self) -> dict[str, type[BaseModel]]:
         """Model by its value of the discriminator; empty without one."""
         key = self.discriminator
         if key is None:
             return {}
-        return {name: model for model in self.models() for name in _field_shape(fields_of(model)[key]).names()}
+        return {
+            name: model
+            for model in self.models()
+            for name in _field_shape(fields_of(model)[key]).names()
+        }
 
     def names(self) -> list[str]:
         """The values of all literals and enumerations among the options, as text."""
@@ -45,14 +57,20 @@ class Shape:
         option = self.options[0]
         if get_origin(option) is Literal:
             return [str(value) for value in get_args(option)]
-        return [str(member.value) for member in option] if isinstance(option, type) and issubclass(option, Enum) else []
+        return (
+            [str(member.value) for member in option]
+            if isinstance(option, type) and issubclass(option, Enum)
+            else []
+        )
 
     def fields(self) -> dict[str, FieldInfo]:
         """Field by its key in the file, over all models among the options."""
         return {key: field for model in self.models() for key, field in fields_of(model).items()}
 
     def choose(self, label: str) -> Shape:
-        """The option that pydantic calls ``label`` in an error's ``loc``; an empty shape where that cannot be told."""
+        """The option that pydantic calls ``label`` in an error's ``loc``; an empty shape where that
+        cannot be told.
+        """
         if self.discriminator is not None:
             kind = self.kinds().get(label)
             return Shape((kind,)) if kind else Shape()
@@ -69,19 +87,28 @@ class Shape:
         """The discriminated union here, also where it is one option among others."""
         if self.discriminator is not None or len(self.options) < 2:
             return self if self.discriminator is not None else None
-        return next((shape for shape in self.alternatives() if shape.discriminator is not None), None)
+        return next(
+            (shape for shape in self.alternatives() if shape.discriminator is not None), None
+        )
 
     def below(self, part: str | int) -> Shape:
         """What may stand under a key or a list index; an empty shape where that is not known."""
         field = self.fields().get(part) if isinstance(part, str) else None
         if field is not None:
             return _field_shape(field)
-        options = self.options if len(self.options) == 1 else [o for s in self.alternatives() for o in s.options]
+        options = (
+            self.options
+            if len(self.options) == 1
+            else [o for s in self.alternatives() for o in s.options]
+        )
         return next((shape for option in options if (shape := _item_shape(option, part))), Shape())
 
     @property
     def any_key(self) -> bool:
-        """Whether keys that no model names may stand here: in free mappings, and where nothing is known."""
+        """Whether keys that no model names may stand here.
+
+        In free mappings, and where nothing is known.
+        """
         return not self.models() or any(_item_shape(option, "") for option in self.options)
 
 
@@ -93,7 +120,9 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     if get_origin(annotation) not in (Union, types.UnionType):
         return Shape(() if annotation is Any else (annotation,))
     options = tuple(option for option in get_args(annotation) if option is not types.NoneType)
-    return Shape(options, discriminator) if len(options) > 1 else shape_of(options[0], discriminator)
+    return (
+        Shape(options, discriminator) if len(options) > 1 else shape_of(options[0], discriminator)
+    )
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -117,13 +146,19 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
     if not (isinstance(origin, type) and issubclass(origin, Collection) and arguments):
         return None
     if isinstance(part, str) or issubclass(origin, Mapping):
-        return shape_of(arguments[1]) if isinstance(part, str) and issubclass(origin, Mapping) else None
+        return (
+            shape_of(arguments[1])
+            if isinstance(part, str) and issubclass(origin, Mapping)
+            else None
+        )
     fixed = issubclass(origin, tuple) and Ellipsis not in arguments
     return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])
 
 
 def _is_called(shape: Shape, label: str) -> bool:
-    """Whether pydantic's ``label`` of a union's member, such as ``function-after[check(), Inline]``, means ``shape``."""
+    """Whether pydantic's ``label`` of a union's member, such as ``function-after[check(),
+    Inline]``, means ``shape``.
+    """
     if shape.discriminator is not None:
         return label.startswith("tagged-union")
     if shape.models():
@@ -133,4 +168,8 @@ def _is_called(shape: Shape, label: str) -> bool:
         return "literal[" in label
     if isinstance(origin, type):
         return f"{origin.__name__}[" in label
-    return bool(shape.options) and isinstance(shape.options[0], type) and shape.options[0].__name__ in label
+    return (
+        bool(shape.options)
+        and isinstance(shape.options[0], type)
+        and shape.options[0].__name__ in label
+    )

@@ -1,4 +1,7 @@
-"""What a scenario's ``sweep`` may say: which fields are varied, over which values, and how these are combined."""
+"""What a scenario's ``sweep`` may say.
+
+Which fields are varied, over which values, and how these are combined.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 
 _PATH = re.compile(r"[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 
@@ -19,13 +22,22 @@ class ParameterConfig(Config):
     """The values of one varied field: a list, or in random sweeps also a range."""
 
     values: tuple[Any, ...] | None = Field(
-        default=None, min_length=1, description="Values as the field takes them.", examples=[[1, 2, 4]]
+        default=None,
+        min_length=1,
+        description="Values as the field takes them.",
+        examples=[[1, 2, 4]],
     )
     low: float | None = Field(default=None, description="Least value of a range, in unit.")
     high: float | None = Field(default=None, description="Largest value of a range, in unit.")
-    log: bool = Field(default=False, description="Draw the logarithm evenly between those of low and high, instead of the value.")
+    log: bool = Field(
+        default=False,
+        description="Draw the logarithm evenly between those of low and high, instead of the value.",
+    )
     unit: str | None = Field(
-        default=None, min_length=1, max_length=32, description="Unit of a range, such as Gbit/s; none for plain numbers."
+        default=None,
+        min_length=1,
+        max_length=32,
+        description="Unit of a range, such as Gbit/s; none for plain numbers.",
     )
 
     @property
@@ -37,10 +49,15 @@ class ParameterConfig(Config):
     def _values_or_range(self) -> ParameterConfig:
         ends = [name for name in ("low", "high") if getattr(self, name) is not None]
         if self.values is None and len(ends) != 2:
-            raise ValueError(f"must have either values, or low and high, but got {' and '.join(ends) or 'neither'}")
+            raise ValueError(
+                "must have either values, or low and high, but got "
+                f"{' and '.join(ends) or 'neither'}"
+            )
         if self.values is not None and (ends or self.log or self.unit):
             of_a_range = [*ends, *["log"] * self.log, *["unit"] * bool(self.unit)]
-            raise ValueError(f"must have values without {', '.join(of_a_range)}, which make a range")
+            raise ValueError(
+                f"must have values without {', '.join(of_a_range)}, which make a range"
+            )
         if self.low is not None and self.high is not None:
             _check_range(self.low, self.high, self.log)
         return self
@@ -58,7 +75,8 @@ class SweepConfig(Config):
 
     method: Literal["grid", "zip", "random"] = Field(
         default="grid",
-        description="grid: every combination, the last parameter fastest; zip: the first values of all, then the second ones; "
+        description="grid: every combination, the last parameter fastest; zip: the first values of all, "
+        "then the second ones; "
         "random: samples draws of each parameter, independent of each other.",
     )
     parameters: dict[str, ParameterConfig] = Field(
@@ -69,16 +87,28 @@ class SweepConfig(Config):
     samples: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         default=None, description="Number of draws; of random sweeps only."
     )
-    seed: NonNegativeInt = Field(default=0, description="Seed of the draws; the scenario's own seed is run.seed.")
-    run_cap: PositiveInt | None = Field(default=None, description="Only the first so many points are computed; all if left out.")
+    seed: NonNegativeInt = Field(
+        default=0, description="Seed of the draws; the scenario's own seed is run.seed."
+    )
+    run_cap: PositiveInt | None = Field(
+        default=None, description="Only the first so many points are computed; all if left out."
+    )
 
     @field_validator("parameters")
     @classmethod
     def _of_the_scenario(cls, parameters: dict[str, ParameterConfig]) -> dict[str, ParameterConfig]:
-        odd = next((path for path in parameters if not _PATH.fullmatch(path) or len(path) > _LONGEST_PATH), None)
+        odd = next(
+            (path for path in parameters if not _PATH.fullmatch(path) or len(path) > _LONGEST_PATH),
+            None,
+        )
         if odd is not None:
-            raise ValueError(f"must have paths as keys, such as cluster.nodes, but got {odd[:_LONGEST_PATH]!r}")
-        own = next((path for path in parameters if path.partition(".")[0].partition("[")[0] == "sweep"), None)
+            raise ValueError(
+                f"must have paths as keys, such as cluster.nodes, but got {odd[:_LONGEST_PATH]!r}"
+            )
+        own = next(
+            (path for path in parameters if path.partition(".")[0].partition("[")[0] == "sweep"),
+            None,
+        )
         if own is not None:
             raise ValueError(f"must be fields of the scenario, not of its sweep, but got {own!r}")
         return parameters
@@ -88,15 +118,20 @@ class SweepConfig(Config):
         if (self.samples is not None) != (self.method == "random"):
             needed = "must have samples with method random, but got none"
             raise ValueError(
-                needed if self.samples is None else f"must have no samples with method {self.method}, but got {self.samples}"
+                needed
+                if self.samples is None
+                else f"must have no samples with method {self.method}, but got {self.samples}"
             )
         ranges = [path for path, parameter in self.parameters.items() if parameter.is_range]
         if ranges and self.method != "random":
             raise ValueError(
-                f"must have values in place of a range for {ranges[0]} (ranges are for random), but got method {self.method}"
+                f"must have values in place of a range for {ranges[0]} (ranges are for random), "
+                f"but got method {self.method}"
             )
         if self.method == "zip":
-            _check_lengths({path: len(parameter.values or ()) for path, parameter in self.parameters.items()})
+            _check_lengths(
+                {path: len(parameter.values or ()) for path, parameter in self.parameters.items()}
+            )
         return self
 
 

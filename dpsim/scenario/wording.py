@@ -1,4 +1,7 @@
-"""pydantic's errors in plain words: which rule was broken, what was given instead, and the nearest name that is known."""
+"""pydantic's errors in plain words.
+
+Which rule was broken, what was given instead, and the nearest name that is known.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from dpsim.errors import suggestion
+from dpsim.base.errors import suggestion
 from dpsim.scenario.document import SHOWN_CHARACTERS, Node, Path, Place, Problem, Scalar, show
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 
@@ -47,7 +50,10 @@ _RULES = {
     "model_attributes_type": "must be a mapping",
     "dataclass_type": "must be a mapping",
 }
-_LENGTHS = {"too_short": "must have at least {min_length} entries", "too_long": "must have at most {max_length} entries"}
+_LENGTHS = {
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+}
 _SHOWN_NAMES = 12
 
 
@@ -57,7 +63,9 @@ class _Located:
 
     error: ErrorDetails
     path: Path
-    branches: tuple[tuple[Path, str], ...]  # the unions without discriminator that it came through, and by which member
+    branches: tuple[
+        tuple[Path, str], ...
+    ]  # the unions without discriminator that it came through, and by which member
     shape: Shape  # what may stand at the path
     parent: Shape  # what may stand around it, before a kind is chosen
     model: Shape  # the same, after that
@@ -68,7 +76,9 @@ class _Located:
 
 
 def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
-    """What is wrong with the values under ``root``, given what pydantic said about them for ``model``."""
+    """What is wrong with the values under ``root``, given what pydantic said about them for
+    ``model``.
+    """
     return _settled([_locate(error, model, root) for error in errors], root, 0)
 
 
@@ -79,11 +89,15 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
     for part in error["loc"]:
         if part == "[key]":
             continue
-        if isinstance(part, str) and len(shape.options) > 1:  # the tag or the label of a union's member
+        if (
+            isinstance(part, str) and len(shape.options) > 1
+        ):  # the tag or the label of a union's member
             if shape.discriminator is None:
                 branches += ((path, part),)
             shape = shape.choose(part)
-        elif shape.options or root.nearest(path).child(part):  # else a tag or a label where nothing is known
+        elif shape.options or root.nearest(path).child(
+            part
+        ):  # else a tag or a label where nothing is known
             parent, chosen = whole, shape
             path += (part,)
             shape = whole = shape.below(part)
@@ -91,7 +105,10 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
 
 
 def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
-    """Problems of errors, with one opinion for each union: that of the member which fits best, or all of them in one."""
+    """Problems of errors, with one opinion for each union.
+
+    That of the member which fits best, or all of them in one.
+    """
     result = [_problem(one, root) for one in found if len(one.branches) <= level]
     unions: dict[Path, dict[str, list[_Located]]] = defaultdict(lambda: defaultdict(list))
     for one in found:
@@ -99,11 +116,17 @@ def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
             path, label = one.branches[level]
             unions[path][label].append(one)
     for path, members in unions.items():
-        inside = [errors for errors in members.values() if all(len(one.path) > len(path) for one in errors)]
+        inside = [
+            errors
+            for errors in members.values()
+            if all(len(one.path) > len(path) for one in errors)
+        ]
         if inside:
             result += _settled(min(inside, key=len), root, level + 1)
         else:
-            outside = [one for errors in members.values() for one in errors if len(one.path) <= len(path)]
+            outside = [
+                one for errors in members.values() for one in errors if len(one.path) <= len(path)
+            ]
             fitting = [one for one in outside if not one.type.endswith("_type")]
             result.append(_joined([_problem(one, root) for one in fitting or outside]))
     return result
@@ -128,7 +151,11 @@ def _problem(found: _Located, root: Node) -> Problem:
     if found.type == "extra_forbidden" or found.error["loc"][-1:] == ("[key]",):
         place = (node.key_place or node.place) if given else node.place
         is_key = found.type != "extra_forbidden"
-        rule = _rule(found, Node(str(path[-1]), place)) if is_key else unknown_key(str(path[-1]), found.parent, found.model)
+        rule = (
+            _rule(found, Node(str(path[-1]), place))
+            if is_key
+            else unknown_key(str(path[-1]), found.parent, found.model)
+        )
         return Problem(place, path, rule)
     if found.type in ("union_tag_invalid", "union_tag_not_found"):
         union = found.shape.union() or found.shape
@@ -141,7 +168,9 @@ def _problem(found: _Located, root: Node) -> Problem:
     if found.type == "value_error" and given:
         return Problem(_changed(given), path, _rule(found, given))
     # What a name stands for may be wrong where the file has only the name.
-    return Problem(node.place, path, _rule(found, given or Node(_shown(found.error["input"]), node.place)))
+    return Problem(
+        node.place, path, _rule(found, given or Node(_shown(found.error["input"]), node.place))
+    )
 
 
 def _rule(found: _Located, given: Node) -> str:
@@ -161,14 +190,23 @@ def _rule(found: _Located, given: Node) -> str:
 
 
 def _changed(node: Node) -> Place:
-    """A mapping's place, or that of the one override inside: what it holds together was right before."""
+    """A mapping's place, or that of the one override inside.
+
+    What it holds together was right before.
+    """
     inside = {place for place in _places(node) if place.source != node.place.source}
     return inside.pop() if len(inside) == 1 else node.place
 
 
 def _places(node: Node) -> Iterator[Place]:
     yield node.place
-    for below in node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, tuple) else ():
+    for below in (
+        node.value.values()
+        if isinstance(node.value, dict)
+        else node.value
+        if isinstance(node.value, tuple)
+        else ()
+    ):
         yield from _places(below)
 
 
@@ -202,7 +240,9 @@ def _known(names: list[str]) -> str:
 
 
 def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
-    """That ``key`` is not known in ``parent`` (of whose kinds ``model`` was chosen), and what was perhaps meant."""
+    """That ``key`` is not known in ``parent`` (of whose kinds ``model`` was chosen), and what was
+    perhaps meant.
+    """
     kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
     if kinds:
         return f"is not a known key of this kind (it belongs to {', '.join(kinds)})"

@@ -1,7 +1,10 @@
-"""YAML text to nodes with places: YAML 1.2's core schema and nothing more, stopped early where a text would never end.
+"""YAML text to nodes with places.
 
-Values are built from ruamel.yaml's events instead of by its own constructors, which recurse without a limit, expand aliases
-before anyone can count them, and read more than YAML 1.2 has (dates, merge keys, tags that build objects).
+YAML 1.2's core schema and nothing more, stopped early where a text would never end.
+
+Values are built from ruamel.yaml's events instead of by its own constructors, which recurse without
+a limit, expand aliases before anyone can count them, and read more than YAML 1.2 has (dates, merge
+keys, tags that build objects).
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 from dpsim.scenario.document import Node, Path, Place, Problem, Scalar, error, show
 
 if TYPE_CHECKING:
-    from dpsim.errors import ScenarioError
+    from dpsim.base.errors import ScenarioError
 
-MAX_NODES = 100_000  # keys, values, lists and mappings, after aliases are expanded; a scenario has about 100
+# Keys, values, lists and mappings, after aliases are expanded; a scenario has about 100.
+MAX_NODES = 100_000
 MAX_DEPTH = 100
-MAX_LINE = 100_000  # characters; ruamel reads a long tag in time that grows with the square of its length
+MAX_LINE = (
+    100_000  # characters; ruamel reads a long tag in time that grows with the square of its length
+)
 
 _CORE = "tag:yaml.org,2002:"
 _TAGS = {
@@ -29,19 +35,23 @@ _TAGS = {
 # What a text may hold besides YAML's printable characters is a sign of a binary file.
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORDS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
-_WORDS |= {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+_WORDS |= {
+    word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")
+}
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
 _MAX_DIGITS = 400  # beyond the largest float, and short of what int() refuses
 
 
 def parse(text: str, source: str, place: Place | None = None) -> Node | None:
     """The one document in ``text``, or None when it holds none.
 
-    Each node's place is its line and column in ``source``, or ``place`` where the text stands in no file.
-    Raises ScenarioError for text that is not YAML, duplicate keys, several documents, unknown tags, aliases that expand
-    to more than 100,000 nodes, and nesting deeper than 100.
+    Each node's place is its line and column in ``source``, or ``place`` where the text stands in no
+    file. Raises ScenarioError for text that is not YAML, duplicate keys, several documents, unknown
+    tags, aliases that expand to more than 100,000 nodes, and nesting deeper than 100.
     """
     return _Builder(text, source, place).document()
 
@@ -55,7 +65,9 @@ class _Builder:
         self.events = self._events(text)
         self.path: list[str | int] = []
         self.nodes = 0
-        self.anchors: dict[str, tuple[Node, int, int] | None] = {}  # node, its nodes, its height; None while it is built
+        self.anchors: dict[
+            str, tuple[Node, int, int] | None
+        ] = {}  # node, its nodes, its height; None while it is built
 
     def document(self) -> Node | None:
         root = None
@@ -63,7 +75,9 @@ class _Builder:
         for event in self.events:
             kind = type(event).__name__
             if kind == "DocumentStartEvent" and started:
-                raise self._error(event, "must be one YAML document, but a second one starts here", ())
+                raise self._error(
+                    event, "must be one YAML document, but a second one starts here", ()
+                )
             if kind in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
                 continue
             if kind == "DocumentStartEvent":
@@ -85,19 +99,37 @@ class _Builder:
         except MarkedYAMLError as err:
             mark = err.problem_mark or err.context_mark
             if mark is not None and text[mark.index : mark.index + 1] == "\t":
-                raise self._syntax_error("must be indented with spaces, but got a tab", mark) from None
-            said = re.sub(r"\('(<[^']*>)',\)", r"\1", " ".join(str(err.problem or err.context).split()))
+                raise self._syntax_error(
+                    "must be indented with spaces, but got a tab", mark
+                ) from None
+            said = re.sub(
+                r"\('(<[^']*>)',\)", r"\1", " ".join(str(err.problem or err.context).split())
+            )
             raise self._syntax_error(f"must be YAML, but {said[:200]}", mark) from None
-        except Exception as err:  # malformed escapes and directives reach chr(), int() and attributes of None
-            said = f"must be YAML, but what follows cannot be read: {' '.join(str(err).split())[:200]}"
+        except (
+            Exception
+        ) as err:  # malformed escapes and directives reach chr(), int() and attributes of None
+            said = (
+                f"must be YAML, but what follows cannot be read: {' '.join(str(err).split())[:200]}"
+            )
             raise self._syntax_error(said, mark) from None
 
     def _check_characters(self, text: str) -> None:
         wrong = _CONTROL.search(text)
         if wrong:
             before = text[: wrong.start()]
-            place = self.place or Place(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
-            raise error([Problem(place, (), f"must be text, but got the character {wrong[0]!r}, as in a binary file")])
+            place = self.place or Place(
+                self.source, before.count("\n") + 1, len(before) - before.rfind("\n")
+            )
+            raise error(
+                [
+                    Problem(
+                        place,
+                        (),
+                        f"must be text, but got the character {wrong[0]!r}, as in a binary file",
+                    )
+                ]
+            )
         for number, line in enumerate(text.splitlines(), start=1):
             if len(line) > MAX_LINE:
                 place = self.place or Place(self.source, number, 1)
@@ -105,18 +137,28 @@ class _Builder:
                 raise error([Problem(place, (), rule)])
 
     def _syntax_error(self, rule: str, mark: Any) -> ScenarioError:
-        return error([Problem(self._place(mark) if mark else self.place or Place(self.source), (), rule)])
+        return error(
+            [Problem(self._place(mark) if mark else self.place or Place(self.source), (), rule)]
+        )
 
     def _place(self, mark: Any) -> Place:
         return self.place or Place(self.source, mark.line + 1, mark.column + 1)
 
     def _error(self, event: Any, rule: str, path: Path | None = None) -> ScenarioError:
-        return error([Problem(self._place(event.start_mark), tuple(self.path) if path is None else path, rule)])
+        return error(
+            [
+                Problem(
+                    self._place(event.start_mark), tuple(self.path) if path is None else path, rule
+                )
+            ]
+        )
 
     def _count(self, event: Any, nodes: int, depth: int) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise self._error(event, f"must hold at most {MAX_NODES:,} values, aliases expanded, but got more", ())
+            raise self._error(
+                event, f"must hold at most {MAX_NODES:,} values, aliases expanded, but got more", ()
+            )
         if depth > MAX_DEPTH:
             raise self._error(event, f"must be nested at most {MAX_DEPTH} deep, but got more", ())
 
@@ -128,7 +170,9 @@ class _Builder:
         before = self.nodes
         self._count(event, 1, depth)
         if event.tag and event.tag not in _TAGS[kind]:
-            raise self._error(event, f"must have no such tag, but got {show(str(event.tag).replace(_CORE, '!!'))}")
+            raise self._error(
+                event, f"must have no such tag, but got {show(str(event.tag).replace(_CORE, '!!'))}"
+            )
         if event.anchor:
             self.anchors[event.anchor] = None
         value: Any
@@ -179,19 +223,29 @@ class _Builder:
             node, below = self._node(value, depth + 1)
             self.path.pop()
             key_place = self._place(event.start_mark)
-            empty = node.value is None and value.start_mark.index == value.end_mark.index  # ruamel puts it before what follows
-            nodes[key] = replace(node, key_place=key_place, place=key_place if empty else node.place)
+            empty = (
+                node.value is None and value.start_mark.index == value.end_mark.index
+            )  # ruamel puts it before what follows
+            nodes[key] = replace(
+                node, key_place=key_place, place=key_place if empty else node.place
+            )
             height = max(height, below)
         return nodes, height + 1
 
     def _key(self, event: Any, depth: int, nodes: dict[str, Node]) -> str:
         """A key's text, as written: ``1`` and ``true`` are text too."""
         if type(event).__name__ != "ScalarEvent":
-            raise self._error(event, "must have text as keys, but got an alias, a list or a mapping")
+            raise self._error(
+                event, "must have text as keys, but got an alias, a list or a mapping"
+            )
         self._count(event, 1, depth + 1)
         key = str(event.value)
         if key == "<<" and event.implicit[0]:
-            raise self._error(event, "must not merge mappings with '<<', which YAML 1.2 does not have: write the keys out")
+            raise self._error(
+                event,
+                "must not merge mappings with '<<', which YAML 1.2 does not have: write the keys "
+                "out",
+            )
         self._check_text(event)
         if event.anchor:
             self.anchors[event.anchor] = (Node(key, self._place(event.start_mark)), 1, 0)
@@ -224,7 +278,10 @@ class _Builder:
 
 
 def resolve(text: str) -> Scalar:
-    """What unquoted ``text`` means in YAML 1.2's core schema (section 10.3.2): ``no`` is text and ``010`` is ten."""
+    """What unquoted ``text`` means in YAML 1.2's core schema (section 10.3.2).
+
+    ``no`` is text and ``010`` is ten.
+    """
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

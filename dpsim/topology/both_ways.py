@@ -1,8 +1,10 @@
-"""What the two directions of a network card's link may carry together, where they keep each other from their full rates.
+"""What the two directions of a network card's link may carry together, where they keep each other
+from their full rates.
 
-A card, its bus and the protocol on it serve both directions: acknowledgements, interrupts and memory are shared. While both carry,
-each keeps the part d of its rate (1: full duplex; 0.5: they take turns), so that together they carry at most d times the sum of
-both rates; one alone has all of its own. That is one more capacity, which every route over either direction crosses.
+A card, its bus and the protocol on it serve both directions: acknowledgements, interrupts and
+memory are shared. While both carry, each keeps the part d of its rate (1: full duplex; 0.5: they
+take turns), so that together they carry at most d times the sum of both rates; one alone has all of
+its own. That is one more capacity, which every route over either direction crosses.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from dpsim.topology.fabric import Fabric
-from dpsim.topology.network import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.topology.fabrics import Fabric
 
 
 class BothWays:
-    """One capacity for each link of ``fabric`` that ends at a port: ``duplex`` times the rates of its two directions."""
+    """One capacity for each link of ``fabric`` that ends at a port.
+
+    ``duplex`` times the rates of its two directions.
+    """
 
     def __init__(self, fabric: Fabric, duplex: float) -> None:
         self.fabric = fabric
@@ -36,7 +41,9 @@ class BothWays:
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of each."""
-        return self.duplex * np.array([self.fabric.capacities[numbers].sum() for numbers in self.links.values()])
+        return self.duplex * np.array(
+            [self.fabric.capacities[numbers].sum() for numbers in self.links.values()]
+        )
 
     def crossed(self, links: IntArray) -> IntArray:
         """Which of them the fabric's ``links`` belong to, in the same shape; -1 for none."""

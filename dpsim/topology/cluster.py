@@ -1,7 +1,7 @@
 """A cluster: nodes on a fabric, with routes from GPU to GPU as lists of capacities.
 
-The graph of a kind of node is built once and stands for all of it: capacities of node k follow those of node k-1, the fabric's
-come last.
+The graph of a kind of node is built once and stands for all of it: capacities of node k follow
+those of node k-1, the fabric's come last.
 """
 
 from __future__ import annotations
@@ -12,25 +12,32 @@ from functools import cached_property
 import networkx as nx
 import numpy as np
 
-from dpsim.errors import DpsimError
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
 from dpsim.topology.both_ways import BothWays
-from dpsim.topology.fabric import Fabric
-from dpsim.topology.network import FloatArray, IntArray, Routes
+from dpsim.topology.fabrics import Fabric
+from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
 
 
 class Cluster:
     """Groups of (node, how many of it) on a fabric (None for a single node); ranks go node by node.
 
-    ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in there; ``first_rank``, ``first_capacity`` and
-    ``first_port`` (nodes + 1,) say where each node's begin. ``reduces`` says whether the fabric's switches reduce, ``duplex``
-    what each direction of a network card's link keeps of its rate while both carry; where that is not all, the capacities of both
-    ways together come after the fabric's.
+    ``node_of`` and ``local_of`` (ranks,) are each rank's node and its place in there;
+    ``first_rank``, ``first_capacity`` and ``first_port`` (nodes + 1,) say where each node's begin.
+    ``reduces`` says whether the fabric's switches reduce, ``duplex`` what each direction of a
+    network card's link keeps of its rate while both carry; where that is not all, the capacities of
+    both ways together come after the fabric's.
     """
 
     def __init__(
-        self, groups: Sequence[tuple[NodeGraph, int]], fabric: Fabric | None, *, reduces: bool = False, duplex: float = 1.0
+        self,
+        groups: Sequence[tuple[NodeGraph, int]],
+        fabric: Fabric | None,
+        *,
+        reduces: bool = False,
+        duplex: float = 1.0,
     ) -> None:
         self.kinds = tuple(kind for kind, _ in groups)
         self.kind_of = np.repeat(np.arange(len(groups)), [count for _, count in groups])
@@ -40,11 +47,15 @@ class Cluster:
         self.both_ways = None if fabric is None or duplex == 1 else BothWays(fabric, duplex)
         gpus = np.array([len(kind.gpus) for kind in self.kinds])
         self.first_rank = _starts(gpus[self.kind_of])
-        self.first_capacity = _starts(np.array([len(kind.capacities) for kind in self.kinds])[self.kind_of])
+        self.first_capacity = _starts(
+            np.array([len(kind.capacities) for kind in self.kinds])[self.kind_of]
+        )
         self.first_port = _starts(np.array([len(kind.nics) for kind in self.kinds])[self.kind_of])
         self.node_of = np.repeat(np.arange(self.nodes), gpus[self.kind_of])
         self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
-        assert fabric is None or fabric.ports.count == self.first_port[-1], "a fabric has a port for each network card"
+        assert fabric is None or fabric.ports.count == self.first_port[-1], (
+            "a fabric has a port for each network card"
+        )
         # Tables have one row for each GPU of each kind, the kinds one after the other.
         self._row_of = _starts(gpus)[self.kind_of[self.node_of]] + self.local_of
 
@@ -63,7 +74,10 @@ class Cluster:
         """GPUs of each node. Raises DpsimError where nodes differ in it."""
         numbers = {len(kind.gpus) for kind in self.kinds}
         if len(numbers) > 1:
-            raise DpsimError(f"cluster.groups: must have equal numbers of GPUs per node here, but got {sorted(numbers)}")
+            raise DpsimError(
+                "cluster.groups: must have equal numbers of GPUs per node here, but got "
+                f"{sorted(numbers)}"
+            )
         return numbers.pop()
 
     @cached_property
@@ -81,17 +95,26 @@ class Cluster:
     @cached_property
     def accelerator_of(self) -> IntArray:
         """Each rank's place in ``accelerators``."""
-        return np.repeat(np.arange(len(self.accelerators)), [ranks for _, ranks in self.accelerators])
+        return np.repeat(
+            np.arange(len(self.accelerators)), [ranks for _, ranks in self.accelerators]
+        )
 
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of every capacity: node by node, then the fabric's."""
-        inside = [np.tile(kind.capacities, int(count)) for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True)]
+        inside = [
+            np.tile(kind.capacities, int(count))
+            for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True)
+        ]
         outside = [] if self.fabric is None else [self.fabric.capacities]
-        return np.concatenate([*inside, *outside, *([] if self.both_ways is None else [self.both_ways.capacities])])
+        return np.concatenate(
+            [*inside, *outside, *([] if self.both_ways is None else [self.both_ways.capacities])]
+        )
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
-        """The route of each pair of ranks: inside the node, or through the network cards and the fabric.
+        """The route of each pair of ranks.
+
+        Inside the node, or through the network cards and the fabric.
 
         Raises DpsimError where links that are down left no path.
         """
@@ -125,7 +148,9 @@ class Cluster:
         if self.both_ways is not None:
             together = self.both_ways.crossed(between.links)
             hops.append(np.where(together < 0, -1, together + first + len(self.fabric.capacities)))
-        return Routes(np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b])
+        return Routes(
+            np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b]
+        )
 
     @cached_property
     def _between(self) -> Paths:
@@ -134,11 +159,15 @@ class Cluster:
 
     @cached_property
     def _to_nic(self) -> Paths:
-        return _stacked([Paths(kind.to_nic.links[0], kind.to_nic.latency[0]) for kind in self.kinds], ())
+        return _stacked(
+            [Paths(kind.to_nic.links[0], kind.to_nic.latency[0]) for kind in self.kinds], ()
+        )
 
     @cached_property
     def _from_nic(self) -> Paths:
-        return _stacked([Paths(kind.from_nic.links[0], kind.from_nic.latency[0]) for kind in self.kinds], ())
+        return _stacked(
+            [Paths(kind.from_nic.links[0], kind.from_nic.latency[0]) for kind in self.kinds], ()
+        )
 
     def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
         """Local capacity numbers of each rank's node as numbers of the whole cluster."""
@@ -157,7 +186,9 @@ class Cluster:
         return f"node{node}/{self.kinds[self.kind_of[node]].gpus[self.local_of[rank]]}"
 
     def link_name(self, link: int) -> str:
-        """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric, ``<->`` for both of its ways."""
+        """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric, ``<->``
+        for both of its ways.
+        """
         if link < self.first_capacity[-1]:
             node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
             return f"node{node}/{self.kinds[self.kind_of[node]].names[link - self.first_capacity[node]]}"
@@ -166,7 +197,10 @@ class Cluster:
         if number < len(self.fabric.capacities):
             return "->".join(self._fabric_end(end) for end in self.fabric.link(number))
         assert self.both_ways is not None
-        return "<->".join(self._fabric_end(end) for end in self.both_ways.ends(number - len(self.fabric.capacities)))
+        return "<->".join(
+            self._fabric_end(end)
+            for end in self.both_ways.ends(number - len(self.fabric.capacities))
+        )
 
     def _fabric_end(self, end: str) -> str:
         if not end.startswith("port"):
@@ -176,18 +210,28 @@ class Cluster:
         return f"node{node}/nic{port - self.first_port[node]}"
 
     def graph(self) -> nx.DiGraph[str]:
-        """The whole cluster as one graph; edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
+        """The whole cluster as one graph; edges hold ``capacity`` (B/s), ``latency`` (s) and
+        ``number``.
+        """
         whole: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
             inside = self.kinds[self.kind_of[node]].graph
             for name, data in inside.nodes(data=True):
                 whole.add_node(f"node{node}/{name}", kind=data["kind"])
             for a, b, data in inside.edges(data=True):
-                whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **{**data, "number": data["number"] + first})
+                whole.add_edge(
+                    f"node{node}/{a}",
+                    f"node{node}/{b}",
+                    **{**data, "number": data["number"] + first},
+                )
         if self.fabric is not None:
             first = int(self.first_capacity[-1])
             for a, b, data in self.fabric.graph().edges(data=True):
-                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **{**data, "number": data["number"] + first})
+                whole.add_edge(
+                    self._fabric_end(a),
+                    self._fabric_end(b),
+                    **{**data, "number": data["number"] + first},
+                )
         return whole
 
 
@@ -196,7 +240,9 @@ def _starts(sizes: IntArray) -> IntArray:
 
 
 def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
-    """Tables of several kinds one after the other, filled up to the longest route (and to ``shape`` places)."""
+    """Tables of several kinds one after the other, filled up to the longest route (and to ``shape``
+    places).
+    """
     if len(parts) == 1:
         return parts[0]
     rows = sum(len(part.latency) for part in parts)
@@ -204,14 +250,19 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     latency = np.zeros((rows, *shape))
     first = 0
     for part in parts:
-        where = (slice(first, first + len(part.latency)), *(slice(0, size) for size in part.latency.shape[1:]))
+        where = (
+            slice(first, first + len(part.latency)),
+            *(slice(0, size) for size in part.latency.shape[1:]),
+        )
         links[(*where, slice(0, part.links.shape[-1]))] = part.links
         latency[where] = part.latency
         first += len(part.latency)
     return Paths(links, latency)
 
 
-def _merged(apart: np.ndarray[tuple[int], np.dtype[np.bool_]], inside: Routes, outside: Routes) -> Routes:
+def _merged(
+    apart: np.ndarray[tuple[int], np.dtype[np.bool_]], inside: Routes, outside: Routes
+) -> Routes:
     hops = max(inside.links.shape[1], outside.links.shape[1])
     links = np.full((len(apart), hops), -1, dtype=np.int64)
     latency = np.empty(len(apart))

@@ -7,20 +7,23 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.custom import CustomConfig
-from dpsim.topology.dragonfly import DragonflyConfig
-from dpsim.topology.fat_tree import FatTreeConfig
-from dpsim.topology.full_mesh import FullMeshConfig
-from dpsim.topology.leaf_spine import LeafSpineConfig
+from dpsim.topology.fabrics import (
+    CustomConfig,
+    DragonflyConfig,
+    FatTreeConfig,
+    FullMeshConfig,
+    LeafSpineConfig,
+    Ports,
+    RailOptimisedConfig,
+    RingConfig,
+    SingleSwitchConfig,
+    TorusConfig,
+)
 from dpsim.topology.node_graph import NodeGraph
-from dpsim.topology.ports import Ports
-from dpsim.topology.rail_optimised import RailOptimisedConfig
-from dpsim.topology.single_switch import SingleSwitchConfig
-from dpsim.topology.torus import RingConfig, TorusConfig
 
 NetworkConfig = Annotated[
     SingleSwitchConfig
@@ -43,11 +46,20 @@ class NodeGroup(Config):
 
     nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of these nodes.")
     node: NodeRef = Field(description="The kind of node: a catalogue name, or its description.")
-    gpu: GpuRef | None = Field(default=None, description="The GPUs in these nodes, where not the node's own.")
-    gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
-    nic: LinkRef | None = Field(default=None, description="Each network card's link; the network's or the node's if left out.")
+    gpu: GpuRef | None = Field(
+        default=None, description="The GPUs in these nodes, where not the node's own."
+    )
+    gpus_per_node: PositiveInt | None = Field(
+        default=None, description="GPUs in use per node; all of them if left out."
+    )
+    nic: LinkRef | None = Field(
+        default=None,
+        description="Each network card's link; the network's or the node's if left out.",
+    )
     nics_per_node: PositiveInt | None = Field(
-        default=None, le=MOST_DEVICES, description="Network cards in use per node; the network's number or the node's if left out."
+        default=None,
+        le=MOST_DEVICES,
+        description="Network cards in use per node; the network's number or the node's if left out.",
     )
 
     @model_validator(mode="after")
@@ -67,25 +79,43 @@ class NodeGroup(Config):
 
 
 class ClusterConfig(Config):
-    """The machines and what joins them: equal ones (``node``, ``nodes``), or groups of several kinds."""
+    """The machines and what joins them.
+
+    Equal ones (``node``, ``nodes``), or groups of several kinds.
+    """
 
     nodes: PositiveInt = Field(default=1, le=MOST_NODES, description="Number of nodes.")
-    node: NodeRef | None = Field(default=None, description="The kind of node: a catalogue name, or its description.")
-    gpu: GpuRef | None = Field(default=None, description="The GPUs in the nodes, where not the node's own.")
-    gpus_per_node: PositiveInt | None = Field(default=None, description="GPUs in use per node; all of them if left out.")
+    node: NodeRef | None = Field(
+        default=None, description="The kind of node: a catalogue name, or its description."
+    )
+    gpu: GpuRef | None = Field(
+        default=None, description="The GPUs in the nodes, where not the node's own."
+    )
+    gpus_per_node: PositiveInt | None = Field(
+        default=None, description="GPUs in use per node; all of them if left out."
+    )
     groups: tuple[NodeGroup, ...] = Field(
         default=(), description="Nodes of several kinds, instead of node; ranks go group by group."
     )
-    network: NetworkConfig = Field(default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes.")
+    network: NetworkConfig = Field(
+        default=SingleSwitchConfig(fabric="single-switch"), description="What joins the nodes."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> ClusterConfig:
         if self.node is None and not self.groups:
             raise ValueError("must have either node (and nodes) or groups, but got neither")
-        plain = {"nodes": self.nodes != 1, "node": self.node, "gpu": self.gpu, "gpus_per_node": self.gpus_per_node}
+        plain = {
+            "nodes": self.nodes != 1,
+            "node": self.node,
+            "gpu": self.gpu,
+            "gpus_per_node": self.gpus_per_node,
+        }
         given = [name for name, value in plain.items() if value]
         if self.groups and given:
-            raise ValueError(f"must have either node (and nodes) or groups, but got both groups and {given[0]}")
+            raise ValueError(
+                f"must have either node (and nodes) or groups, but got both groups and {given[0]}"
+            )
         if self.node is not None:
             _check_gpus(self.node, self.gpus_per_node)
         parts = self.parts
@@ -98,14 +128,23 @@ class ClusterConfig(Config):
         """The groups; of equal nodes, all of them as one."""
         if self.node is None:
             return self.groups
-        return (NodeGroup(nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node),)
+        return (
+            NodeGroup(
+                nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node
+            ),
+        )
 
     @property
     def accelerator(self) -> Gpu:
-        """The kind of GPU that computes. Raises DpsimError where there are several: `Cluster.accelerators` tells each rank's."""
+        """The kind of GPU that computes.
+
+        Raises DpsimError where there are several: `Cluster.accelerators` tells each rank's.
+        """
         kinds = {part.accelerator.name: part.accelerator for part in self.parts}
         if any(part.accelerator != self.parts[0].accelerator for part in self.parts):
-            raise DpsimError(f"cluster.groups: must have GPUs of one kind here, but got {', '.join(kinds)}")
+            raise DpsimError(
+                f"cluster.groups: must have GPUs of one kind here, but got {', '.join(kinds)}"
+            )
         return self.parts[0].accelerator
 
     @property
@@ -114,9 +153,15 @@ class ClusterConfig(Config):
         return sum(part.ranks for part in self.parts)
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
-        """The same cluster with another number of equal nodes. Raises DpsimError for groups, and where the network does not fit."""
+        """The same cluster with another number of equal nodes.
+
+        Raises DpsimError for groups, and where the network does not fit.
+        """
         if self.groups:
-            raise DpsimError("cluster.groups: must be changed group by group; only a cluster of equal nodes has a number of nodes")
+            raise DpsimError(
+                "cluster.groups: must be changed group by group; only a cluster of equal nodes "
+                "has a number of nodes"
+            )
         try:
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
@@ -134,12 +179,15 @@ class ClusterConfig(Config):
         return self._built(self.parts, host=False)
 
     def with_hosts(self, servers: int = 0) -> Cluster:
-        """The same with an end of routes for each node's CPU, after its GPUs, and so many more nodes of the first kind at its end.
+        """The same with an end of routes for each node's CPU, after its GPUs, and so many more
+        nodes of the first kind at its end.
 
         Raises DpsimError where the network has no place for them.
         """
         first = self.parts[0]
-        parts = (*self.parts, first.model_copy(update={"nodes": servers})) if servers else self.parts
+        parts = (
+            (*self.parts, first.model_copy(update={"nodes": servers})) if servers else self.parts
+        )
         try:
             if servers:
                 self.network.check([self._cards(part) for part in parts for _ in range(part.nodes)])
@@ -160,7 +208,12 @@ class ClusterConfig(Config):
             _alike([link.latency.value for link in links], ends),
             cards,
         )
-        return Cluster(groups, self.network.fabric_of(ports), reduces=self.network.reduces, duplex=self.network.duplex)
+        return Cluster(
+            groups,
+            self.network.fabric_of(ports),
+            reduces=self.network.reduces,
+            duplex=self.network.duplex,
+        )
 
     def _node_graph(self, part: NodeGroup, host: bool) -> NodeGraph:
         # The node as it is used: library models read its GPU and its network link.
@@ -170,15 +223,22 @@ class ClusterConfig(Config):
 
 
 def build_cluster(config: ClusterConfig) -> Cluster:
-    """The cluster that ``config`` describes. Raises DpsimError where its network does not connect it."""
+    """The cluster that ``config`` describes.
+
+    Raises DpsimError where its network does not connect it.
+    """
     return config.build()
 
 
-def _alike(values: list[float], counts: list[int]) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _alike(
+    values: list[float], counts: list[int]
+) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The one value, or one for each port where they differ."""
     return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), counts)
 
 
 def _check_gpus(node: Node, gpus: int | None) -> None:
     if gpus is not None and gpus > node.gpus:
-        raise ValueError(f"gpus_per_node must be at most the node's {node.gpus} GPUs, but got {gpus}")
+        raise ValueError(
+            f"gpus_per_node must be at most the node's {node.gpus} GPUs, but got {gpus}"
+        )

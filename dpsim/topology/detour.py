@@ -1,4 +1,7 @@
-"""Routes around links that have been cut: the shortest path that remains in the graph of the network."""
+"""Routes around links that have been cut.
+
+The shortest path that remains in the graph of the network.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,17 @@ from typing import Any, Protocol, runtime_checkable
 import networkx as nx
 import numpy as np
 
-from dpsim.errors import DpsimError
-from dpsim.topology.network import IntArray, Network, Routes
+from dpsim.base.arrays import IntArray
+from dpsim.base.errors import DpsimError
+from dpsim.topology.network import Network, Routes
 
 
 @runtime_checkable
 class Drawn(Network, Protocol):
-    """A network that also has a graph: edges hold ``number`` (the capacity) and ``latency`` (s), GPUs are called by `gpu_name`."""
+    """A network that also has a graph.
+
+    Edges hold ``number`` (the capacity) and ``latency`` (s), GPUs are called by `gpu_name`.
+    """
 
     def graph(self) -> nx.DiGraph[str]:
         """The whole network."""
@@ -23,21 +30,32 @@ class Drawn(Network, Protocol):
         """The node of the graph at which ``rank`` computes."""
 
 
-def routes_avoiding(network: Network, source: IntArray, destination: IntArray, cut: frozenset[int]) -> Routes:
-    """Routes of pairs of ranks that cross none of the capacities in ``cut``: by fewest hops, then by latency.
+def routes_avoiding(
+    network: Network, source: IntArray, destination: IntArray, cut: frozenset[int]
+) -> Routes:
+    """Routes of pairs of ranks that cross none of the capacities in ``cut``.
 
-    Messages pass through switches, CPUs and cards, not through other GPUs. Raises DpsimError where no path remains.
+    By fewest hops, then by latency.
+
+    Messages pass through switches, CPUs and cards, not through other GPUs. Raises DpsimError where
+    no path remains.
     """
     names = ", ".join(network.link_name(link) for link in sorted(cut))
     if not isinstance(network, Drawn):
-        raise DpsimError(f"no path remains around {names}: each rank has a single link to the switch")
-    paths = [_path(network, int(a), int(b), cut, names) for a, b in zip(source, destination, strict=True)]
+        raise DpsimError(
+            f"no path remains around {names}: each rank has a single link to the switch"
+        )
+    paths = [
+        _path(network, int(a), int(b), cut, names) for a, b in zip(source, destination, strict=True)
+    ]
     hops = max(len(links) for links, _ in paths)
     links = np.array([found + [-1] * (hops - len(found)) for found, _ in paths], dtype=np.int64)
     return Routes(links, np.array([latency for _, latency in paths]))
 
 
-def _path(network: Drawn, source: int, destination: int, cut: frozenset[int], names: str) -> tuple[list[int], float]:
+def _path(
+    network: Drawn, source: int, destination: int, cut: frozenset[int], names: str
+) -> tuple[list[int], float]:
     a, b = network.gpu_name(source), network.gpu_name(destination)
     whole = network.graph()
 

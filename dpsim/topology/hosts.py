@@ -1,4 +1,7 @@
-"""A cluster whose CPUs are ends of routes too: parameter servers and averaging on the host send and receive there."""
+"""A cluster whose CPUs are ends of routes too.
+
+Parameter servers and averaging on the host send and receive there.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.topology.cluster import Cluster
 from dpsim.topology.config import ClusterConfig
-from dpsim.topology.network import FloatArray, IntArray, Network, Routes
+from dpsim.topology.network import Network, Routes
 
 
 class Hosts:
     """The cluster of ``config`` with its CPUs, and ``servers`` more nodes at its end.
 
-    ``network`` has an end of routes for each GPU and, after a node's GPUs, one for its CPU. Capacities of the workers' nodes have
-    the numbers that they have in the cluster of GPUs alone.
+    ``network`` has an end of routes for each GPU and, after a node's GPUs, one for its CPU.
+    Capacities of the workers' nodes have the numbers that they have in the cluster of GPUs alone.
     """
 
     def __init__(self, config: ClusterConfig, servers: int = 0) -> None:

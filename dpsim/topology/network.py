@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from dpsim.base.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routes:
-    """Where transfers go: ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s.
+    """Where transfers go.
 
-    A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: all of it everywhere). So
-    transfers that start, end and share alike can be one: a push spread evenly over k servers has share 1 on its worker's own
-    links and 1/k on each server's. That is exact where the k parts would be through together, as with equal servers that
-    have the same traffic; otherwise all of them keep the pace of the slowest.
+    ``links`` (transfers, hops) are capacity numbers, -1 where a route is shorter; ``latency`` in s.
+
+    A transfer of rate r takes r times its ``share`` of a link (of the shape of ``links``; None: all
+    of it everywhere). So transfers that start, end and share alike can be one: a push spread evenly
+    over k servers has share 1 on its worker's own links and 1/k on each server's. That is exact
+    where the k parts would be through together, as with equal servers that have the same traffic;
+    otherwise all of them keep the pace of the slowest.
     """
 
     links: IntArray
@@ -28,11 +29,17 @@ class Routes:
 
     def take(self, transfers: IntArray) -> Routes:
         """The routes of some of the transfers."""
-        return Routes(self.links[transfers], self.latency[transfers], None if self.share is None else self.share[transfers])
+        return Routes(
+            self.links[transfers],
+            self.latency[transfers],
+            None if self.share is None else self.share[transfers],
+        )
 
 
 class Network(Protocol):
-    """Ranks joined by capacities (links, and devices with a limit of their own), in bytes per second."""
+    """Ranks joined by capacities (links, and devices with a limit of their own), in bytes per
+    second.
+    """
 
     @property
     def ranks(self) -> int:
@@ -51,7 +58,9 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UniformSwitch:
-    """Ranks on one non-blocking full-duplex switch: ``rate`` B/s out of and into each, ``latency`` s between any two.
+    """Ranks on one non-blocking full-duplex switch.
+
+    ``rate`` B/s out of and into each, ``latency`` s between any two.
 
     Capacity i is the link out of rank i, capacity ``ranks + i`` the link into it.
     """
@@ -67,7 +76,9 @@ class UniformSwitch:
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """Out of the source, into the destination."""
-        return Routes(np.stack([source, self.ranks + destination], axis=1), np.full(len(source), self.latency))
+        return Routes(
+            np.stack([source, self.ranks + destination], axis=1), np.full(len(source), self.latency)
+        )
 
     def link_name(self, link: int) -> str:
         """``rank5->switch`` or ``switch->rank5``."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsim.topology.network import FloatArray
+from dpsim.base.arrays import FloatArray
 
 
 def ring_order(bandwidth: FloatArray) -> list[int]:
-    """Places 0 .. n-1 in an order that starts at 0, closes to a ring, and whose slowest hop is as fast as can be.
+    """Places 0 .. n-1 in an order that starts at 0, closes to a ring, and whose slowest hop is as
+    fast as can be.
 
-    ``bandwidth`` (n, n) is B/s from place to place, each route alone. Of equally good orders the first in counting order is taken,
-    so that where all hops are alike the order stays as it is. Exact: a depth-first search for a Hamiltonian cycle at each
-    threshold, which is quick for the 2 to 16 GPUs of a node.
+    ``bandwidth`` (n, n) is B/s from place to place, each route alone. Of equally good orders the
+    first in counting order is taken, so that where all hops are alike the order stays as it is.
+    Exact: a depth-first search for a Hamiltonian cycle at each threshold, which is quick for the 2
+    to 16 GPUs of a node.
     """
     places = len(bandwidth)
     if places <= 3:
@@ -24,7 +26,9 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
     raise AssertionError("at the lowest threshold every order is a ring")
 
 
-def _cycle(fast: np.ndarray[tuple[int, int], np.dtype[np.bool_]], path: list[int]) -> list[int] | None:
+def _cycle(
+    fast: np.ndarray[tuple[int, int], np.dtype[np.bool_]], path: list[int]
+) -> list[int] | None:
     if len(path) == len(fast):
         return path if fast[path[-1], path[0]] else None
     for place in range(len(fast)):

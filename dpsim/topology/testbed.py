@@ -1,4 +1,7 @@
-"""A testbed of real processes, as a scenario says it: hosts, rates of links, racks; and the cluster that it stands for."""
+"""A testbed of real processes, as a scenario says it.
+
+Hosts, rates of links, racks; and the cluster that it stands for.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,15 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dpsim.config import Config
-from dpsim.hardware import Link, nodes
-from dpsim.hardware.sourced import SourcedFraction, SourcedRate
+from dpsim.base.config import Config
+from dpsim.base.units import RATE, BytesPerSecond, human
+from dpsim.hardware import Link, SourcedFraction, SourcedRate, nodes
 from dpsim.topology.config import ClusterConfig, NetworkConfig, NodeGroup
-from dpsim.topology.custom import CustomConfig, CustomEdge
-from dpsim.topology.single_switch import SingleSwitchConfig
-from dpsim.units import RATE, BytesPerSecond, human
+from dpsim.topology.fabrics import CustomConfig, CustomEdge, SingleSwitchConfig
 
 _HOST = "testbed-host"
-_SLOWEST = 1.25e5  # B/s: below, the limiter's smallest burst, one frame, is longer than what it should smooth
+# B/s: below, the limiter's smallest burst, one frame, is longer than what it should smooth.
+_SLOWEST = 1.25e5
 _FASTEST = 1.25e9  # B/s: above, a core cannot move the bytes
 _ETHERNET = 14  # bytes before the IP packet, which the limiter counts too
 _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
@@ -26,7 +28,8 @@ _IP_AND_TCP = 20 + 20 + 12  # headers with TCP's timestamps
 class RacksConfig(Config):
     """Hosts in racks: each rack has a switch, and what leaves the rack goes through its uplink.
 
-    Two racks are joined by one link at the uplink's rate; of more, each has an uplink to a switch in the middle.
+    Two racks are joined by one link at the uplink's rate; of more, each has an uplink to a switch
+    in the middle.
     """
 
     racks: tuple[tuple[int, ...], ...] = Field(
@@ -35,7 +38,9 @@ class RacksConfig(Config):
         description="The numbers of the hosts in each rack, from 0 on.",
         examples=[[[0, 1], [2, 3]]],
     )
-    uplink: BytesPerSecond = Field(default=1.25e7, description="Rate of each rack's uplink, each way.", examples=["100 Mbit/s"])
+    uplink: BytesPerSecond = Field(
+        default=1.25e7, description="Rate of each rack's uplink, each way.", examples=["100 Mbit/s"]
+    )
 
     @field_validator("uplink")
     @classmethod
@@ -49,12 +54,16 @@ class TestbedConfig(Config):
     hosts: int = Field(default=4, ge=1, le=64, description="Number of hosts.")
     rate: tuple[BytesPerSecond, ...] | BytesPerSecond = Field(
         default=1.25e7,
-        description="Rate of each host's link, each way: one for all, or a list with one for each host; 1 Mbit/s to 10 Gbit/s.",
+        description=(
+            "Rate of each host's link, each way: one for all, or a list with one for each host; 1 "
+            "Mbit/s to 10 Gbit/s."
+        ),
         examples=["100 Mbit/s", ["100 Mbit/s", "50 Mbit/s"]],
     )
     mtu: int = Field(default=9000, ge=1280, le=65535, description="Largest IP packet, in bytes.")
     racks: RacksConfig | None = Field(
-        default=None, description="Racks with limited uplinks; without it all hosts are on one switch."
+        default=None,
+        description="Racks with limited uplinks; without it all hosts are on one switch.",
     )
 
     @property
@@ -77,32 +86,54 @@ class TestbedConfig(Config):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if isinstance(self.rate, tuple) and len(self.rate) != self.hosts:
-            raise ValueError(f"rate must be one for all or one for each of {self.hosts} hosts, but got {len(self.rate)}")
+            raise ValueError(
+                f"rate must be one for all or one for each of {self.hosts} hosts, but got "
+                f"{len(self.rate)}"
+            )
         if self.racks:
             named = Counter(host for rack in self.racks.racks for host in rack)
-            wrong = sorted(host for host in {*named, *range(self.hosts)} if named[host] != 1 or not 0 <= host < self.hosts)
+            wrong = sorted(
+                host
+                for host in {*named, *range(self.hosts)}
+                if named[host] != 1 or not 0 <= host < self.hosts
+            )
             if wrong:
                 said = f"host {wrong[0]} is named {named[wrong[0]]} times"
-                raise ValueError(f"racks must name each host from 0 to {self.hosts - 1} once, but {said}")
+                raise ValueError(
+                    f"racks must name each host from 0 to {self.hosts - 1} once, but {said}"
+                )
         return self
 
     def cluster(self) -> ClusterConfig:
-        """The cluster that it stands for: nodes of the catalogue's ``testbed-host`` with a rank each, host i as node i.
+        """The cluster that it stands for.
 
-        Links have the limited rates, of which TCP's own bytes reach `goodput_fraction`; racks are switches of a custom network.
+        Nodes of the catalogue's ``testbed-host`` with a rank each, host i as node i.
+
+        Links have the limited rates, of which TCP's own bytes reach `goodput_fraction`; racks are
+        switches of a custom network.
         """
         node = nodes()[_HOST]
         network = self._network()
         if len(set(self.rates)) == 1:
             cards = node.nics.model_copy(update={"link": self.link(self.rates[0])})
-            return ClusterConfig(nodes=self.hosts, node=node.model_copy(update={"nics": cards}), network=network)
-        return ClusterConfig(groups=tuple(NodeGroup(node=node, nic=self.link(rate)) for rate in self.rates), network=network)
+            return ClusterConfig(
+                nodes=self.hosts, node=node.model_copy(update={"nics": cards}), network=network
+            )
+        return ClusterConfig(
+            groups=tuple(NodeGroup(node=node, nic=self.link(rate)) for rate in self.rates),
+            network=network,
+        )
 
     def link(self, rate: float) -> Link:
         """A host's link that is limited to ``rate`` B/s."""
         usual = nodes()[_HOST].nics.link
-        achievable = SourcedFraction(value=goodput_fraction(self.mtu), source=f"TCP, IP and Ethernet headers at MTU {self.mtu}")
-        limited = SourcedRate.model_validate({"value": f"{rate!r} B/s", "source": "the testbed's limit"})
+        achievable = SourcedFraction(
+            value=goodput_fraction(self.mtu),
+            source=f"TCP, IP and Ethernet headers at MTU {self.mtu}",
+        )
+        limited = SourcedRate.model_validate(
+            {"value": f"{rate!r} B/s", "source": "the testbed's limit"}
+        )
         return Link(
             name=f"testbed at {human(rate * 8, RATE).replace('B/s', 'bit/s')}",
             rate=limited,
@@ -118,20 +149,30 @@ class TestbedConfig(Config):
     def _edges(self, racks: RacksConfig) -> Iterator[CustomEdge]:
         for rack, members in enumerate(racks.racks):
             for host in members:
-                yield CustomEdge(between=(f"node{host}/nic0", f"rack{rack}"), link=self.link(self.rates[host]))
+                yield CustomEdge(
+                    between=(f"node{host}/nic0", f"rack{rack}"), link=self.link(self.rates[host])
+                )
         if len(racks.racks) == 2:
             yield CustomEdge(between=("rack0", "rack1"), link=self.link(racks.uplink), latency=0.0)
         else:
             for rack in range(len(racks.racks)):
-                yield CustomEdge(between=(f"rack{rack}", "core"), link=self.link(racks.uplink), latency=0.0)
+                yield CustomEdge(
+                    between=(f"rack{rack}", "core"), link=self.link(racks.uplink), latency=0.0
+                )
 
 
 def goodput_fraction(mtu: int = 9000) -> float:
-    """The part of a link's rate that a TCP stream's own bytes get, headers taken off: 0.9927 at MTU 9000, 0.956 at 1500."""
+    """The part of a link's rate that a TCP stream's own bytes get, headers taken off.
+
+    0.9927 at MTU 9000, 0.956 at 1500.
+    """
     return (mtu - _IP_AND_TCP) / (mtu + _ETHERNET)
 
 
 def _in_range(rate: float) -> float:
     if not _SLOWEST <= rate <= _FASTEST:
-        raise ValueError(f"must be from 1 Mbit/s to 10 Gbit/s, but got {human(rate * 8, RATE).replace('B/s', 'bit/s')}")
+        raise ValueError(
+            "must be from 1 Mbit/s to 10 Gbit/s, but got "
+            f"{human(rate * 8, RATE).replace('B/s', 'bit/s')}"
+        )
     return rate

@@ -1,28 +1,33 @@
-"""A cluster over a transport that was measured: its links reach what the transport reaches, and its messages take as long."""
+"""A cluster over a transport that was measured.
+
+Its links reach what the transport reaches, and its messages take as long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from dpsim.calibration import Transport
-from dpsim.hardware import Edge, Link, Node
-from dpsim.hardware.sourced import SourcedFraction, SourcedRate, SourcedTime
+from dpsim.hardware import Edge, Link, Node, SourcedFraction, SourcedRate, SourcedTime, Transport
 from dpsim.topology.config import ClusterConfig
-from dpsim.topology.custom import CustomEdge
+from dpsim.topology.fabrics import CustomEdge
 from dpsim.topology.node_graph import NodeGraph
 
 _SOURCE = "the calibration profile"
 
 
 def transported(config: ClusterConfig, transport: Transport) -> ClusterConfig:
-    """``config`` with the links between its nodes as ``transport`` has them; links inside nodes stay.
+    """``config`` with the links between its nodes as ``transport`` has them; links inside nodes
+    stay.
 
-    Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both directions carry. Half of a message's
-    seconds stand on each network card's link and none between switches, so that a message between two nodes takes them once,
-    whatever its way. Where copies were measured, each GPU's own link towards its host takes what a copy takes.
+    Each link reaches ``efficiency`` of its nominal rate, and ``duplex`` of that while both
+    directions carry. Half of a message's seconds stand on each network card's link and none between
+    switches, so that a message between two nodes takes them once, whatever its way. Where copies
+    were measured, each GPU's own link towards its host takes what a copy takes.
     """
-    changes: dict[str, Any] = {"network": config.network.model_copy(update=_network(config, transport))}
+    changes: dict[str, Any] = {
+        "network": config.network.model_copy(update=_network(config, transport))
+    }
     if config.node is not None:
         changes["node"] = _with_link(config.node, transport)
     groups = tuple(
@@ -53,7 +58,9 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
 def _edge(edge: CustomEdge, transport: Transport) -> CustomEdge:
     """A network card's edge has half of the latency; of one given by its rate, that is nominal."""
     cards = sum("/nic" in end for end in edge.between)
-    latency = edge.seconds if transport.message_seconds is None else cards * transport.message_seconds / 2
+    latency = (
+        edge.seconds if transport.message_seconds is None else cards * transport.message_seconds / 2
+    )
     changes: dict[str, Any] = {"latency": latency}
     if edge.link is not None:
         changes["link"] = _over(edge.link, transport)
@@ -68,7 +75,9 @@ def _with_link(node: Node, transport: Transport) -> Node:
 
 
 def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
-    """The links inside the node; those that are first on a GPU's way to its host as copies over them were measured."""
+    """The links inside the node; those that are first on a GPU's way to its host as copies over
+    them were measured.
+    """
     if transport.copy_rate is None:
         yield from node.edges
         return
@@ -81,7 +90,9 @@ def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
         if first.isdisjoint(frozenset(ends[:2]) for ends in only.expand_edges()):
             yield edge
         else:
-            yield Edge(between=edge.between, link=Link(name=edge.link.name, rate=rate, latency=latency))
+            yield Edge(
+                between=edge.between, link=Link(name=edge.link.name, rate=rate, latency=latency)
+            )
 
 
 def _over(link: Link, transport: Transport) -> Link:
@@ -90,5 +101,7 @@ def _over(link: Link, transport: Transport) -> Link:
     if transport.efficiency is not None:
         changes["achievable"] = SourcedFraction(value=transport.efficiency, source=_SOURCE)
     if transport.message_seconds is not None:
-        changes["latency"] = SourcedTime.model_construct(value=transport.message_seconds / 2, source=_SOURCE)
+        changes["latency"] = SourcedTime.model_construct(
+            value=transport.message_seconds / 2, source=_SOURCE
+        )
     return link.model_copy(update=changes)

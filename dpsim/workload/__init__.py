@@ -3,7 +3,14 @@
 from dpsim.workload.builder import Builder
 from dpsim.workload.config import WorkloadConfig
 from dpsim.workload.dataset import DatasetConfig, Epoch
-from dpsim.workload.efficiency import Efficiency, Execution, fitted
+from dpsim.workload.efficiency import (
+    WITHOUT_TENSOR_CORES,
+    Efficiency,
+    Execution,
+    constants,
+    fitted,
+    is_winograd,
+)
 from dpsim.workload.input import InputConfig, Loading, MemoryInput, Pipeline, StorageInput
 from dpsim.workload.layer import KINDS, Kind, Layer, Model, Tensors
 from dpsim.workload.learners import (
@@ -25,6 +32,7 @@ from dpsim.workload.memory import (
     Remedy,
     Setup,
     Split,
+    block_ranges,
     footprint,
     largest_batch,
     remedies,
@@ -32,7 +40,16 @@ from dpsim.workload.memory import (
     state_bytes,
 )
 from dpsim.workload.models import MODELS, build_model, canonical_name
-from dpsim.workload.profile import MeasuredTimes, ModelProfile, load_model_profile
+from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+from dpsim.workload.profile import (
+    MeasuredCollective,
+    MeasuredTimes,
+    ModelProfile,
+    ProfileLayer,
+    between,
+    load_model_profile,
+    read_file,
+)
 from dpsim.workload.roofline import (
     OPTIMIZERS,
     PRECISIONS,
@@ -44,6 +61,13 @@ from dpsim.workload.roofline import (
     compute_times,
 )
 from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
+from dpsim.workload.torch_trace import (
+    check_factory,
+    find_factory,
+    import_torch,
+    trace,
+    trace_module,
+)
 
 __all__ = [
     "CONTEXT",
@@ -55,6 +79,7 @@ __all__ = [
     "STAGES",
     "STAGE_NAMES",
     "WIDTH",
+    "WITHOUT_TENSOR_CORES",
     "Accelerator",
     "Builder",
     "ConfigSource",
@@ -69,14 +94,17 @@ __all__ = [
     "LayerTimes",
     "LearnersRow",
     "Loading",
+    "MeasuredCollective",
     "MeasuredTimes",
     "MemoryInput",
     "Model",
     "ModelProfile",
     "ModelSource",
+    "NodeOwners",
     "Optimizer",
     "Pipeline",
     "Precision",
+    "ProfileLayer",
     "ProfileSource",
     "Remedy",
     "Setup",
@@ -88,18 +116,30 @@ __all__ = [
     "WorkloadConfig",
     "averaging",
     "best_learners",
+    "between",
+    "block_ranges",
     "build_model",
     "canonical_name",
+    "check_factory",
+    "collect_outputs",
     "compute_times",
+    "constants",
+    "find_factory",
     "fitted",
     "footprint",
+    "hooked",
+    "import_torch",
+    "is_winograd",
     "largest_batch",
     "learners_table",
     "load_model_profile",
     "measured_time",
+    "read_file",
     "remedies",
     "shared_times",
     "split_ways",
     "state_bytes",
     "stretch",
+    "trace",
+    "trace_module",
 ]

@@ -1,7 +1,8 @@
 """Builds a model's layers one call at a time, and keeps track of the shape that flows between them.
 
-What is kept for backward follows torch: a layer keeps its output when a later backward needs it, and what runs in place
-(ReLU, a residual sum of images) keeps nothing of its own. Masks and pooling indices are left out: a few percent.
+What is kept for backward follows torch: a layer keeps its output when a later backward needs it,
+and what runs in place (ReLU, a residual sum of images) keeps nothing of its own. Masks and pooling
+indices are left out: a few percent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ Shape = tuple[int, ...]
 
 
 class Builder:
-    """Layers so far, and the ``shape`` of one sample after them: (channels, height, width) or (tokens, width)."""
+    """Layers so far, and the ``shape`` of one sample after them.
+
+    (channels, height, width) or (tokens, width).
+    """
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -44,7 +48,11 @@ class Builder:
         borrowed: int = 0,
         steps: int = 1,
     ) -> None:
-        """A matrix product: backward costs a forward for the gradient by the weights, another if earlier layers need theirs."""
+        """A matrix product.
+
+        Backward costs a forward for the gradient by the weights, another if earlier layers need
+        theirs.
+        """
         gradients = 2 if self._learns else 1
         self._layers.append(
             Layer(
@@ -63,7 +71,14 @@ class Builder:
         self._learns = True
 
     def _memory(
-        self, name: str, kind: Kind, forward: int, backward: int, *, parameters: tuple[int, ...] = (), kept: int = 0
+        self,
+        name: str,
+        kind: Kind,
+        forward: int,
+        backward: int,
+        *,
+        parameters: tuple[int, ...] = (),
+        kept: int = 0,
     ) -> None:
         """A layer without matrix products: elements moved forward and backward."""
         self._layers.append(
@@ -79,20 +94,47 @@ class Builder:
 
     # Images
 
-    def conv(self, name: str, channels: int, kernel: Size, stride: Size = 1, padding: Size = 0, *, bias: bool = False) -> None:
+    def conv(
+        self,
+        name: str,
+        channels: int,
+        kernel: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        *,
+        bias: bool = False,
+    ) -> None:
         """2D convolution of the (channels, height, width) that flows in."""
         (rows, columns), entering = _pair(kernel), self.size
         weight = channels * self.shape[0] * rows * columns
         self.shape = (channels, *self._window((rows, columns), stride, padding))
         flop = 2 * weight * self.shape[1] * self.shape[2]
-        self._matrix(name, "conv", _with_bias(weight, channels, bias), flop, entering + self.size, kept=self.size)
+        self._matrix(
+            name,
+            "conv",
+            _with_bias(weight, channels, bias),
+            flop,
+            entering + self.size,
+            kept=self.size,
+        )
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """Forward reads for the moments, reads and writes to normalise; backward reads two tensors twice and writes one."""
+        """Forward reads for the moments, reads and writes to normalise; backward reads two tensors
+        twice and writes one.
+        """
         channels = self.shape[0]
-        self._memory(name, "norm", 3 * self.size, 5 * self.size, parameters=(channels, channels), kept=self.size if kept else 0)
+        self._memory(
+            name,
+            "norm",
+            3 * self.size,
+            5 * self.size,
+            parameters=(channels, channels),
+            kept=self.size if kept else 0,
+        )
 
-    def pool(self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False) -> None:
+    def pool(
+        self, name: str, kernel: Size, stride: int = 1, padding: Size = 0, *, ceil: bool = False
+    ) -> None:
         """Maximum or average over windows."""
         entering = self.size
         self.shape = (self.shape[0], *self._window(_pair(kernel), stride, padding, ceil=ceil))
@@ -109,7 +151,9 @@ class Builder:
         self.shape = (self.size,)
 
     def concatenate(self, name: str, *branches: Callable[[], None]) -> None:
-        """Runs each branch on what flows in now, and joins what comes out along the channels (a copy, as torch does it)."""
+        """Runs each branch on what flows in now, and joins what comes out along the channels (a
+        copy, as torch does it).
+        """
         entering, channels = self.shape, 0
         for branch in branches:
             self.shape = entering
@@ -122,13 +166,19 @@ class Builder:
         """Each pixel ``factor`` x ``factor`` times (nearest neighbour)."""
         entering = self.size
         self.shape = (self.shape[0], *(factor * side for side in self.shape[1:]))
-        self._memory(name, "elementwise", entering + self.size, entering + self.size, kept=self.size)
+        self._memory(
+            name, "elementwise", entering + self.size, entering + self.size, kept=self.size
+        )
 
-    def _window(self, kernel: tuple[int, int], stride: Size, padding: Size, *, ceil: bool = False) -> tuple[int, int]:
+    def _window(
+        self, kernel: tuple[int, int], stride: Size, padding: Size, *, ceil: bool = False
+    ) -> tuple[int, int]:
         """Height and width after a window of ``kernel`` has moved over the image."""
         height, width = (
             (side + 2 * pad - window + (step - 1 if ceil else 0)) // step + 1
-            for side, pad, window, step in zip(self.shape[1:], _pair(padding), kernel, _pair(stride), strict=True)
+            for side, pad, window, step in zip(
+                self.shape[1:], _pair(padding), kernel, _pair(stride), strict=True
+            )
         )
         return height, width
 
@@ -143,22 +193,34 @@ class Builder:
     def layer_norm(self, name: str) -> None:
         """Forward reads and writes; backward reads two tensors twice and writes one."""
         width = self.shape[-1]
-        self._memory(name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size)
+        self._memory(
+            name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size
+        )
 
     def rms_norm(self, name: str) -> None:
         """As a layer norm, without mean and bias."""
-        self._memory(name, "norm", 2 * self.size, 5 * self.size, parameters=(self.shape[-1],), kept=self.size)
+        self._memory(
+            name, "norm", 2 * self.size, 5 * self.size, parameters=(self.shape[-1],), kept=self.size
+        )
 
-    def attention(self, name: str, heads: int, *, keys: int | None = None, relative: bool = False) -> None:
-        """Softmax(Q K^T) V over all pairs of tokens, the T x K scores of each head written out (no fused kernel).
+    def attention(
+        self, name: str, heads: int, *, keys: int | None = None, relative: bool = False
+    ) -> None:
+        """Softmax(Q K^T) V over all pairs of tokens, the T x K scores of each head written out (no
+        fused kernel).
 
-        4 T K d FLOP for T tokens of width d that look at K ``keys`` (themselves if left out), whether causal or not: the
-        masked half is computed too. The scores pass through scaling, mask, softmax and dropout: eight passes over heads x T x K
-        each way, of which two results are kept. With ``relative`` positions there is a second product of scores (Dai et al. 2019).
+        4 T K d FLOP for T tokens of width d that look at K ``keys`` (themselves if left out),
+        whether causal or not: the masked half is computed too. The scores pass through scaling,
+        mask, softmax and dropout: eight passes over heads x T x K each way, of which two results
+        are kept. With ``relative`` positions there is a second product of scores (Dai et al. 2019).
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
-        flop, scores, moved = 2 * tokens * keys * width, heads * tokens * keys, (tokens + keys) * width
+        flop, scores, moved = (
+            2 * tokens * keys * width,
+            heads * tokens * keys,
+            (tokens + keys) * width,
+        )
         self._matrix(f"{name}.scores", "attention", (), flop, moved + scores, kept=0)
         if relative:
             self._matrix(f"{name}.positions", "attention", (), flop, moved + scores, kept=0)
@@ -166,17 +228,21 @@ class Builder:
         self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
 
     def weighted_sum(self, name: str, keys: int) -> None:
-        """Softmax over ``keys`` weights for each token, and the sum of as many vectors of the width that flows in."""
+        """Softmax over ``keys`` weights for each token, and the sum of as many vectors of the width
+        that flows in.
+        """
         tokens, width = self.shape
         weights, moved = tokens * keys, (tokens + keys) * width
         self._memory(f"{name}.softmax", "elementwise", 2 * weights, 3 * weights, kept=weights)
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
     def fused_attention(self, name: str, heads: int, groups: int | None = None) -> None:
-        """The same in one kernel that never writes the scores; ``groups`` heads of keys and values serve all ``heads``.
+        """The same in one kernel that never writes the scores; ``groups`` heads of keys and values
+        serve all ``heads``.
 
-        Forward 4 T^2 d FLOP, backward 10 T^2 d, since it computes the scores anew (FlashAttention, Dao et al. 2022; as torch's
-        counter has it, also where a causal kernel skips the masked half). Kept: the output, and a number per head and token.
+        Forward 4 T^2 d FLOP, backward 10 T^2 d, since it computes the scores anew (FlashAttention,
+        Dao et al. 2022; as torch's counter has it, also where a causal kernel skips the masked
+        half). Kept: the output, and a number per head and token.
         """
         tokens, width = self.shape
         moved = 2 * self.size + 2 * self.size * (groups or heads) // heads
@@ -193,14 +259,23 @@ class Builder:
         )
 
     def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
-        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens, with two biases, as torch has it.
+        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens, with two
+        biases, as torch has it.
 
-        The products with the inputs are one for all tokens; those with the state are ``steps`` that wait for each other.
+        The products with the inputs are one for all tokens; those with the state are ``steps`` that
+        wait for each other.
         """
         tokens, inner = self.shape
         entering, self.shape = self.size, (tokens, gates * width)
         weights = gates * width * inner
-        self._matrix(f"{name}.ih{suffix}", "linear", (weights,), 2 * tokens * weights, entering + self.size, kept=self.size)
+        self._matrix(
+            f"{name}.ih{suffix}",
+            "linear",
+            (weights,),
+            2 * tokens * weights,
+            entering + self.size,
+            kept=self.size,
+        )
         weights, gated, self.shape = gates * width * width, self.size, (tokens, width)
         self._matrix(
             f"{name}.hh{suffix}",
@@ -213,7 +288,9 @@ class Builder:
         )
 
     def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
-        """A recurrent layer in both directions, whose outputs are ``joined`` (twice the width) or summed."""
+        """A recurrent layer in both directions, whose outputs are ``joined`` (twice the width) or
+        summed.
+        """
         entering = self.shape
         self.recurrent(name, width, gates=gates)
         self.shape = entering
@@ -230,8 +307,18 @@ class Builder:
         """A tensor of its own that is added or put before what flows in, such as learned positions."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
 
-    def linear(self, name: str, width: int, *, bias: bool | None = None, tied: bool = False, kept: bool = True) -> None:
-        """Matrix product with the last dimension; ``tied`` uses weights of another layer, and has no bias unless asked for."""
+    def linear(
+        self,
+        name: str,
+        width: int,
+        *,
+        bias: bool | None = None,
+        tied: bool = False,
+        kept: bool = True,
+    ) -> None:
+        """Matrix product with the last dimension; ``tied`` uses weights of another layer, and has
+        no bias unless asked for.
+        """
         entering, inner = self.size, self.shape[-1]
         self.shape = (*self.shape[:-1], width)
         own: tuple[int, ...] = () if tied else (inner * width,)
@@ -239,15 +326,36 @@ class Builder:
             own += (width,)
         borrowed = inner * width if tied else 0
         flop = 2 * inner * self.size
-        self._matrix(name, "linear", own, flop, entering + self.size, kept=self.size if kept else 0, borrowed=borrowed)
+        self._matrix(
+            name,
+            "linear",
+            own,
+            flop,
+            entering + self.size,
+            kept=self.size if kept else 0,
+            borrowed=borrowed,
+        )
 
     def activation(self, name: str, *, kept: bool = False) -> None:
-        """A function of each element; without ``kept`` in place. Backward reads gradient and output and writes."""
-        self._memory(name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0)
+        """A function of each element; without ``kept`` in place.
+
+        Backward reads gradient and output and writes.
+        """
+        self._memory(
+            name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0
+        )
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
-        """Sum of ``terms`` tensors (a residual connection); backward sums the gradients where the paths parted."""
-        self._memory(name, "elementwise", 2 * terms * self.size - self.size, 3 * self.size, kept=self.size if kept else 0)
+        """Sum of ``terms`` tensors (a residual connection); backward sums the gradients where the
+        paths parted.
+        """
+        self._memory(
+            name,
+            "elementwise",
+            2 * terms * self.size - self.size,
+            3 * self.size,
+            kept=self.size if kept else 0,
+        )
 
 
 def _pair(size: Size) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 from dpsim.workload.dataset import DatasetConfig
 from dpsim.workload.efficiency import Execution
 from dpsim.workload.input import InputConfig, MemoryInput
@@ -23,37 +23,65 @@ class WorkloadConfig(Config):
     """What each GPU computes in a step."""
 
     model: str | ModelSource = Field(
-        description=f"a model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}", examples=["resnet50"]
+        description=f"a model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}",
+        examples=["resnet50"],
     )
     batch_per_gpu: int = Field(
-        ge=1, le=MOST_SAMPLES, description="samples per GPU and pass; a step has gradient_accumulation passes"
+        ge=1,
+        le=MOST_SAMPLES,
+        description="samples per GPU and pass; a step has gradient_accumulation passes",
     )
-    precision: Precision = Field("fp32", description="of the matrix products; fp16 and bf16 are mixed precision with fp32 weights")
+    precision: Precision = Field(
+        "fp32",
+        description="of the matrix products; fp16 and bf16 are mixed precision with fp32 weights",
+    )
     sequence_length: int | None = Field(
         None,
         validate_default=False,
-        description="tokens per sample; for models of text only, 128 for BERT and 1,024 for GPT-2 if left out",
+        description=(
+            "tokens per sample; for models of text only, 128 for BERT and 1,024 for GPT-2 if left "
+            "out"
+        ),
     )
     optimizer: Optimizer = Field("momentum", description="decides the memory traffic of the update")
     execution: Execution = Field(
-        "eager", description="eager: the host launches kernel after kernel (PyTorch); graph: compiled, with passes fused (XLA)"
+        "eager",
+        description=(
+            "eager: the host launches kernel after kernel (PyTorch); graph: compiled, with passes "
+            "fused (XLA)"
+        ),
     )
     gradient_accumulation: int = Field(
-        1, ge=1, le=MOST_PASSES, description="forward and backward passes of a step; gradients are communicated in the last"
+        1,
+        ge=1,
+        le=MOST_PASSES,
+        description="forward and backward passes of a step; gradients are communicated in the last",
     )
     checkpointing: str = Field(
         "none",
         pattern=_CHECKPOINTING,
-        description="activations computed again in backward: none, full, or 'every N layers' of which only the last output is kept",
+        description=(
+            "activations computed again in backward: none, full, or 'every N layers' of which "
+            "only the last output is kept"
+        ),
         examples=["none", "full", "every 4 layers"],
     )
     input: InputConfig = Field(MemoryInput(kind="memory"), description="where samples come from")
-    dataset: DatasetConfig | None = Field(None, description="the samples of an epoch; no epoch is reported if left out")
+    dataset: DatasetConfig | None = Field(
+        None, description="the samples of an epoch; no epoch is reported if left out"
+    )
     learners_per_gpu: int = Field(
-        1, ge=1, le=MOST_LEARNERS, description="replicas of the model that share each GPU, each with a batch of its own"
+        1,
+        ge=1,
+        le=MOST_LEARNERS,
+        description="replicas of the model that share each GPU, each with a batch of its own",
     )
     utilisation: tuple[UtilisationPoint, ...] = Field(
-        (), description="measured throughput of one learner by batch, to say how learners share a GPU; the roofline's if left out"
+        (),
+        description=(
+            "measured throughput of one learner by batch, to say how learners share a GPU; the "
+            "roofline's if left out"
+        ),
     )
 
     @field_validator("model", mode="before")

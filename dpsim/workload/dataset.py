@@ -1,14 +1,16 @@
 """How a data set is divided between workers, and what that makes of an epoch.
 
-With n samples, m workers and b samples per worker and step, a step takes G = m b samples, and an epoch is
+With n samples, m workers and b samples per worker and step, a step takes G = m b samples, and an
+epoch is
 
 - ``drop``: floor(n / G) steps; n - steps x G samples are left out,
 - ``pad``: ceil(n / G) steps; steps x G - n samples are taken once more to fill the last ones.
 
-`shuffled`: each epoch deals one permutation of all samples, so that other samples are left out or repeated each time.
-`disjoint`: each worker keeps a shard of its own, n / m samples rounded down or up, and fills up from that shard alone. The number
-of steps is the same, since floor(floor(n / m) / b) = floor(n / G), and likewise rounded up; whose samples repeat is not.
-All workers take the same number of steps, as synchronous training asks.
+`shuffled`: each epoch deals one permutation of all samples, so that other samples are left out or
+repeated each time. `disjoint`: each worker keeps a shard of its own, n / m samples rounded down or
+up, and fills up from that shard alone. The number of steps is the same, since floor(floor(n / m) /
+b) = floor(n / G), and likewise rounded up; whose samples repeat is not. All workers take the same
+number of steps, as synchronous training asks.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 
 Partition = Literal["disjoint", "shuffled"]
 LastBatch = Literal["drop", "pad"]
@@ -31,8 +33,9 @@ LastBatch = Literal["drop", "pad"]
 class Epoch:
     """What one pass over the data set is: its steps, and how many samples are counted.
 
-    ``distinct`` samples are seen at least once, ``repeated`` counts the times that one is seen again, ``dropped`` are not seen:
-    distinct + repeated is what is computed on, distinct + dropped the data set.
+    ``distinct`` samples are seen at least once, ``repeated`` counts the times that one is seen
+    again, ``dropped`` are not seen: distinct + repeated is what is computed on, distinct + dropped
+    the data set.
     """
 
     steps: int
@@ -51,31 +54,47 @@ class DatasetConfig(Config):
 
     samples: PositiveInt = Field(description="samples in the data set", examples=[1_281_167])
     partition: Partition = Field(
-        "shuffled", description="shuffled: one permutation of all, dealt anew each epoch; disjoint: each worker keeps its own shard"
+        "shuffled",
+        description=(
+            "shuffled: one permutation of all, dealt anew each epoch; disjoint: each worker keeps "
+            "its own shard"
+        ),
     )
     last_batch: LastBatch = Field(
         "drop",
-        description="drop: samples that fill no whole step are left out; pad: the last step is filled up with others",
+        description=(
+            "drop: samples that fill no whole step are left out; pad: the last step is filled up "
+            "with others"
+        ),
     )
 
     def epoch(self, workers: int, batch: int) -> Epoch:
-        """One epoch of ``workers`` that take ``batch`` samples each step. Raises DpsimError where it has no step at all."""
+        """One epoch of ``workers`` that take ``batch`` samples each step.
+
+        Raises DpsimError where it has no step at all.
+        """
         together = workers * batch
-        steps = self.samples // together if self.last_batch == "drop" else -(-self.samples // together)
+        steps = (
+            self.samples // together if self.last_batch == "drop" else -(-self.samples // together)
+        )
         if steps == 0:
             raise DpsimError(
-                f"workload.dataset.samples: must be at least {together:,} where last batches are dropped "
+                f"workload.dataset.samples: must be at least {together:,} where last batches are "
+                "dropped "
                 f"({workers:,} workers x {batch:,} samples a step), but got {self.samples:,}"
             )
         if self.partition == "disjoint" and self.samples < workers:
             raise DpsimError(
-                f"workload.dataset.samples: must be at least one for each of {workers:,} workers' shards, but got {self.samples:,}"
+                f"workload.dataset.samples: must be at least one for each of {workers:,} workers' "
+                f"shards, but got {self.samples:,}"
             )
         distinct = min(self.samples, steps * together)
         return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)
 
     def deal(self, workers: int, batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Which samples each worker computes on in one epoch, shape (steps, workers, batch); ``rng`` shuffles them."""
+        """Which samples each worker computes on in one epoch, shape (steps, workers, batch);
+        ``rng`` shuffles them.
+        """
         steps = self.epoch(workers, batch).steps
         if self.partition == "shuffled":
             order = np.resize(rng.permutation(self.samples), steps * workers * batch)

@@ -1,12 +1,16 @@
-"""How much of a GPU's figures a layer reaches: named constants with their errors, in ``efficiency.yaml`` beside this module.
+"""How much of a GPU's figures a layer reaches.
 
-They are fitted (robust least squares of log ratios; a model counts as much as another, however many rows it has) to one-GPU rows
-of the reference table ``single_gpu.csv`` by ``python -m validate.reference.roofline_fit``, over the layer tables of this package.
-Frameworks and single GPUs have effects of their own in that fit, which are left out here: what is predicted is the usual one.
+Named constants with their errors, in ``efficiency.yaml`` beside this module.
 
-How far to trust them stands in the file: each constant with its relative standard error, and the errors of the fit over its rows.
-Two machines that run the same model on the same GPU with different software differ by 10-70 %. Where the host or the loader is slow
-(the AdaptDL rows, TensorFlow 1.1) a step takes up to twice what this predicts. A step time of one's own (``calibration:``) or a
+They are fitted (robust least squares of log ratios; a model counts as much as another, however many
+rows it has) to one-GPU rows of the reference table ``single_gpu.csv`` by ``python -m
+tools.refits.roofline_fit``, over the layer tables of this package. Frameworks and single GPUs have
+effects of their own in that fit, which are left out here: what is predicted is the usual one.
+
+How far to trust them stands in the file: each constant with its relative standard error, and the
+errors of the fit over its rows. Two machines that run the same model on the same GPU with different
+software differ by 10-70 %. Where the host or the loader is slow (the AdaptDL rows, TensorFlow 1.1)
+a step takes up to twice what this predicts. A step time of one's own (``calibration:``) or a
 measured table of layers is worth more than any of it.
 """
 
@@ -22,7 +26,8 @@ from dpsim.workload.layer import Kind, Layer
 
 Execution = Literal["eager", "graph"]
 
-# Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32 and only save bytes.
+# Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32
+# and only save bytes.
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
 _HALF = ("fp16", "bf16")
 _CLASS: Mapping[Kind, str] = {"conv": "conv", "linear": "gemm", "attention": "gemm"}
@@ -32,14 +37,17 @@ _CLASS: Mapping[Kind, str] = {"conv": "conv", "linear": "gemm", "attention": "ge
 class Efficiency:
     """Constants of the roofline.
 
-    ``fractions`` are shares of peak that large products reach, by class and precision (``"conv_fp32"``; classes conv, gemm and
-    rnn; precisions fp32, tf32, half, fp8), 1 where none is given. ``speed`` multiplies all products: the generation's.
-    ``winograd`` is how many times fewer multiplications 3x3 convolutions of stride 1 take in fp32. ``ramp`` is seconds that a
-    product takes to fill the GPU. ``memory`` is the reachable fraction of memory bandwidth, ``half_width`` the bytes of an
-    activation in half precision, on average over tensors that stay in fp32; ``fusion`` the share of traffic outside products that
-    is left. ``launch`` is the host's seconds per kernel, ``update_launches`` kernels per parameter tensor of an update, ``step``
-    seconds per step that nothing hides. ``throttle`` is the share of its clock that a board of at most 75 W keeps.
-    ``usual`` multiplies all seconds on the GPU: what frameworks of this kind take, in the middle of them.
+    ``fractions`` are shares of peak that large products reach, by class and precision
+    (``"conv_fp32"``; classes conv, gemm and rnn; precisions fp32, tf32, half, fp8), 1 where none is
+    given. ``speed`` multiplies all products: the generation's. ``winograd`` is how many times fewer
+    multiplications 3x3 convolutions of stride 1 take in fp32. ``ramp`` is seconds that a product
+    takes to fill the GPU. ``memory`` is the reachable fraction of memory bandwidth, ``half_width``
+    the bytes of an activation in half precision, on average over tensors that stay in fp32;
+    ``fusion`` the share of traffic outside products that is left. ``launch`` is the host's seconds
+    per kernel, ``update_launches`` kernels per parameter tensor of an update, ``step`` seconds per
+    step that nothing hides. ``throttle`` is the share of its clock that a board of at most 75 W
+    keeps. ``usual`` multiplies all seconds on the GPU: what frameworks of this kind take, in the
+    middle of them.
     """
 
     fractions: Mapping[str, float]
@@ -56,24 +64,33 @@ class Efficiency:
     usual: float = 1.0
 
     def large(self, layer: Layer, precision: str) -> float:
-        """Fraction of peak that a large product of this layer reaches; above 1 where an algorithm saves multiplications."""
+        """Fraction of peak that a large product of this layer reaches; above 1 where an algorithm
+        saves multiplications.
+        """
         if layer.forward_flop == 0:
             return 1.0
         kind = "rnn" if is_recurrent(layer) else _CLASS.get(layer.kind, "gemm")
-        fraction = self.fractions.get(f"{kind}_{'half' if precision in _HALF else precision}", 1.0) * self.speed
+        fraction = (
+            self.fractions.get(f"{kind}_{'half' if precision in _HALF else precision}", 1.0)
+            * self.speed
+        )
         return fraction * self.winograd if precision == "fp32" and is_winograd(layer) else fraction
 
 
 def is_recurrent(layer: Layer) -> bool:
-    """Whether a layer is a product whose parts wait for one another; libraries compute those in fp32 where tf32 is asked for."""
+    """Whether a layer is a product whose parts wait for one another; libraries compute those in
+    fp32 where tf32 is asked for.
+    """
     return layer.steps > 1 and layer.forward_flop > 0
 
 
 def is_winograd(layer: Layer) -> bool:
-    """Whether a layer is a convolution with windows of 3x3 or more and stride 1, with about as many channels in as out.
+    """Whether a layer is a convolution with windows of 3x3 or more and stride 1, with about as many
+    channels in as out.
 
-    A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w, its FLOP 2 h w weights, and
-    weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from below; a stride makes the bound smaller.
+    A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w,
+    its FLOP 2 h w weights, and weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from
+    below; a stride makes the bound smaller.
     """
     if layer.kind != "conv" or not layer.parameters:
         return False
@@ -90,8 +107,12 @@ _LEAST_WINDOW = 7.5  # above 1x7, below 3x3 with twice as many channels out as i
 def fitted(generation: str = "other", execution: Execution = "eager") -> Efficiency:
     """The constants for a generation of GPUs; one that was not in the rows takes the mean of all."""
     content = constants()
-    values: dict[str, float] = {name: float(entry["value"]) for name, entry in content["constants"].items()}
-    software: dict[str, float] = {name: float(entry["value"]) for name, entry in content["execution"][execution].items()}
+    values: dict[str, float] = {
+        name: float(entry["value"]) for name, entry in content["constants"].items()
+    }
+    software: dict[str, float] = {
+        name: float(entry["value"]) for name, entry in content["execution"][execution].items()
+    }
     speeds = content["generations"]
     return Efficiency(
         fractions={name: float(entry["value"]) for name, entry in content["fractions"].items()},
@@ -103,7 +124,10 @@ def fitted(generation: str = "other", execution: Execution = "eager") -> Efficie
 
 @cache
 def constants() -> dict[str, Any]:
-    """``efficiency.yaml``: every constant with its value, unit, relative standard error and meaning."""
+    """``efficiency.yaml``.
+
+    Every constant with its value, unit, relative standard error and meaning.
+    """
     from ruamel.yaml import YAML  # slow to import: only when a time is first asked for
 
     text = files("dpsim.workload").joinpath("efficiency.yaml").read_text(encoding="utf-8")

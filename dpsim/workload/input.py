@@ -1,8 +1,11 @@
-"""Where a step's samples come from: out of memory, or through a pipeline of storage, decoding and a copy to the GPU.
+"""Where a step's samples come from.
 
-Batch k of a GPU passes three stages: it is read (r seconds, one batch at a time), decoded by one of W loader workers (d seconds;
-they take batches in turn), and copied to the GPU (c seconds, one at a time). The loader runs at most P batches ahead: reading batch
-k begins when the GPU has taken batch k - P. With ``s_k`` the time at which the GPU is ready for batch k,
+Out of memory, or through a pipeline of storage, decoding and a copy to the GPU.
+
+Batch k of a GPU passes three stages: it is read (r seconds, one batch at a time), decoded by one of
+W loader workers (d seconds; they take batches in turn), and copied to the GPU (c seconds, one at a
+time). The loader runs at most P batches ahead: reading batch k begins when the GPU has taken batch
+k - P. With ``s_k`` the time at which the GPU is ready for batch k,
 
     slot_k    = take_{k-P}                              (0 for the first P)
     read_k    = max(slot_k, read_{k-1}) + r
@@ -10,16 +13,19 @@ k begins when the GPU has taken batch k - P. With ``s_k`` the time at which the 
     ready_k   = max(decoded_k, ready_{k-1}) + c
     take_k    = max(ready_k, s_k),
 
-and the GPU waits take_k - s_k for input. This is linear in (max, +), so its steady period is the largest mean of its cycles:
+and the GPU waits take_k - s_k for input. This is linear in (max, +), so its steady period is the
+largest mean of its cycles:
 
     max(step, r, d / W, c, (r + d + c) / P),
 
-the first step waits r + d + c. Source of the method: Baccelli, Cohen, Olsder and Quadrat, "Synchronization and Linearity", 1992;
-batches per loader worker and batches ahead as in torch's DataLoader.
+the first step waits r + d + c. Source of the method: Baccelli, Cohen, Olsder and Quadrat,
+"Synchronization and Linearity", 1992; batches per loader worker and batches ahead as in torch's
+DataLoader.
 
-A batch here is all that a GPU takes in a step: the samples of its accumulated passes, and of its learners, come together.
-Stages are vectors over GPUs. Storage and links that several share are divided evenly, as when all load at once; copies do not
-contend with gradients, nor loader workers with one another for cores.
+A batch here is all that a GPU takes in a step: the samples of its accumulated passes, and of its
+learners, come together. Stages are vectors over GPUs. Storage and links that several share are
+divided evenly, as when all load at once; copies do not contend with gradients, nor loader workers
+with one another for cores.
 """
 
 from __future__ import annotations
@@ -32,10 +38,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from dpsim.config import Config
-from dpsim.units import Bytes, BytesPerSecond, Seconds
+from dpsim.base.arrays import FloatArray
+from dpsim.base.config import Config
+from dpsim.base.units import Bytes, BytesPerSecond, Seconds
 
-FloatArray = NDArray[np.float64]
 STAGES = ("storage", "decoding", "copy to the GPU", "prefetch")
 
 _MOST_AHEAD = 4096  # batches that are remembered for each GPU
@@ -48,25 +54,46 @@ class MemoryInput(Config):
 
 
 class StorageInput(Config):
-    """Samples are read, decoded and copied while the step before computes. The defaults are ImageNet's, for PIL and torch."""
+    """Samples are read, decoded and copied while the step before computes.
 
-    kind: Literal["storage"] = Field(description="samples are read from storage, decoded and copied to the GPU")
-    bandwidth: BytesPerSecond = Field(2e9, description="of the storage; the default is one NVMe disk's, read at random")
-    shared: Literal["node", "cluster"] = Field("node", description="whose GPUs share the storage's bandwidth")
-    bytes_per_sample: Bytes = Field(110e3, description="read from storage; the default is ImageNet's mean JPEG")
-    cpu_seconds_per_sample: Seconds = Field(
-        8e-3, description="of one loader worker to decode and augment; the default is JPEG to 224x224 with PIL, assumed"
+    The defaults are ImageNet's, for PIL and torch.
+    """
+
+    kind: Literal["storage"] = Field(
+        description="samples are read from storage, decoded and copied to the GPU"
     )
-    device_bytes_per_sample: Bytes = Field(602_112.0, description="copied to the GPU; the default is 3 x 224 x 224 in fp32")
-    loader_workers: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] = Field(8, description="loader processes of each GPU")
+    bandwidth: BytesPerSecond = Field(
+        2e9, description="of the storage; the default is one NVMe disk's, read at random"
+    )
+    shared: Literal["node", "cluster"] = Field(
+        "node", description="whose GPUs share the storage's bandwidth"
+    )
+    bytes_per_sample: Bytes = Field(
+        110e3, description="read from storage; the default is ImageNet's mean JPEG"
+    )
+    cpu_seconds_per_sample: Seconds = Field(
+        8e-3,
+        description=(
+            "of one loader worker to decode and augment; the default is JPEG to 224x224 with PIL, "
+            "assumed"
+        ),
+    )
+    device_bytes_per_sample: Bytes = Field(
+        602_112.0, description="copied to the GPU; the default is 3 x 224 x 224 in fp32"
+    )
+    loader_workers: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] = Field(
+        8, description="loader processes of each GPU"
+    )
     prefetch: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] | None = Field(
-        None, description="batches that the loader may be ahead, per GPU; two for each loader worker if left out"
+        None,
+        description="batches that the loader may be ahead, per GPU; two for each loader worker if left out",
     )
 
     def pipeline(self, samples: int, sharing: NDArray[np.int64], copy_rate: FloatArray) -> Pipeline:
         """The pipeline of GPUs that take ``samples`` a step.
 
-        ``sharing`` (GPUs,) is how many share the storage with each, ``copy_rate`` (GPUs,) the B/s at which each is copied to.
+        ``sharing`` (GPUs,) is how many share the storage with each, ``copy_rate`` (GPUs,) the B/s
+        at which each is copied to.
         """
         rate = self.bandwidth / sharing
         return Pipeline(
@@ -83,7 +110,9 @@ InputConfig = Annotated[MemoryInput | StorageInput, Field(discriminator="kind")]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """Seconds that a batch spends in each stage, vectors over GPUs, with ``loaders`` decoding and ``prefetch`` batches ahead."""
+    """Seconds that a batch spends in each stage, vectors over GPUs, with ``loaders`` decoding and
+    ``prefetch`` batches ahead.
+    """
 
     read: FloatArray
     decode: FloatArray
@@ -92,12 +121,17 @@ class Pipeline:
     prefetch: int
 
     def stage_periods(self) -> FloatArray:
-        """Seconds between batches that each stage alone allows, shape (stages, GPUs), in the order of `STAGES`."""
+        """Seconds between batches that each stage alone allows, shape (stages, GPUs), in the order
+        of `STAGES`.
+        """
         latency = self.read + self.decode + self.copy
         return np.array([self.read, self.decode / self.loaders, self.copy, latency / self.prefetch])
 
     def period(self) -> FloatArray:
-        """Seconds between batches, at best, of each GPU: a step that takes longer never waits in the steady state."""
+        """Seconds between batches, at best, of each GPU.
+
+        A step that takes longer never waits in the steady state.
+        """
         return np.asarray(self.stage_periods().max(axis=0))
 
     def slowest_stage(self) -> str:
@@ -108,7 +142,9 @@ class Pipeline:
     def of(self, gpu: int) -> Pipeline:
         """The pipeline of one GPU alone, for workers that act on their own."""
         here = slice(gpu, gpu + 1)
-        return Pipeline(self.read[here], self.decode[here], self.copy[here], self.loaders, self.prefetch)
+        return Pipeline(
+            self.read[here], self.decode[here], self.copy[here], self.loaders, self.prefetch
+        )
 
     def start(self) -> Loading:
         """The pipeline as it runs, from time 0."""

@@ -1,9 +1,12 @@
-"""What a model is to the simulator: layers in forward order, each with its parameters, work, memory traffic and activations.
+"""What a model is to the simulator.
 
-Conventions: FLOP count the matrix products only (convolutions, linear layers, attention), two for a multiply and an add, as
-`torch.utils.flop_counter` does and as the field's figures do; everything else costs memory traffic. (Many tables, and the
-4.1 "GFLOP" often quoted for ResNet-50, count multiply-adds: half of the FLOP here.) All amounts but parameters are per sample;
-traffic and activations are in elements, so that the precision scales them.
+Layers in forward order, each with its parameters, work, memory traffic and activations.
+
+Conventions: FLOP count the matrix products only (convolutions, linear layers, attention), two for a
+multiply and an add, as `torch.utils.flop_counter` does and as the field's figures do; everything
+else costs memory traffic. (Many tables, and the 4.1 "GFLOP" often quoted for ResNet-50, count
+multiply-adds: half of the FLOP here.) All amounts but parameters are per sample; traffic and
+activations are in elements, so that the precision scales them.
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "norm"
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Amount = Literal[
-    "forward_flop", "backward_flop", "forward_traffic", "backward_traffic", "activations", "own_weights", "borrowed", "steps"
+    "forward_flop",
+    "backward_flop",
+    "forward_traffic",
+    "backward_traffic",
+    "activations",
+    "own_weights",
+    "borrowed",
+    "steps",
 ]
 
 
@@ -29,12 +39,14 @@ Amount = Literal[
 class Layer:
     """One step of the forward pass and its part of the backward pass.
 
-    ``parameters`` are the element counts of its parameter tensors in the order torch registers them (weight, bias, ...);
-    ``borrowed`` counts the elements of weights that another layer owns (a tied output layer). ``forward_flop`` and
-    ``backward_flop`` are FLOP per sample; backward is the gradient by the input and the gradient by the weights, and a model's
-    first layer has no gradient by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
-    written per sample, weights apart. ``activations`` are elements per sample that stay in memory until backward. ``steps`` is how
-    many parts of the work must wait for one another (the time steps of a recurrent layer), each with kernels of its own.
+    ``parameters`` are the element counts of its parameter tensors in the order torch registers them
+    (weight, bias, ...); ``borrowed`` counts the elements of weights that another layer owns (a tied
+    output layer). ``forward_flop`` and ``backward_flop`` are FLOP per sample; backward is the
+    gradient by the input and the gradient by the weights, and a model's first layer has no gradient
+    by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
+    written per sample, weights apart. ``activations`` are elements per sample that stay in memory
+    until backward. ``steps`` is how many parts of the work must wait for one another (the time
+    steps of a recurrent layer), each with kernels of its own.
     """
 
     name: str
@@ -55,7 +67,10 @@ class Layer:
 
 
 class Tensors(NamedTuple):
-    """Parameter tensors in registration order: how many elements each has, and the index of the layer that owns it."""
+    """Parameter tensors in registration order.
+
+    How many elements each has, and the index of the layer that owns it.
+    """
 
     elements: NDArray[np.int64]
     layer: NDArray[np.int64]
@@ -63,10 +78,11 @@ class Tensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as ``"224x224 image"``.
+    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as
+    ``"224x224 image"``.
 
-    ``measured`` are the layers' times where they were measured: they count, not the roofline. ``notes`` say what is doubtful
-    about a model that was traced or imported.
+    ``measured`` are the layers' times where they were measured: they count, not the roofline.
+    ``notes`` say what is doubtful about a model that was traced or imported.
     """
 
     name: str
@@ -96,8 +112,14 @@ class Model:
         return sum(layer.activations for layer in self.layers)
 
     def tensors(self) -> Tensors:
-        """Its parameter tensors in registration order; gradients become ready in about the reverse of it."""
-        pairs = [(elements, index) for index, layer in enumerate(self.layers) for elements in layer.parameters]
+        """Its parameter tensors in registration order; gradients become ready in about the reverse
+        of it.
+        """
+        pairs = [
+            (elements, index)
+            for index, layer in enumerate(self.layers)
+            for elements in layer.parameters
+        ]
         elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return Tensors(elements, layer)
 

@@ -1,16 +1,19 @@
 """Several learners on one GPU: replicas of the model that share it, each with a batch of its own.
 
-Small batches leave a GPU partly idle; k replicas of batch b fill it as one batch of k b would. With ``t(B)`` the seconds of forward
-and backward with B samples in flight (the utilisation curve is its other face, B / t(B) samples a second), k learners take
+Small batches leave a GPU partly idle; k replicas of batch b fill it as one batch of k b would. With
+``t(B)`` the seconds of forward and backward with B samples in flight (the utilisation curve is its
+other face, B / t(B) samples a second), k learners take
 
     max(k b / U(k b), t(b)) = max(t(k b), t(b)),
 
-the work of all at the throughput that the GPU reaches with it, but never less than one learner's latency. Each learner updates
-weights of its own, k times the optimiser's traffic; and before anything leaves the GPU their gradients are averaged: (k + 1) S
-bytes through its memory for S bytes of gradient, as each layer's become ready. Reading k copies of the weights is left out.
+the work of all at the throughput that the GPU reaches with it, but never less than one learner's
+latency. Each learner updates weights of its own, k times the optimiser's traffic; and before
+anything leaves the GPU their gradients are averaged: (k + 1) S bytes through its memory for S bytes
+of gradient, as each layer's become ready. Reading k copies of the weights is left out.
 
-Source: Koliousis et al., "Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU Servers", VLDB 12(11), 2019; its
-tuner (section 4.4) adds learners as long as throughput grows by more than a threshold, and so does `best_learners`.
+Source: Koliousis et al., "Crossbow: Scaling Deep Learning with Small Batch Sizes on Multi-GPU
+Servers", VLDB 12(11), 2019; its tuner (section 4.4) adds learners as long as throughput grows by
+more than a threshold, and so does `best_learners`.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Model
 from dpsim.workload.roofline import LayerTimes
 
 MOST_LEARNERS = 64
-# A learner more is worth it when throughput grows by this share. Assumed; Crossbow leaves its threshold to the user.
+# A learner more is worth it when throughput grows by this share. Assumed; Crossbow leaves its
+# threshold to the user.
 LEAST_GAIN = 0.05
 _GRADIENT_BYTES = 4  # of an element: fp32
 
@@ -40,23 +44,31 @@ class UtilisationPoint(Config):
     """A measured point of the utilisation curve: one learner's throughput on an otherwise idle GPU."""
 
     batch: PositiveInt = Field(description="samples in flight")
-    samples_per_s: float = Field(gt=0, description="samples per second, forward and backward, without communication and update")
+    samples_per_s: float = Field(
+        gt=0,
+        description="samples per second, forward and backward, without communication and update",
+    )
 
 
 def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
     """Seconds by samples in flight, from measured throughput.
 
-    Between points the seconds are linear; below the first the GPU takes as long as there, above the last it is full. Raises
-    DpsimError unless batches rise and seconds do not fall: more samples in less time is an error of measurement.
+    Between points the seconds are linear; below the first the GPU takes as long as there, above the
+    last it is full. Raises DpsimError unless batches rise and seconds do not fall: more samples in
+    less time is an error of measurement.
     """
     batches = np.array([point.batch for point in points], dtype=float)
     if not len(batches) or (np.diff(batches) <= 0).any():
-        raise DpsimError(f"workload.utilisation: must be points of rising batch, but got {batches.astype(int).tolist()}")
+        raise DpsimError(
+            "workload.utilisation: must be points of rising batch, but got "
+            f"{batches.astype(int).tolist()}"
+        )
     seconds = batches / np.array([point.samples_per_s for point in points])
     if (np.diff(seconds) < 0).any():
         later = int(np.argmax(np.diff(seconds) < 0)) + 1
         raise DpsimError(
-            f"workload.utilisation: must not take less time for a larger batch, but batch {int(batches[later])} takes "
+            "workload.utilisation: must not take less time for a larger batch, but batch "
+            f"{int(batches[later])} takes "
             f"{seconds[later]:.4g} s and batch {int(batches[later - 1])} {seconds[later - 1]:.4g} s"
         )
 
@@ -68,18 +80,26 @@ def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
 
 
 def stretch(time: StepTime, batch: int, learners: int) -> float:
-    """How many times as long a pass takes with ``learners`` of ``batch`` samples as with one: at least 1."""
+    """How many times as long a pass takes with ``learners`` of ``batch`` samples as with one.
+
+    At least 1.
+    """
     return max(time(learners * batch) / time(batch), 1.0)
 
 
 def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float64]:
-    """Seconds per layer to average the learners' gradients through memory of ``bandwidth`` B/s; 0 for one learner."""
+    """Seconds per layer to average the learners' gradients through memory of ``bandwidth`` B/s; 0
+    for one learner.
+    """
     moved = learners + 1 if learners > 1 else 0
     return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
 
 
-def shared_times(alone: LayerTimes, factor: float, learners: int, average: NDArray[np.float64]) -> LayerTimes:
-    """Times of a step in which ``learners`` share the GPU, from those of one ``alone`` and the passes' ``factor``.
+def shared_times(
+    alone: LayerTimes, factor: float, learners: int, average: NDArray[np.float64]
+) -> LayerTimes:
+    """Times of a step in which ``learners`` share the GPU, from those of one ``alone`` and the
+    passes' ``factor``.
 
     Gradients of accumulated passes are added up in each learner and averaged with the last.
     """
@@ -103,9 +123,11 @@ class LearnersRow:
 
 
 def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> LearnersRow:
-    """The most learners up to ``most`` that each make throughput grow by `LEAST_GAIN`; ``step(batch, k)`` are seconds of a step.
+    """The most learners up to ``most`` that each make throughput grow by `LEAST_GAIN`;
+    ``step(batch, k)`` are seconds of a step.
 
-    Where the second is not worth it alone (averaging starts with it), more may be together: each by `LEAST_GAIN` on average.
+    Where the second is not worth it alone (averaging starts with it), more may be together: each by
+    `LEAST_GAIN` on average.
     """
     rates = {k: k * batch / step(batch, k) for k in range(1, min(most, MOST_LEARNERS) + 1)}
     best = 1
@@ -118,5 +140,8 @@ def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> L
 def learners_table(
     step: Callable[[int, int], float], most: Callable[[int], int], batches: Iterable[int]
 ) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each of ``batches`` that fits: ``most(batch)`` is how many memory has room for."""
+    """The best number of learners for each of ``batches`` that fits.
+
+    ``most(batch)`` is how many memory has room for.
+    """
     return tuple(best_learners(step, batch, most(batch)) for batch in batches if most(batch) > 0)

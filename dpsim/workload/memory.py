@@ -1,4 +1,6 @@
-"""What a training step holds in a GPU's memory: weights, gradients, optimiser state, activations, buckets and what is lost.
+"""What a training step holds in a GPU's memory.
+
+Weights, gradients, optimiser state, activations, buckets and what is lost.
 
 With P parameters and N workers, the bytes of model state on each of them are
 
@@ -9,18 +11,20 @@ With P parameters and N workers, the bytes of model state on each of them are
 | 2: ZeRO 2, gradients too | w P | g P / N | s P / N |
 | 3: ZeRO 3 or FSDP, weights too | w P / N | g P / N | s P / N |
 
-where (w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with the fp32 copy of the weights;
-plain SGD keeps no state, momentum one, Adam two. Adam in mixed precision is so 16 bytes a parameter. Under torch's autocast the
-weights and gradients are fp32 and no copy is kept: the same sum at stage 0. Source: Rajbhandari et al., "ZeRO: Memory
-Optimizations Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
+where (w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with
+the fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed
+precision is so 16 bytes a parameter. Under torch's autocast the weights and gradients are fp32 and
+no copy is kept: the same sum at stage 0. Source: Rajbhandari et al., "ZeRO: Memory Optimizations
+Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
 
-Activations are what the layers keep for backward, per sample. With checkpointing only what crosses from one segment of the
-network to the next is kept, and one segment at a time is computed again: Chen et al., "Training Deep Nets with Sublinear Memory
-Cost", 2016. Gradient accumulation divides the batch: ``batch`` is that of one pass. Not counted: the batch itself, masks, and
-the workspaces of convolutions.
+Activations are what the layers keep for backward, per sample. With checkpointing only what crosses
+from one segment of the network to the next is kept, and one segment at a time is computed again:
+Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016. Gradient accumulation divides
+the batch: ``batch`` is that of one pass. Not counted: the batch itself, masks, and the workspaces
+of convolutions.
 
-Of 223 batches that ran on a known GPU (the reference tables single_gpu.csv and scaling.csv) all fit by this but one, which is 7 %
-over: ResNet-50 with 128 images on a K80, whose context is smaller.
+Of 223 batches that ran on a known GPU (the reference tables single_gpu.csv and scaling.csv) all fit
+by this but one, which is 7 % over: ResNet-50 with 128 images on a K80, whose context is smaller.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Model
 from dpsim.workload.roofline import WIDTH, Optimizer, Precision
 
@@ -45,19 +49,23 @@ STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 _ORDER = ("learners", "stage", "checkpointing", "batch")
 _STATES: dict[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 
-# Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343 MB are occupied after one small
-# tensor in Hugging Face's "Model training anatomy" (2023); older GPUs and lazily loaded kernels take less.
+# Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343
+# MB are occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older
+# GPUs and lazily loaded kernels take less.
 CONTEXT = 1.3e9
 
-# What the caching allocator loses to fragments, as a share of what is allocated. Assumed: plain training loses a few percent;
-# GMLake (Guo et al., ASPLOS 2024) measured 15 % on average, 33 % at worst, for language models with recomputation and offloading.
+# What the caching allocator loses to fragments, as a share of what is allocated. Assumed: plain
+# training loses a few percent; GMLake (Guo et al., ASPLOS 2024) measured 15 % on average, 33 % at
+# worst, for language models with recomputation and offloading.
 FRAGMENTATION = 0.05
 
-# Bytes of the two buffers in which ZeRO 1 and 2 reduce gradients while others are filled: DeepSpeed's reduce_bucket_size of 5e8
-# elements is far more than small models have, so gradients bound it.
+# Bytes of the two buffers in which ZeRO 1 and 2 reduce gradients while others are filled:
+# DeepSpeed's reduce_bucket_size of 5e8 elements is far more than small models have, so gradients
+# bound it.
 _REDUCE_BUCKET = 5e8  # elements
 
-# A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1", "h.11.mlp.c_fc").
+# A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
+# "h.11.mlp.c_fc").
 _BLOCK = re.compile(r"(.*?\.\d+)\..+")
 
 
@@ -85,10 +93,11 @@ def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
 class Setup:
     """How a model is trained, as far as memory depends on it.
 
-    ``batch`` is the samples of one pass of one learner, ``workers`` the number of GPUs, ``stage`` 0 to 3 what they divide among
-    them, ``learners`` the replicas that share each GPU. ``checkpoint_every`` is the layers of a segment that is computed again
-    (with ``checkpointing``; None: segments as they take the least memory). ``gradient_bytes`` is the width in which gradients
-    travel.
+    ``batch`` is the samples of one pass of one learner, ``workers`` the number of GPUs, ``stage`` 0
+    to 3 what they divide among them, ``learners`` the replicas that share each GPU.
+    ``checkpoint_every`` is the layers of a segment that is computed again (with ``checkpointing``;
+    None: segments as they take the least memory). ``gradient_bytes`` is the width in which
+    gradients travel.
     """
 
     batch: int
@@ -109,7 +118,10 @@ class Setup:
         if self.stage not in STAGES:
             raise DpsimError(f"stage must be 0, 1, 2 or 3, but got {self.stage}")
         if self.learners > 1 and self.stage > 0:
-            raise DpsimError(f"learners must be 1 where model state is divided (stage {self.stage}), but got {self.learners}")
+            raise DpsimError(
+                f"learners must be 1 where model state is divided (stage {self.stage}), but got "
+                f"{self.learners}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,42 +161,68 @@ def footprint(model: Model, setup: Setup) -> Footprint:
     activations = float(setup.learners * setup.batch * sample_activations(model, setup))
     buckets = _buckets(model, setup)
     held = weights + gradients + optimizer + activations + buckets
-    return Footprint(weights, gradients, optimizer, activations, buckets, FRAGMENTATION * held, CONTEXT)
+    return Footprint(
+        weights, gradients, optimizer, activations, buckets, FRAGMENTATION * held, CONTEXT
+    )
 
 
 def sample_activations(model: Model, setup: Setup) -> int:
     """Bytes of activations per sample that a pass holds at most."""
-    elements = checkpointed_activations(model, setup.checkpoint_every) if setup.checkpointing else model.activations
+    elements = (
+        checkpointed_activations(model, setup.checkpoint_every)
+        if setup.checkpointing
+        else model.activations
+    )
     return WIDTH[setup.precision] * elements
 
 
 def checkpointed_activations(model: Model, every: int | None = None) -> int:
-    """Elements per sample with checkpointing: what enters each segment, and the whole of the largest one.
+    """Elements per sample with checkpointing.
 
-    Segments are ``every`` so many layers, or runs of blocks (of layers, where names show no blocks), as many as take the least
-    memory. What leaves a segment is taken to be as large as the last tensor that it keeps.
+    What enters each segment, and the whole of the largest one.
+
+    Segments are ``every`` so many layers, or runs of blocks (of layers, where names show no
+    blocks), as many as take the least memory. What leaves a segment is taken to be as large as the
+    last tensor that it keeps.
     """
     layers = len(model.layers)
-    ranges = block_ranges(model) if every is None else ((i, min(i + every, layers)) for i in range(0, layers, every))
+    ranges = (
+        block_ranges(model)
+        if every is None
+        else ((i, min(i + every, layers)) for i in range(0, layers, every))
+    )
     blocks = [[layer.activations for layer in model.layers[first:end]] for first, end in ranges]
     inside = np.array([sum(block) for block in blocks], dtype=np.int64)
-    out = np.array([next((kept for kept in reversed(block) if kept), 0) for block in blocks], dtype=np.int64)
+    out = np.array(
+        [next((kept for kept in reversed(block) if kept), 0) for block in blocks], dtype=np.int64
+    )
     if every is not None:
         return int(out[:-1].sum() + inside.max())
     return min(_with_segments(inside, out, count) for count in range(1, len(blocks) + 1))
 
 
 def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int) -> int:
-    """Elements held with about ``count`` segments of equal activations: their borders, and the largest segment."""
+    """Elements held with about ``count`` segments of equal activations.
+
+    Their borders, and the largest segment.
+    """
     before = np.cumsum(inside) - inside
     segment = np.minimum(before * count // max(int(inside.sum()), 1), count - 1)
-    last = np.append(segment[1:] != segment[:-1], False)  # what leaves the last segment enters nothing
+    last = np.append(
+        segment[1:] != segment[:-1], False
+    )  # what leaves the last segment enters nothing
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
 
 def block_ranges(model: Model) -> Iterator[tuple[int, int]]:
-    """First layer and one past the last of each block: layers in a row whose names are alike up to the first number."""
-    names = [match.group(1) if (match := _BLOCK.match(layer.name)) else layer.name for layer in model.layers]
+    """First layer and one past the last of each block.
+
+    Layers in a row whose names are alike up to the first number.
+    """
+    names = [
+        match.group(1) if (match := _BLOCK.match(layer.name)) else layer.name
+        for layer in model.layers
+    ]
     borders = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1]), len(names)]
     return pairwise(borders)
 
@@ -192,8 +230,9 @@ def block_ranges(model: Model) -> Iterator[tuple[int, int]]:
 def _buckets(model: Model, setup: Setup) -> float:
     """Bytes of the buffers that communication needs.
 
-    Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use views. Stages 1 and 2: two
-    buckets of gradients. Stage 3: weights of the two largest blocks (one in use, one on its way) and gradients of one.
+    Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use
+    views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the two largest blocks (one
+    in use, one on its way) and gradients of one.
     """
     if setup.workers == 1:
         return 0.0
@@ -203,12 +242,17 @@ def _buckets(model: Model, setup: Setup) -> float:
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:
         return float(min(2 * state.gradients * _REDUCE_BUCKET, state.gradients * model.parameters))
-    sizes = sorted((sum(layer.own_weights for layer in model.layers[a:b]) for a, b in block_ranges(model)), reverse=True)
+    sizes = sorted(
+        (sum(layer.own_weights for layer in model.layers[a:b]) for a, b in block_ranges(model)),
+        reverse=True,
+    )
     return float(state.weights * sum(sizes[:2]) + state.gradients * sum(sizes[:1]))
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
-    """The largest batch of one pass that fits in ``capacity`` bytes (at most 2^31); 0 where not even one sample does."""
+    """The largest batch of one pass that fits in ``capacity`` bytes (at most 2^31); 0 where not
+    even one sample does.
+    """
 
     def fits(batch: int) -> bool:
         return footprint(model, replace(setup, batch=batch)).total <= capacity
@@ -226,20 +270,28 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How many ways a model would have to be split: for its weights alone, and for training one sample at a time."""
+    """How many ways a model would have to be split.
+
+    For its weights alone, and for training one sample at a time.
+    """
 
     weights: int
     training: int
 
 
 def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
-    """The least numbers of GPUs of ``capacity`` bytes over which the model must be split, nothing else divided.
+    """The least numbers of GPUs of ``capacity`` bytes over which the model must be split, nothing
+    else divided.
 
-    Raises DpsimError where the GPU has no room beside its context. A lower bound: it takes every part to split evenly.
+    Raises DpsimError where the GPU has no room beside its context. A lower bound: it takes every
+    part to split evenly.
     """
     usable = (capacity - CONTEXT) / (1 + FRAGMENTATION)
     if usable <= 0:
-        raise DpsimError(f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got {capacity:.4g} B")
+        raise DpsimError(
+            f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got "
+            f"{capacity:.4g} B"
+        )
     alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations
@@ -248,30 +300,48 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change, or several together, with which a model fits: ``changes`` are the fields of `Setup` to replace."""
+    """One change, or several together, with which a model fits.
+
+    ``changes`` are the fields of `Setup` to replace.
+    """
 
     text: str
     changes: dict[str, int | bool]
 
 
 def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
-    """What makes a model fit that does not: single changes, else pairs, else more at once; empty where nothing does.
+    """What makes a model fit that does not.
 
-    The changes: fewer learners, a stage (the lowest that is enough), checkpointing, smaller passes; in this order.
+    Single changes, else pairs, else more at once; empty where nothing does.
+
+    The changes: fewer learners, a stage (the lowest that is enough), checkpointing, smaller passes;
+    in this order.
     """
     fewer = _fewer_learners(model, setup, capacity)
-    found = [Remedy(f"run {fewer} on each GPU instead of {setup.learners} learners", {"learners": fewer})] if fewer else []
+    found = (
+        [
+            Remedy(
+                f"run {fewer} on each GPU instead of {setup.learners} learners", {"learners": fewer}
+            )
+        ]
+        if fewer
+        else []
+    )
     found += _changes(model, setup, capacity)
     least = min((len(remedy.changes) for remedy in found), default=0)
     kinds: dict[tuple[str, ...], Remedy] = {}
     for remedy in found:
         if len(remedy.changes) == least:
             kinds.setdefault(tuple(remedy.changes), remedy)
-    return sorted(kinds.values(), key=lambda remedy: [_ORDER.index(name) for name in remedy.changes])
+    return sorted(
+        kinds.values(), key=lambda remedy: [_ORDER.index(name) for name in remedy.changes]
+    )
 
 
 def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
-    """Every stage from the present one up, with and without checkpointing, at the largest batch up to the present one."""
+    """Every stage from the present one up, with and without checkpointing, at the largest batch up
+    to the present one.
+    """
     shardable = setup.workers > 1 and setup.learners == 1
     stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)
     for stage, checkpointing in product(stages, sorted({setup.checkpointing, True})):
@@ -286,7 +356,9 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
     """The most learners below those of ``setup`` with which its batch fits, or 0."""
     counts = range(setup.learners - 1, 0, -1)
-    return next((k for k in counts if footprint(model, replace(setup, learners=k)).total <= capacity), 0)
+    return next(
+        (k for k in counts if footprint(model, replace(setup, learners=k)).total <= capacity), 0
+    )
 
 
 def _worded(changes: dict[str, int | bool], batch: int) -> str:
@@ -298,5 +370,8 @@ def _worded(changes: dict[str, int | bool], batch: int) -> str:
     if "batch" in changes:
         fits = int(changes["batch"])
         samples = "1 sample" if fits == 1 else f"{fits} samples"
-        said.append(f"take at most {samples} at a time (the same batch in {-(-batch // fits)} accumulated passes)")
+        said.append(
+            f"take at most {samples} at a time (the same batch in {-(-batch // fits)} accumulated "
+            "passes)"
+        )
     return " and ".join(said)

@@ -1,4 +1,7 @@
-"""Which module of a torch model is at work: hooks on its modules in the forward pass, on the graph's nodes in the backward pass."""
+"""Which module of a torch model is at work.
+
+Hooks on its modules in the forward pass, on the graph's nodes in the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from typing import Any
 
 @contextmanager
 def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """While it is open, forward passes of ``module`` and of those in it call ``enter`` and ``leave``.
+    """While it is open, forward passes of ``module`` and of those in it call ``enter`` and
+    ``leave``.
 
-    ``enter(path, module, args, kwargs)`` comes before each, ``leave(module, args, output)`` after; paths are those of
-    ``named_modules``.
+    ``enter(path, module, args, kwargs)`` comes before each, ``leave(module, args, output)`` after;
+    paths are those of ``named_modules``.
     """
     handles = []
     for path, part in module.named_modules():
@@ -27,7 +31,10 @@ def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) 
 
 
 class NodeOwners:
-    """The nodes of a graph for backward, each with the module whose forward made it: ``at_node(path)`` is called as one begins."""
+    """The nodes of a graph for backward, each with the module whose forward made it.
+
+    ``at_node(path)`` is called as one begins.
+    """
 
     def __init__(self, torch: Any, at_node: Callable[[str], None]) -> None:
         self._torch = torch
@@ -35,7 +42,9 @@ class NodeOwners:
         self._owners: dict[Any, str] = {}
 
     def claim(self, value: Any, path: str) -> None:
-        """Puts the nodes that led to ``value``, and that no module has yet, down to the module ``path``."""
+        """Puts the nodes that led to ``value``, and that no module has yet, down to the module
+        ``path``.
+        """
         found: list[Any] = []
         collect_outputs(self._torch, value, found)
         waiting = [tensor.grad_fn for tensor in found]

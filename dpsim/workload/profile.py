@@ -1,4 +1,8 @@
-"""Profiles of models: layers, and where they were measured their times, as a JSON file that imports write and scenarios name."""
+"""Profiles of models.
+
+Layers, and where they were measured their times, as a JSON file that imports write and scenarios
+name.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,18 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
-from dpsim.files import read_limited
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_limited
 from dpsim.workload.layer import Kind, Layer, Model
 
 MOST_BYTES = 64 * 2**20
@@ -28,32 +39,51 @@ UNITS = {
 
 
 class MeasuredTimes(Config):
-    """Seconds of each layer at one or several batch sizes: a row for each batch size, in it a number for each layer."""
+    """Seconds of each layer at one or several batch sizes.
 
-    batch_sizes: tuple[PositiveInt, ...] = Field(min_length=1, description="Samples per GPU of each row, rising.")
+    A row for each batch size, in it a number for each layer.
+    """
+
+    batch_sizes: tuple[PositiveInt, ...] = Field(
+        min_length=1, description="Samples per GPU of each row, rising."
+    )
     forward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's forward pass.")
     backward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's backward pass.")
     gradient_ready_s: tuple[_PerLayer, ...] = Field(
-        default=(), description="Seconds from the start of the backward pass until each layer's gradient was there."
+        default=(),
+        description="Seconds from the start of the backward pass until each layer's gradient was there.",
     )
-    optimizer_s: tuple[NonNegativeFloat, ...] = Field(default=(), description="Seconds of the update, for each batch size.")
+    optimizer_s: tuple[NonNegativeFloat, ...] = Field(
+        default=(), description="Seconds of the update, for each batch size."
+    )
     device: str = Field(default="", description="What it was measured on.")
 
     @model_validator(mode="after")
     def _same_shape(self) -> MeasuredTimes:
         rows, layers = len(self.batch_sizes), len(self.forward_s[0]) if self.forward_s else 0
-        if any(one >= next_ for one, next_ in zip(self.batch_sizes, self.batch_sizes[1:], strict=False)):
+        if any(
+            one >= next_ for one, next_ in zip(self.batch_sizes, self.batch_sizes[1:], strict=False)
+        ):
             raise ValueError(f"batch_sizes must rise, but got {list(self.batch_sizes)}")
         for name in ("forward_s", "backward_s", "gradient_ready_s"):
             table = getattr(self, name)
-            if (table or name != "gradient_ready_s") and [len(row) for row in table] != [layers] * rows:
-                raise ValueError(f"{name} must have {rows} rows (one a batch size) of {layers} layers")
+            if (table or name != "gradient_ready_s") and [len(row) for row in table] != [
+                layers
+            ] * rows:
+                raise ValueError(
+                    f"{name} must have {rows} rows (one a batch size) of {layers} layers"
+                )
         if self.optimizer_s and len(self.optimizer_s) != rows:
-            raise ValueError(f"optimizer_s must have {rows} numbers (one a batch size), but got {len(self.optimizer_s)}")
+            raise ValueError(
+                f"optimizer_s must have {rows} numbers (one a batch size), but got "
+                f"{len(self.optimizer_s)}"
+            )
         return self
 
     def forward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's forward pass over ``batch`` samples (`between` the measured sizes)."""
+        """Seconds of each layer's forward pass over ``batch`` samples (`between` the measured
+        sizes).
+        """
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
 
     def backward(self, batch: int) -> NDArray[np.float64]:
@@ -61,15 +91,22 @@ class MeasuredTimes(Config):
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.backward_s), batch)
 
     def optimizer(self) -> float | None:
-        """Seconds of the update, which does not depend on the batch: the median; None where it was not measured."""
+        """Seconds of the update, which does not depend on the batch.
+
+        The median; None where it was not measured.
+        """
         return float(np.median(self.optimizer_s)) if self.optimizer_s else None
 
 
-def between(sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int) -> NDArray[np.float64]:
-    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``, on a straight line between two sizes.
+def between(
+    sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int
+) -> NDArray[np.float64]:
+    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``, on a straight line
+    between two sizes.
 
-    Above the largest size, time grows in proportion to the batch. Below the smallest it follows the line of the first two
-    sizes, but neither above the smallest's time nor below its share of it; with a single size, in proportion.
+    Above the largest size, time grows in proportion to the batch. Below the smallest it follows the
+    line of the first two sizes, but neither above the smallest's time nor below its share of it;
+    with a single size, in proportion.
     """
     if batch >= sizes[-1]:
         return np.asarray(seconds[-1] * (batch / sizes[-1]))
@@ -104,9 +141,15 @@ class MeasuredCollective(Config):
 
     operation: str = Field(description="As the library calls it, such as allreduce.")
     payload_bytes: NonNegativeInt = Field(description="Bytes of one rank's input.")
-    ranks: PositiveInt | None = Field(default=None, description="Ranks of its group, where the trace says so.")
-    start_s: float = Field(description="Start of its kernel after the start of the backward pass, in seconds.")
-    duration_s: NonNegativeFloat = Field(description="Seconds of its kernel, waiting for other ranks included.")
+    ranks: PositiveInt | None = Field(
+        default=None, description="Ranks of its group, where the trace says so."
+    )
+    start_s: float = Field(
+        description="Start of its kernel after the start of the backward pass, in seconds."
+    )
+    duration_s: NonNegativeFloat = Field(
+        description="Seconds of its kernel, waiting for other ranks included."
+    )
 
 
 class ModelProfile(Config):
@@ -118,16 +161,23 @@ class ModelProfile(Config):
     sample: str = Field(default="sample", description="What one sample is.")
     units: dict[str, str] = Field(default=UNITS, description="Of the numbers in this file.")
     layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
-    measured: MeasuredTimes | None = Field(default=None, description="Times that count in place of the roofline's.")
-    collectives: tuple[MeasuredCollective, ...] = Field(default=(), description="Calls of one step, in order.")
+    measured: MeasuredTimes | None = Field(
+        default=None, description="Times that count in place of the roofline's."
+    )
+    collectives: tuple[MeasuredCollective, ...] = Field(
+        default=(), description="Calls of one step, in order."
+    )
     notes: tuple[str, ...] = Field(default=(), description="What is doubtful or missing.")
-    provenance: dict[str, str] = Field(default={}, description="What wrote it, from what, with which versions.")
+    provenance: dict[str, str] = Field(
+        default={}, description="What wrote it, from what, with which versions."
+    )
 
     @model_validator(mode="after")
     def _a_time_a_layer(self) -> ModelProfile:
         if self.measured and len(self.measured.forward_s[0]) != len(self.layers):
             raise ValueError(
-                f"measured must have a time for each of {len(self.layers)} layers, but has {len(self.measured.forward_s[0])}"
+                f"measured must have a time for each of {len(self.layers)} layers, but has "
+                f"{len(self.measured.forward_s[0])}"
             )
         return self
 
@@ -135,7 +185,10 @@ class ModelProfile(Config):
     def of(cls, model: Model, provenance: dict[str, str]) -> ModelProfile:
         """The profile of a model."""
         fields = tuple(ProfileLayer.model_fields)
-        layers = tuple(ProfileLayer(**{field: getattr(layer, field) for field in fields}) for layer in model.layers)
+        layers = tuple(
+            ProfileLayer(**{field: getattr(layer, field) for field in fields})
+            for layer in model.layers
+        )
         return cls(
             name=model.name,
             sample=model.sample,
@@ -156,13 +209,18 @@ class ModelProfile(Config):
 
 
 def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
-    """The profile in the JSON file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    """The profile in the JSON file at ``path``.
+
+    Raises DpsimError where there is none, or it is not one.
+    """
     try:
         return ModelProfile.model_validate_json(read_file(path))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+        raise DpsimError(
+            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
+        ) from None
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:

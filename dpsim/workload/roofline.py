@@ -1,17 +1,20 @@
-"""How long each layer computes: the larger of its arithmetic and its memory traffic, on a GPU that a host keeps busy.
+"""How long each layer computes.
+
+The larger of its arithmetic and its memory traffic, on a GPU that a host keeps busy.
 
 On the GPU a layer's pass over a batch takes
 
     max((FLOP / (peak x fraction) + ramp), bytes / (memory bandwidth x fraction)),
 
-a recurrent layer's ramp once for each of its steps. The host launches kernels one after the other, each ``launch`` seconds after
-the one before, and does not wait for them: a kernel starts when it has been launched and the one before has ended, so a step takes
-about the longer of launching and computing, never their sum. The ends of all kernels are
+a recurrent layer's ramp once for each of its steps. The host launches kernels one after the other,
+each ``launch`` seconds after the one before, and does not wait for them: a kernel starts when it
+has been launched and the one before has ended, so a step takes about the longer of launching and
+computing, never their sum. The ends of all kernels are
 
     end[i] = max over j <= i of (launched[j] + device[j] + ... + device[i]).
 
-A measured table of layer times replaces all of this. The constants, how they were obtained and how far they are off stand in
-`dpsim.workload.efficiency`.
+A measured table of layer times replaces all of this. The constants, how they were obtained and how
+far they are off stand in `dpsim.workload.efficiency`.
 """
 
 from __future__ import annotations
@@ -21,10 +24,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpsim.errors import DpsimError
-from dpsim.workload.efficiency import WITHOUT_TENSOR_CORES, Efficiency, Execution, fitted, is_recurrent
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.workload.efficiency import (
+    WITHOUT_TENSOR_CORES,
+    Efficiency,
+    Execution,
+    fitted,
+    is_recurrent,
+)
 from dpsim.workload.layer import Model
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
@@ -32,23 +41,26 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Optimizer = Literal["sgd", "momentum", "adam"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
-# Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept stays in bf16.
+# Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
+# stays in bf16.
 WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
 
-# Bytes per parameter that an update reads and writes: weight read and written, gradient read, each state read and written, all
-# fp32. In mixed precision the gradient is read at half the width and a half-width copy of the weight is written: the same sum.
+# Bytes per parameter that an update reads and writes: weight read and written, gradient read, each
+# state read and written, all fp32. In mixed precision the gradient is read at half the width and a
+# half-width copy of the weight is written: the same sum.
 UPDATE_BYTES: Mapping[Optimizer, int] = {"sgd": 12, "momentum": 20, "adam": 28}
 
 _THROTTLED = 75.0  # W: boards without a power plug of their own do not keep their clock
 
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What the roofline asks of a GPU: dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s.
+    """What the roofline asks of a GPU.
 
-    ``generation`` (kepler ... hopper) chooses its constants; ``power`` is its limit in W, None if unknown.
+    Dense peak FLOP/s of each precision it has, and memory bandwidth in bytes/s.
+
+    ``generation`` (kepler ... hopper) chooses its constants; ``power`` is its limit in W, None if
+    unknown.
     """
 
     name: str
@@ -63,7 +75,9 @@ class Accelerator:
             peak = self.peak_flop_per_s[precision]
         except KeyError:
             known = ", ".join(self.peak_flop_per_s)
-            raise DpsimError(f"must be a precision that the {self.name} has ({known}), but got {precision!r}") from None
+            raise DpsimError(
+                f"must be a precision that the {self.name} has ({known}), but got {precision!r}"
+            ) from None
         if self.generation in WITHOUT_TENSOR_CORES:
             return min(peak, self.peak_flop_per_s.get("fp32", peak))
         return peak
@@ -71,13 +85,16 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Seconds of a training step on one GPU: for each pass a vector over layers, in forward order, and the optimiser's step.
+    """Seconds of a training step on one GPU.
 
-    ``earlier`` are the accumulated passes before the last one, whose gradients are not communicated.
+    For each pass a vector over layers, in forward order, and the optimiser's step.
+
+    ``earlier`` are the accumulated passes before the last one, whose gradients are not
+    communicated.
     """
 
-    forward: Array
-    backward: Array
+    forward: FloatArray
+    backward: FloatArray
     optimizer: float
     earlier: float = 0.0
 
@@ -88,7 +105,12 @@ class LayerTimes:
 
     def scaled(self, factor: float) -> LayerTimes:
         """All of it multiplied by ``factor``."""
-        return LayerTimes(self.forward * factor, self.backward * factor, self.optimizer * factor, self.earlier * factor)
+        return LayerTimes(
+            self.forward * factor,
+            self.backward * factor,
+            self.optimizer * factor,
+            self.earlier * factor,
+        )
 
 
 def compute_times(
@@ -103,13 +125,19 @@ def compute_times(
     checkpoint_every: int | None = None,
     efficiency: Efficiency | None = None,
 ) -> LayerTimes:
-    """Predicts how long ``model`` computes in a step of ``accumulation`` passes over ``batch`` samples each.
+    """Predicts how long ``model`` computes in a step of ``accumulation`` passes over ``batch``
+    samples each.
 
-    ``checkpoint_every`` layers only the last one's output is kept, and backward computes forward again (None: everything is kept).
-    ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision that cannot be.
+    ``checkpoint_every`` layers only the last one's output is kept, and backward computes forward
+    again (None: everything is kept). ``efficiency`` replaces the fitted constants. Raises
+    DpsimError for a batch or precision that cannot be.
     """
     every = 1 if checkpoint_every is None else checkpoint_every
-    for name, number in (("batch", batch), ("accumulation", accumulation), ("checkpoint_every", every)):
+    for name, number in (
+        ("batch", batch),
+        ("accumulation", accumulation),
+        ("checkpoint_every", every),
+    ):
         if number < 1:
             raise DpsimError(f"{name} must be at least 1, but got {number}")
     constants = efficiency or fitted(accelerator.generation, execution)
@@ -119,7 +147,14 @@ def compute_times(
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
         backward = backward + _again(forward, checkpoint_every)
     else:
-        work = _Passes.of(model, batch, precision, _speeds(model, accelerator, precision, constants), bandwidth, constants)
+        work = _Passes.of(
+            model,
+            batch,
+            precision,
+            _speeds(model, accelerator, precision, constants),
+            bandwidth,
+            constants,
+        )
         forward, backward = work.queued(constants.launch, checkpoint_every)
     measured = None if model.measured is None else model.measured.optimizer()
     update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
@@ -127,24 +162,41 @@ def compute_times(
     return LayerTimes(forward, backward, update, earlier)
 
 
-def _speeds(model: Model, accelerator: Accelerator, precision: Precision, constants: Efficiency) -> Array:
+def _speeds(
+    model: Model, accelerator: Accelerator, precision: Precision, constants: Efficiency
+) -> FloatArray:
     """FLOP/s that large products of each layer reach."""
-    slowed = constants.throttle if accelerator.power is not None and accelerator.power <= _THROTTLED else 1.0
+    slowed = (
+        constants.throttle
+        if accelerator.power is not None and accelerator.power <= _THROTTLED
+        else 1.0
+    )
     fp32 = precision == "tf32" and "fp32" in accelerator.peak_flop_per_s
-    used: list[Precision] = ["fp32" if fp32 and is_recurrent(layer) else precision for layer in model.layers]
-    reached = [constants.large(layer, one) * accelerator.peak(one) for layer, one in zip(model.layers, used, strict=True)]
+    used: list[Precision] = [
+        "fp32" if fp32 and is_recurrent(layer) else precision for layer in model.layers
+    ]
+    reached = [
+        constants.large(layer, one) * accelerator.peak(one)
+        for layer, one in zip(model.layers, used, strict=True)
+    ]
     return slowed * np.array(reached)
 
 
 def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Efficiency) -> float:
-    """Seconds of the update: its traffic, or the launches of its kernels; and what a step costs beside."""
+    """Seconds of the update.
+
+    Its traffic, or the launches of its kernels; and what a step costs beside.
+    """
     traffic = UPDATE_BYTES[optimizer] * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch
     return max(traffic, launches) + constants.step
 
 
-def _again(forward: Array, every: int | None) -> Array:
-    """What backward computes again, at the layer where it first needs it: the last one of each segment."""
+def _again(forward: FloatArray, every: int | None) -> FloatArray:
+    """What backward computes again, at the layer where it first needs it.
+
+    The last one of each segment.
+    """
     again = np.zeros_like(forward)
     if every is not None:
         starts = np.arange(0, len(forward), every)
@@ -156,19 +208,28 @@ def _again(forward: Array, every: int | None) -> Array:
 class _Passes:
     """Seconds on the GPU and kernels of each layer for a batch, were nothing else to be waited for."""
 
-    forward: Array
-    backward: Array
-    forward_kernels: Array
-    backward_kernels: Array
+    forward: FloatArray
+    backward: FloatArray
+    forward_kernels: FloatArray
+    backward_kernels: FloatArray
 
     @classmethod
-    def of(cls, model: Model, batch: int, precision: Precision, speed: Array, bandwidth: float, constants: Efficiency) -> _Passes:
+    def of(
+        cls,
+        model: Model,
+        batch: int,
+        precision: Precision,
+        speed: FloatArray,
+        bandwidth: float,
+        constants: Efficiency,
+    ) -> _Passes:
         own, steps = model.vector("own_weights"), model.vector("steps")
         used = own + model.vector("borrowed")
         table = np.array([layer.kind == "embedding" for layer in model.layers])
         flop, backward = model.vector("forward_flop"), model.vector("backward_flop")
         traffic = model.vector("backward_traffic")
-        # A product's backward is a kernel by the weights and, but in the first layer, one by the input, which reads the weights.
+        # A product's backward is a kernel by the weights and, but in the first layer, one by the
+        # input, which reads the weights.
         gradients = np.where(flop > 0, backward / np.maximum(flop, 1), traffic > 0)
         # A table is read row by row, as traffic; its gradient is written whole, mostly zeros.
         read, written = np.where(table, 0, used), np.where(table, own, used)
@@ -176,17 +237,30 @@ class _Passes:
         rate = bandwidth / (width * np.where(flop > 0, 1.0, constants.fusion))
         ramp, usual = constants.ramp * steps * (flop > 0), constants.usual
         return cls(
-            forward=usual * np.maximum(flop * batch / speed + ramp, (model.vector("forward_traffic") * batch + read) / rate),
+            forward=usual
+            * np.maximum(
+                flop * batch / speed + ramp, (model.vector("forward_traffic") * batch + read) / rate
+            ),
             backward=usual
-            * np.maximum(backward * batch / speed + gradients * ramp, (traffic * batch + read * (gradients > 1) + written) / rate),
+            * np.maximum(
+                backward * batch / speed + gradients * ramp,
+                (traffic * batch + read * (gradients > 1) + written) / rate,
+            ),
             forward_kernels=steps,
             backward_kernels=gradients * steps,
         )
 
-    def queued(self, launch: float, every: int | None) -> tuple[Array, Array]:
-        """Seconds from each kernel's predecessor's end to its own, forward and backward, in forward order."""
+    def queued(self, launch: float, every: int | None) -> tuple[FloatArray, FloatArray]:
+        """Seconds from each kernel's predecessor's end to its own, forward and backward, in forward
+        order.
+        """
         device = np.concatenate([self.forward, (self.backward + _again(self.forward, every))[::-1]])
-        kernels = np.concatenate([self.forward_kernels, (self.backward_kernels + _again(self.forward_kernels, every))[::-1]])
+        kernels = np.concatenate(
+            [
+                self.forward_kernels,
+                (self.backward_kernels + _again(self.forward_kernels, every))[::-1],
+            ]
+        )
         before = np.cumsum(device) - device
         ends = before + device + np.maximum.accumulate(launch * np.cumsum(kernels) - before)
         spans = np.diff(ends, prepend=0.0)

@@ -1,4 +1,7 @@
-"""A user's own model in a scenario: traced from torch, described by a configuration, or read from a profile."""
+"""A user's own model in a scenario.
+
+Traced from torch, described by a configuration, or read from a profile.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
-from dpsim.config import Config, FilePath, beside_scenario
-from dpsim.errors import DpsimError
-from dpsim.workload.hf_config import from_config
-from dpsim.workload.models import Images, Tokens
+from dpsim.base.config import Config, FilePath, beside_scenario
+from dpsim.base.errors import DpsimError
+from dpsim.workload.models import Images, Tokens, from_config
 from dpsim.workload.profile import load_model_profile
 from dpsim.workload.torch_trace import check_factory, trace
 
@@ -19,13 +21,21 @@ class TorchSource(Config):
     """A torch module that a function returns, traced without weights."""
 
     torch: str = Field(
-        description="package.module:factory, or path/to/file.py:factory relative to the scenario; called without arguments",
+        description=(
+            "package.module:factory, or path/to/file.py:factory relative to the scenario; called "
+            "without arguments"
+        ),
         examples=["mypackage.models:build"],
     )
     input: tuple[PositiveInt, ...] = Field(
-        min_length=1, max_length=8, description="shape of one sample, without the batch", examples=[[3, 224, 224]]
+        min_length=1,
+        max_length=8,
+        description="shape of one sample, without the batch",
+        examples=[[3, 224, 224]],
     )
-    dtype: Literal["float32", "int64"] = Field("float32", description="of the input: int64 for tokens")
+    dtype: Literal["float32", "int64"] = Field(
+        "float32", description="of the input: int64 for tokens"
+    )
 
     @field_validator("torch")
     @classmethod
@@ -41,7 +51,9 @@ class TorchSource(Config):
 class ConfigSource(Config):
     """A transformer by its Hugging Face style configuration."""
 
-    config: FilePath = Field(description="a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario")
+    config: FilePath = Field(
+        description="a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario"
+    )
 
     @field_validator("config")
     @classmethod
@@ -57,7 +69,9 @@ class ConfigSource(Config):
 class ProfileSource(Config):
     """A model as a profile holds it: its measured times count, where it has them."""
 
-    profile: FilePath = Field(description="a file that dpsim import torch or kineto wrote, relative to the scenario")
+    profile: FilePath = Field(
+        description="a file that dpsim import torch or kineto wrote, relative to the scenario"
+    )
 
     @field_validator("profile")
     @classmethod
@@ -78,7 +92,9 @@ def one_source(values: dict[str, object]) -> dict[str, object]:
     given = [key for key in ("torch", "config", "profile") if key in values]
     if len(given) != 1:
         got = ", ".join(map(str, given or values)) or "none of them"
-        raise DpsimError(f"must have exactly one of the keys torch, config, profile, but got {got[:60]}")
+        raise DpsimError(
+            f"must have exactly one of the keys torch, config, profile, but got {got[:60]}"
+        )
     return values
 
 

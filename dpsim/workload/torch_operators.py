@@ -1,10 +1,14 @@
-"""What is known of torch's operators by name: which need no matrix product, and which kind of layer each belongs to."""
+"""What is known of torch's operators by name.
+
+Which need no matrix product, and which kind of layer each belongs to.
+"""
 
 from __future__ import annotations
 
 from dpsim.workload.layer import Kind
 
-# Besides views and pointwise operators. Norms, pools and softmaxes do arithmetic, but no matrix products: memory traffic.
+# Besides views and pointwise operators. Norms, pools and softmaxes do arithmetic, but no matrix
+# products: memory traffic.
 FREE = frozenset(
     {
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d", "_embedding_bag", "_fused_dropout",

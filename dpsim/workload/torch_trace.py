@@ -1,10 +1,13 @@
-"""Layers of a user's torch module, traced on the meta device: shapes only, no weights allocated, nothing computed.
+"""Layers of a user's torch module, traced on the meta device.
 
-One training step of a few samples (batch norm wants more than one) runs under a dispatch mode that sees every operator: FLOP by
-the formulas of `torch.utils.flop_counter`, traffic as elements of the tensors that each operator reads and writes, weights apart,
-and what autograd saves as activations. Operators are put down to the innermost module that runs them, those of the backward pass
-to the module whose forward made their node of the graph; what a module computes outside its children is a layer of its own. A
-layer's activations are bytes saved / 4, so that they scale as fp32 elements do.
+Shapes only, no weights allocated, nothing computed.
+
+One training step of a few samples (batch norm wants more than one) runs under a dispatch mode that
+sees every operator: FLOP by the formulas of `torch.utils.flop_counter`, traffic as elements of the
+tensors that each operator reads and writes, weights apart, and what autograd saves as activations.
+Operators are put down to the innermost module that runs them, those of the backward pass to the
+module whose forward made their node of the graph; what a module computes outside its children is a
+layer of its own. A layer's activations are bytes saved / 4, so that they scale as fp32 elements do.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
@@ -27,7 +30,9 @@ _LONGEST_TEXT = 300
 
 
 def check_factory(factory: str) -> tuple[str, str, str]:
-    """Splits ``package.module:factory`` or ``file.py:factory``; raises DpsimError for anything else."""
+    """Splits ``package.module:factory`` or ``file.py:factory``; raises DpsimError for anything
+    else.
+    """
     where, colon, name = factory.rpartition(":")
     module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", where) or where.endswith(".py")
     if not (colon and module and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name)):
@@ -36,43 +41,57 @@ def check_factory(factory: str) -> tuple[str, str, str]:
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
-    """The model that ``factory()`` returns, for samples of ``shape``; ``notes`` name the operators without a FLOP formula.
+    """The model that ``factory()`` returns, for samples of ``shape``; ``notes`` name the operators
+    without a FLOP formula.
 
-    Raises DpsimError where torch is missing, the factory cannot be imported or called, or its module cannot be traced.
+    Raises DpsimError where torch is missing, the factory cannot be imported or called, or its
+    module cannot be traced.
     """
     torch = import_torch()
     function = find_factory(factory)
     with _explained(factory, "cannot be called"), torch.device("meta"):
         module = function()
     if not isinstance(module, torch.nn.Module):
-        raise DpsimError(f"{factory}: must return a torch.nn.Module, but returned {type(module).__name__}")
+        raise DpsimError(
+            f"{factory}: must return a torch.nn.Module, but returned {type(module).__name__}"
+        )
     with _explained(factory, "cannot be traced on the meta device"):
         module = module.to("meta").train()
         return trace_module(module, shape, factory, dtype=dtype)
 
 
 def import_torch(what: str = "a torch model") -> Any:
-    """The torch package, which ``what`` needs; raises DpsimError with how to install it where it is missing."""
+    """The torch package, which ``what`` needs; raises DpsimError with how to install it where it is
+    missing.
+    """
     try:
         return importlib.import_module("torch")
     except ImportError:
         raise DpsimError(f"{what} needs torch: pip install 'dpsim[validate]'") from None
 
 
-def trace_module(module: Any, shape: tuple[int, ...], name: str, *, dtype: str = "float32") -> Model:
+def trace_module(
+    module: Any, shape: tuple[int, ...], name: str, *, dtype: str = "float32"
+) -> Model:
     """The model of a module that is on the meta device and in training mode already."""
     torch = import_torch()
     batch = (_SAMPLES, *shape)
     entering = torch.empty(batch, dtype=getattr(torch, dtype), device="meta")
     seen = _Seen(torch, module)
     outputs: list[Any] = []
-    with seen.hooked(), seen.mode(), torch.autograd.graph.saved_tensors_hooks(seen.saved, lambda tensor: tensor):
+    with (
+        seen.hooked(),
+        seen.mode(),
+        torch.autograd.graph.saved_tensors_hooks(seen.saved, lambda tensor: tensor),
+    ):
         collect_outputs(torch, module(entering), outputs)
         if outputs:
             seen.backward = True
             torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
     if not outputs:
-        raise DpsimError(f"{name}: must return tensors that depend on its parameters, but returned none")
+        raise DpsimError(
+            f"{name}: must return tensors that depend on its parameters, but returned none"
+        )
     return seen.model(name, shape)
 
 
@@ -87,14 +106,20 @@ class _Amounts:
 
 
 class _Seen:
-    """Everything that ran, by the name of the innermost module that ran it, in the order of first use."""
+    """Everything that ran, by the name of the innermost module that ran it, in the order of first
+    use.
+    """
 
     def __init__(self, torch: Any, module: Any) -> None:
         self._torch = torch
         self._root = module
-        self._formulas: dict[Any, Callable[..., int]] = importlib.import_module("torch.utils.flop_counter").flop_registry
+        self._formulas: dict[Any, Callable[..., int]] = importlib.import_module(
+            "torch.utils.flop_counter"
+        ).flop_registry
         self._storages: dict[int, Any] = {}  # kept alive, so that an address is one storage
-        self._weights = {self._address(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+        self._weights = {
+            self._address(tensor) for tensor in [*module.parameters(), *module.buffers()]
+        }
         shapes = {tuple(parameter.shape) for parameter in module.parameters()}
         self._gradients = shapes | {shape[::-1] for shape in shapes}
         self._stack: list[str] = []  # modules whose forward is running
@@ -128,7 +153,9 @@ class _Seen:
         self._node = path
 
     def saved(self, tensor: Any) -> Any:
-        """Counts a tensor that autograd saves for the backward pass, each storage once, weights not at all."""
+        """Counts a tensor that autograd saves for the backward pass, each storage once, weights not
+        at all.
+        """
         known = len(self._storages)
         address = self._address(tensor)
         if address not in self._weights and len(self._storages) > known:
@@ -141,7 +168,9 @@ class _Seen:
         seen = self
 
         class Recorder(base):  # type: ignore[misc,valid-type]
-            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
                 kwargs = kwargs or {}
                 packet = func._overloadpacket
                 if packet not in seen._formulas and func is not seen._torch.ops.prim.device.default:
@@ -166,23 +195,37 @@ class _Seen:
         here.traffic[backward] += moved
         if formula is not None:
             here.flop[backward] += int(formula(*args, **kwargs, out_val=result))
-        elif name.removeprefix("aten.").rstrip("_") not in FREE and self._torch.Tag.pointwise not in func.tags and not func.is_view:
+        elif (
+            name.removeprefix("aten.").rstrip("_") not in FREE
+            and self._torch.Tag.pointwise not in func.tags
+            and not func.is_view
+        ):
             self.unknown.setdefault(name)
         kind = kind_of(name)
         here.kinds[kind] = here.kinds.get(kind, 0) + moved
 
     def _moved(self, args: Any, result: Any) -> int:
-        """Elements of tensors in and out; weights, and gradients of weights' shape, are left to the layer's parameters."""
+        """Elements of tensors in and out; weights, and gradients of weights' shape, are left to the
+        layer's parameters.
+        """
         tree = importlib.import_module("torch.utils._pytree")
-        leaves = [leaf for leaf in tree.tree_leaves((args, result)) if isinstance(leaf, self._torch.Tensor)]
+        leaves = [
+            leaf
+            for leaf in tree.tree_leaves((args, result))
+            if isinstance(leaf, self._torch.Tensor)
+        ]
         return sum(leaf.numel() for leaf in leaves if not self._is_weight(leaf))
 
     def _largest(self, args: Any) -> int:
-        return max((leaf.numel() for leaf in args if isinstance(leaf, self._torch.Tensor)), default=0)
+        return max(
+            (leaf.numel() for leaf in args if isinstance(leaf, self._torch.Tensor)), default=0
+        )
 
     def _is_weight(self, tensor: Any) -> bool:
         """Whether it is a weight, or in the backward pass the gradient of one."""
-        return tensor.untyped_storage()._cdata in self._weights or (self.backward and tuple(tensor.shape) in self._gradients)
+        return tensor.untyped_storage()._cdata in self._weights or (
+            self.backward and tuple(tensor.shape) in self._gradients
+        )
 
     def model(self, name: str, shape: tuple[int, ...]) -> Model:
         """Its layers, per sample."""
@@ -200,8 +243,12 @@ class _Seen:
             if path not in self.amounts and own:
                 notes.append(f"{path or name} has parameters but was not run")
             if own or any(amounts.flop) or any(amounts.traffic):
-                layers.append(_layer(path or type(self._root).__name__, amounts, tuple(own), borrowed))
-        notes += [f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown]
+                layers.append(
+                    _layer(path or type(self._root).__name__, amounts, tuple(own), borrowed)
+                )
+        notes += [
+            f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown
+        ]
         return Model(name, tuple(layers), "x".join(map(str, shape)) + " input", notes=tuple(notes))
 
     def _order(self, modules: dict[str, Any]) -> list[str]:
@@ -211,7 +258,11 @@ class _Seen:
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:
     kinds = amounts.kinds
-    product = [kind for kind in ("conv", "attention", "linear") if kind in kinds] if any(amounts.flop) else []
+    product = (
+        [kind for kind in ("conv", "attention", "linear") if kind in kinds]
+        if any(amounts.flop)
+        else []
+    )
     kind: Kind = max(product or list(kinds), key=lambda one: kinds[one], default="elementwise")  # type: ignore[arg-type]
     return Layer(
         name,
@@ -227,7 +278,9 @@ def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: 
 
 
 def find_factory(factory: str) -> Callable[[], Any]:
-    """The function that ``factory`` names; modules are looked for on Python's path and then in the current folder."""
+    """The function that ``factory`` names; modules are looked for on Python's path and then in the
+    current folder.
+    """
     where, _, name = check_factory(factory)
     with _explained(factory, "cannot be imported"):
         found: Any = _from_file(Path(where)) if where.endswith(".py") else _from_module(where)

@@ -6,7 +6,9 @@ import sys
 import pytest
 
 if os.environ.get("CI") != "true":
-    pytest.importorskip("streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+    pytest.importorskip(
+        "streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+    )
 
 from app_pages import script, settled
 from streamlit.testing.v1 import AppTest
@@ -16,7 +18,9 @@ from app import sidebar, state, waiting
 
 @pytest.fixture(autouse=True)
 def _main_module():
-    """AppTest makes its script ``__main__``, and processes that others start would begin by running that."""
+    """AppTest makes its script ``__main__``, and processes that others start would begin by running
+    that.
+    """
     before = sys.modules["__main__"]
     yield
     sys.modules["__main__"] = before
@@ -24,7 +28,10 @@ def _main_module():
 
 @pytest.fixture
 def open_page():
-    """Opens a page at an address: ``open_page("compare", preset="...", set=[...])``; what is at work at the end is cancelled."""
+    """Opens a page at an address.
+
+    ``open_page("compare", preset="...", set=[...])``; what is at work at the end is cancelled.
+    """
 
     def opened(name, *, wait=True, choices=None, **query):
         page = AppTest.from_function(script, default_timeout=60, args=(name,))

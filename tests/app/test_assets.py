@@ -1,4 +1,7 @@
-"""The browser's part: given out from memory as it is on disk, and what the first page needs announced with the page."""
+"""The browser's part.
+
+Given out from memory as it is on disk, and what the first page needs announced with the page.
+"""
 
 import asyncio
 
@@ -16,7 +19,11 @@ def answered(path, *, method="GET", headers=(), inner=()):
         for message in inner:
             await send(dict(message))
 
-    asyncio.run(assets.Assets(behind)({"type": "http", "method": method, "path": path, "headers": list(headers)}, None, send))
+    asyncio.run(
+        assets.Assets(behind)(
+            {"type": "http", "method": method, "path": path, "headers": list(headers)}, None, send
+        )
+    )
     return sent
 
 
@@ -36,11 +43,18 @@ def test_what_it_does_not_keep_is_the_servers_own():
     for path in ("/static/js/../index.html", "/static/js/none.js", "/_stcore/health", "/static/"):
         assert answered(path, inner=inner)[0]["status"] == 418
     assert answered(f"/static/js/{name}", method="HEAD", inner=inner)[0]["status"] == 418
-    assert answered(f"/static/js/{name}", headers=[(b"range", b"bytes=0-1")], inner=inner)[0]["status"] == 418
+    assert (
+        answered(f"/static/js/{name}", headers=[(b"range", b"bytes=0-1")], inner=inner)[0]["status"]
+        == 418
+    )
 
 
 def test_a_page_announces_pieces_that_there_are_and_nothing_else_does():
-    page = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html; charset=utf-8")]}
+    page = {
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [(b"content-type", b"text/html; charset=utf-8")],
+    }
     (start,) = answered("/", inner=[page])
     links = dict(start["headers"])[b"link"].decode().split(", ")
     assert len(links) > 10

@@ -3,7 +3,7 @@
 import pytest
 from app_pages import charts
 
-from dpsim.sweep import sweep
+from dpsim.studies.sweep import sweep
 
 BATCH = """name: batch
 cluster: {nodes: 1, node: single-gpu, network: {fabric: single-switch, nic: 10GbE}}
@@ -32,9 +32,14 @@ def test_a_folder_without_results_is_an_error(open_page, tmp_path):
 
 
 def test_columns_are_plotted_and_rows_filtered(open_page, folder):
-    page = open_page("batches", choices={"folder": folder, "colour": "batch_per_gpu", "front": "least across, least up"})
+    page = open_page(
+        "batches",
+        choices={"folder": folder, "colour": "batch_per_gpu", "front": "least across, least up"},
+    )
     assert not page.exception
     assert charts(page) == 1
     assert any("6 rows" in text.value for text in page.caption)
-    filtered = open_page("batches", choices={"folder": folder, "filters": "nodes", "only-nodes": "2,4"})
+    filtered = open_page(
+        "batches", choices={"folder": folder, "filters": "nodes", "only-nodes": "2,4"}
+    )
     assert any("4 rows" in text.value for text in filtered.caption)

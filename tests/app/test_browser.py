@@ -1,4 +1,7 @@
-"""The dashboard as people meet it: the command, a real browser, a knob, and the address that reproduces the page."""
+"""The dashboard as people meet it.
+
+The command, a real browser, a knob, and the address that reproduces the page.
+"""
 
 import os
 import re
@@ -21,7 +24,9 @@ STEP_TIME = "[data-testid=stMetric]:has-text('step time') [data-testid=stMetricV
 
 
 def browser_program():
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,11 @@ def browser():
     except ImportError:
         sync_playwright = None
     if program is None or sync_playwright is None:
-        why = "no chromium is installed (Debian: apt-get install chromium)" if program is None else "playwright is not installed"
+        why = (
+            "no chromium is installed (Debian: apt-get install chromium)"
+            if program is None
+            else "playwright is not installed"
+        )
         if os.environ.get("CI") == "true":
             pytest.fail(why)
         pytest.skip(why)
@@ -47,7 +56,13 @@ def address():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("dpsim")), "app", "--port", str(port), "--no-browser"]
+    command = [
+        str(Path(sys.executable).with_name("dpsim")),
+        "app",
+        "--port",
+        str(port),
+        "--no-browser",
+    ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     url = f"http://localhost:{port}"
     try:
@@ -125,7 +140,11 @@ def test_nothing_is_fetched_from_elsewhere(browser, address):
     page.wait_for_selector(STEP_TIME, timeout=SECONDS)
     page.close()
     port = address.rpartition(":")[2]
-    elsewhere = [url for url in asked if not re.match(rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)", url)]
+    elsewhere = [
+        url
+        for url in asked
+        if not re.match(rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)", url)
+    ]
     assert elsewhere == []
 
 

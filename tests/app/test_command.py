@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from app import server
 from dpsim import cli
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.commands import app as command
-from dpsim.errors import DpsimError, FailedError
 
 
 def test_it_is_bound_to_this_machine_and_tells_nobody(monkeypatch):
@@ -23,7 +23,9 @@ def test_it_is_bound_to_this_machine_and_tells_nobody(monkeypatch):
 
 def test_without_streamlit_it_says_what_to_install(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "streamlit" else found(name))
+    monkeypatch.setattr(
+        command, "find_spec", lambda name: None if name == "streamlit" else found(name)
+    )
     with pytest.raises(FailedError, match=r"needs streamlit: pip install 'dpsim\[app\]'"):
         command.dashboard(8501, browser=False)
 
@@ -33,7 +35,9 @@ def test_a_port_that_is_taken_is_said():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(DpsimError, match=f"--port: must be a free port, but {port} cannot be had"):
+        with pytest.raises(
+            DpsimError, match=f"--port: must be a free port, but {port} cannot be had"
+        ):
             command.dashboard(port, browser=False)
 
 

@@ -1,4 +1,7 @@
-"""Scenarios in and out: uploads that nobody vouches for, downloads, commands and addresses that give the same numbers."""
+"""Scenarios in and out.
+
+Uploads that nobody vouches for, downloads, commands and addresses that give the same numbers.
+"""
 
 import json
 import shlex
@@ -14,7 +17,7 @@ from app.presets import preset_names, preset_path
 from app.reading import document, scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec, View
 from dpsim import cli
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.scenario import load_scenario
 
 GOOD = """name: mine
@@ -36,12 +39,21 @@ BROKEN = {
         GOOD.replace("model: resnet50", "model: {torch: 'os:getcwd', input: [3]}"),
         "mine.yaml:3:20: workload.model.torch: must be a model of the catalogue here",
     ),
-    "a node's file": (GOOD.replace("single-gpu", "../node.yaml"), "mine.yaml:2:27: cluster.node: must not name a file here"),
+    "a node's file": (
+        GOOD.replace("single-gpu", "../node.yaml"),
+        "mine.yaml:2:27: cluster.node: must not name a file here",
+    ),
     "a profile": (GOOD.replace("resnet50", "{profile: /etc/passwd}"), "must not name a file here"),
     "a config": (GOOD.replace("resnet50", "{config: /etc/passwd}"), "must not name a file here"),
     "a calibration": (GOOD + "calibration: /etc/passwd.json\n", "must not name a file here"),
-    "a histogram": (GOOD + "disturbance: {jitter: {kind: histogram, file: /etc/passwd}}\n", "must not name a file here"),
-    "a graph": (GOOD.replace("fabric: single-switch", "fabric: custom, graphml: /etc/passwd"), "must not name a file here"),
+    "a histogram": (
+        GOOD + "disturbance: {jitter: {kind: histogram, file: /etc/passwd}}\n",
+        "must not name a file here",
+    ),
+    "a graph": (
+        GOOD.replace("fabric: single-switch", "fabric: custom, graphml: /etc/passwd"),
+        "must not name a file here",
+    ),
 }
 
 
@@ -65,7 +77,9 @@ def test_a_broken_scenario_in_an_address_is_an_error_on_the_page(open_page, name
 def test_an_upload_that_is_too_large_or_no_text_is_refused_with_the_number():
     with pytest.raises(DpsimError, match=r"must be at most 1,048,576 bytes, but got 1,048,577"):
         uploaded("big.yaml", b"#" * (MOST_BYTES + 1))
-    with pytest.raises(DpsimError, match=r"mine.yaml:2: must be text in UTF-8, but got the byte 0xff"):
+    with pytest.raises(
+        DpsimError, match=r"mine.yaml:2: must be text in UTF-8, but got the byte 0xff"
+    ):
         uploaded("mine.yaml", b"name: x\n\xff")
 
 
@@ -75,7 +89,9 @@ def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
     page.file_uploader(key="upload").set_value(("bad.yaml", b"name: 3\n", "application/yaml")).run()
     assert "bad.yaml:1:" in page.error[0].value
     assert metrics(page) == before
-    page.file_uploader(key="upload").set_value(("good.yaml", GOOD.encode(), "application/yaml")).run()
+    page.file_uploader(key="upload").set_value(
+        ("good.yaml", GOOD.encode(), "application/yaml")
+    ).run()
     assert not page.error
     assert page.subheader[0].value == "mine"
 
@@ -84,16 +100,26 @@ def test_an_upload_is_shown_and_a_broken_one_keeps_what_was_there(open_page):
 def test_a_download_reads_back_to_the_same_scenario(tmp_path, name):
     spec = Spec(name, changes=("cluster.nodes=2", "run.steps=3"))
     (tmp_path / "it.yaml").write_text(to_yaml(spec))
-    assert load_scenario(tmp_path / "it.yaml") == load_scenario(preset_path(name), spec.changes) == scenario(spec)
+    assert (
+        load_scenario(tmp_path / "it.yaml")
+        == load_scenario(preset_path(name), spec.changes)
+        == scenario(spec)
+    )
 
 
 def test_the_command_gives_the_numbers_of_the_page(open_page):
-    spec = Spec("resnet50-16-v100-local-sgd", changes=("cluster.nodes=4", "strategy.sync={kind: local-sgd, every: 4}"))
+    spec = Spec(
+        "resnet50-16-v100-local-sgd",
+        changes=("cluster.nodes=4", "strategy.sync={kind: local-sgd, every: 4}"),
+    )
     page = open_page("what_if", wait=False, **spec.to_query())
     program, *arguments = shlex.split(to_command(spec))
     ran = CliRunner().invoke(cli.app, [*arguments, "--json"])
     assert program == "dpsim"
-    assert metrics(page)["step time"][0] == f"{json.loads(ran.stdout)['step_time_s']['mean'] * 1e3:.4g} ms"
+    assert (
+        metrics(page)["step time"][0]
+        == f"{json.loads(ran.stdout)['step_time_s']['mean'] * 1e3:.4g} ms"
+    )
 
 
 text = st.text(st.characters(blacklist_categories=("Cs",)), max_size=40)
@@ -102,7 +128,11 @@ presets = st.builds(Spec, st.sampled_from(preset_names()), st.none(), changes=ch
 specs = presets | st.builds(Spec, st.none(), text, text.filter(bool), changes)
 
 
-@given(specs, st.none() | specs, st.dictionaries(st.sampled_from(["compare", "vary"]), text, max_size=2))
+@given(
+    specs,
+    st.none() | specs,
+    st.dictionaries(st.sampled_from(["compare", "vary"]), text, max_size=2),
+)
 def test_an_address_holds_the_whole_view(spec, pinned, choices):
     view = View(spec, pinned, choices)
     query = parse_qs(urlencode(view.to_query(), doseq=True), keep_blank_values=True)
@@ -127,11 +157,21 @@ def test_an_address_does_not_unpack_more_than_a_scenario_may_have():
 
 
 def test_a_change_replaces_earlier_ones_there_and_below_and_no_others():
-    spec = Spec("p", changes=("cluster.node=a", "cluster.nodes=2", "disturbance.slow=[{}]", "disturbance.slow[0].factor=2"))
+    spec = Spec(
+        "p",
+        changes=(
+            "cluster.node=a",
+            "cluster.nodes=2",
+            "disturbance.slow=[{}]",
+            "disturbance.slow[0].factor=2",
+        ),
+    )
     assert spec.with_value("cluster.node", "b").changes[-1] == "cluster.node=b"
     assert "cluster.nodes=2" in spec.with_value("cluster.node", "b").changes
     assert spec.without("disturbance.slow").changes == ("cluster.node=a", "cluster.nodes=2")
 
 
 def test_a_document_has_the_presets_own_places():
-    assert str(document(Spec(preset_names()[0])).root.at(("cluster", "nodes")).place).endswith(".yaml:6:10")
+    assert str(document(Spec(preset_names()[0])).root.at(("cluster", "nodes")).place).endswith(
+        ".yaml:6:10"
+    )

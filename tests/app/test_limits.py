@@ -9,7 +9,7 @@ from app.answers import answer
 from app.presets import preset_names
 from app.reading import scenario
 from app.spec import Spec
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 PRESET = "resnet50-32-v100-25gbe"
 
@@ -31,13 +31,17 @@ def test_every_preset_is_small_enough(name):
 )
 def test_a_large_scenario_is_refused_at_once_with_seconds_and_bytes(changes):
     started = time.perf_counter()
-    with pytest.raises(DpsimError, match=r"too large for this page: .* would take about [\d,]+ s and [\d,.]+ GB"):
+    with pytest.raises(
+        DpsimError, match=r"too large for this page: .* would take about [\d,]+ s and [\d,.]+ GB"
+    ):
         answer(Spec(PRESET, changes=changes), lambda done, total: None)
     assert time.perf_counter() - started < 2
 
 
 def test_more_gpus_than_can_be_spoken_of_are_refused():
-    with pytest.raises(DpsimError, match="must have at most 1,048,576 GPUs on this page, but has 8,000,000"):
+    with pytest.raises(
+        DpsimError, match="must have at most 1,048,576 GPUs on this page, but has 8,000,000"
+    ):
         limits.check(scenario(Spec(PRESET, changes=("cluster.nodes=1000000",))))
 
 

@@ -12,13 +12,18 @@ PAGES = {
     "stragglers": 2,
     "convergence": 1,
 }
-CHOICES = {"compare": {"among-strategy.aggregation.algorithm": "ring,tree"}, "stragglers": {"sync": "bsp,local-sgd"}}
+CHOICES = {
+    "compare": {"among-strategy.aggregation.algorithm": "ring,tree"},
+    "stragglers": {"sync": "bsp,local-sgd"},
+}
 
 
 @pytest.mark.parametrize("preset", preset_names())
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_shows_every_preset(open_page, name, preset):
-    page = open_page(name, wait=name != "what_if", preset=preset, set=QUICK, choices=CHOICES.get(name, {}))
+    page = open_page(
+        name, wait=name != "what_if", preset=preset, set=QUICK, choices=CHOICES.get(name, {})
+    )
     assert not page.exception
     assert not page.error
     assert charts(page) >= PAGES[name]
@@ -27,7 +32,12 @@ def test_every_page_shows_every_preset(open_page, name, preset):
 @pytest.mark.parametrize("view", ["algorithm against message size", "scaling"])
 def test_the_other_views_of_compare(open_page, view):
     query = {"compare": view, "algorithms": "ring,tree"}
-    page = open_page("compare", preset="resnet50-16-v100-local-sgd", set=(*QUICK, "cluster.nodes=2"), choices=query)
+    page = open_page(
+        "compare",
+        preset="resnet50-16-v100-local-sgd",
+        set=(*QUICK, "cluster.nodes=2"),
+        choices=query,
+    )
     assert not page.exception
     assert charts(page) == 1
 

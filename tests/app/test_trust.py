@@ -1,4 +1,7 @@
-"""The page about trust: errors as computed, the calibration in use, and files of runs that are uploaded."""
+"""The page about trust.
+
+Errors as computed, the calibration in use, and files of runs that are uploaded.
+"""
 
 import gzip
 import json
@@ -7,16 +10,22 @@ from pathlib import Path
 import pytest
 from app_pages import charts
 
-import validate.reference
+import validate.published
 from app.published import KEPT, MOST_POINTS, TABLES, compared, published
 from app.run_files import MOST_BYTES, run_records
-from dpsim.errors import DpsimError
-from validate.run_record import RunRecord, RunRecords
+from dpsim.base.errors import DpsimError
+from validate.records.run_record import RunRecord, RunRecords
 
-DATA = Path(validate.reference.__file__).parent / "data"
+DATA = Path(validate.published.__file__).parent / "data"
 RUNS = RunRecords(
     runs=tuple(
-        RunRecord(kind="collective", name=f"run {n}", case={"bytes": n}, measured_s=(1.0 * n, 1.1 * n), predicted_s=1.05 * n)
+        RunRecord(
+            kind="collective",
+            name=f"run {n}",
+            case={"bytes": n},
+            measured_s=(1.0 * n, 1.1 * n),
+            predicted_s=1.05 * n,
+        )
         for n in (1, 2, 3)
     )
 )
@@ -33,7 +42,9 @@ def test_every_table_is_kept_with_its_errors(kind):
 
 def test_what_is_kept_is_what_is_predicted_now():
     kept, now = published()["vtrain"], compared("vtrain", DATA / TABLES["vtrain"][0])
-    assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), "python -m app.published computes it anew"
+    assert kept["errors"] == pytest.approx(now["errors"], rel=1e-3), (
+        "python -m app.published computes it anew"
+    )
     assert [row[0] for row in kept["rows"]] == [row.name for row in now["rows"]]
 
 
@@ -64,14 +75,18 @@ def test_recorded_runs_are_shown_or_said_to_be_missing(open_page):
 
 def test_runs_that_are_uploaded_are_compared(open_page):
     page = open_page("trust", choices={"trust": "your own runs"})
-    page.file_uploader(key="runs").set_value([("runs.json", RUNS.to_json().encode(), "application/json")]).run()
+    page.file_uploader(key="runs").set_value(
+        [("runs.json", RUNS.to_json().encode(), "application/json")]
+    ).run()
     assert not page.error
     assert charts(page) == 1
 
 
 def test_broken_runs_are_an_error_with_line_and_column(open_page):
     page = open_page("trust", choices={"trust": "your own runs"})
-    page.file_uploader(key="runs").set_value([("runs.json", b'{"schema_version": 1,\n "runs": [', "application/json")]).run()
+    page.file_uploader(key="runs").set_value(
+        [("runs.json", b'{"schema_version": 1,\n "runs": [', "application/json")]
+    ).run()
     assert "runs.json: Invalid JSON" in page.error[0].value
     assert "line 2 column" in page.error[0].value
     assert not page.exception
@@ -86,5 +101,7 @@ def test_gzipped_runs_are_read_and_a_bomb_is_not():
 
 
 def test_wrong_values_in_runs_are_said_with_their_path():
-    with pytest.raises(DpsimError, match=r"runs.json: runs.0.measured_s.0: Input should be greater than 0"):
+    with pytest.raises(
+        DpsimError, match=r"runs.json: runs.0.measured_s.0: Input should be greater than 0"
+    ):
         run_records("runs.json", RUNS.to_json().replace("1.0,", "-1.0,", 1).encode())

@@ -1,4 +1,8 @@
-"""The first page: its numbers are the library's, knobs change them, a baseline stands beside them, and what limits it is said."""
+"""The first page.
+
+Its numbers are the library's, knobs change them, a baseline stands beside them, and what limits it
+is said.
+"""
 
 import pytest
 from app_pages import QUICK, charts, metrics, settled
@@ -20,7 +24,10 @@ def shown(page):
 
 
 def predicted(preset, *changes):
-    return {number.name: number.text for number in numbers(simulate(load_scenario(preset_path(preset), changes)))}
+    return {
+        number.name: number.text
+        for number in numbers(simulate(load_scenario(preset_path(preset), changes)))
+    }
 
 
 def test_the_first_page_shows_the_first_preset_as_the_library_predicts_it(open_page):
@@ -43,7 +50,9 @@ def test_another_kind_drops_what_was_set_of_the_one_before(open_page):
 
 def test_a_pinned_baseline_gives_every_number_its_change(open_page):
     page = open_page("what_if", wait=False, preset=SMALL, set=["cluster.nodes=8"], pin_preset=SMALL)
-    before, after = (simulate(load_scenario(preset_path(SMALL), sets)) for sets in ([], ["cluster.nodes=8"]))
+    before, after = (
+        simulate(load_scenario(preset_path(SMALL), sets)) for sets in ([], ["cluster.nodes=8"])
+    )
     change = after.step_time_s["mean"] / before.step_time_s["mean"] - 1
     assert metrics(page)["step time"][1] == f"{change:+.1%}"
     assert all(delta for label, (_, delta) in metrics(page).items() if "cost" not in label)
@@ -62,7 +71,9 @@ def test_what_limits_it_is_said_with_the_three_best_changes_and_one_can_be_tried
     tries = [each for each in page.button if (each.key or "").startswith("try ")]
     assert len(tries) == 3
     assert any("Critical path of a typical step" in text.value for text in page.markdown)
-    before = simulate(load_scenario(preset_path(SMALL), ["run.steps=8", "run.warmup=0"])).throughput_samples_per_s
+    before = simulate(
+        load_scenario(preset_path(SMALL), ["run.steps=8", "run.warmup=0"])
+    ).throughput_samples_per_s
     tries[0].click().run()
     settled(page)
     assert float(shown(page)["samples / s"].replace(",", "")) > before
@@ -103,12 +114,16 @@ def test_a_wrong_value_is_said_and_can_be_undone(open_page):
 
 
 def test_what_does_not_go_together_is_said(open_page):
-    page = open_page("what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"])
+    page = open_page(
+        "what_if", wait=False, preset="gpt3-1.3b-16-a100-fsdp", set=["strategy.sync.kind=asp"]
+    )
     assert "means nothing" in page.error[0].value
     assert not page.exception
 
 
-@pytest.mark.parametrize("path", ["strategy.aggregation", "strategy.sync", "strategy.overlap", "strategy.compression"])
+@pytest.mark.parametrize(
+    "path", ["strategy.aggregation", "strategy.sync", "strategy.overlap", "strategy.compression"]
+)
 def test_every_kind_of_the_registries_can_be_chosen(open_page, path):
     page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
     assert page.selectbox(key=f"kind {path}").options == list(forms.union(path).kinds)

@@ -7,7 +7,7 @@ from app_pages import is_waiting
 
 from app import waiting
 from app.work import CancelledError, Task, Tasks
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 
 def endless(report):
@@ -82,7 +82,9 @@ def test_the_oldest_of_many_is_dropped_and_stopped():
     assert tasks.known(0) is None
 
 
-def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(open_page, monkeypatch):
+def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(
+    open_page, monkeypatch
+):
     gate = Event()
 
     def slowly(spec, report):
@@ -92,7 +94,9 @@ def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(o
 
     monkeypatch.setattr(waiting, "answer", slowly)
     monkeypatch.setattr(waiting, "PATIENCE", 0.05)
-    page = open_page("what_if", wait=False, preset="resnet50-16-v100-local-sgd", set=["run.seed=77"])
+    page = open_page(
+        "what_if", wait=False, preset="resnet50-16-v100-local-sgd", set=["run.seed=77"]
+    )
     assert is_waiting(page)
     page.button(key="cancel simulating steps").click().run()
     assert any("Cancelled" in info.value for info in page.info) or not page.run().exception

@@ -31,7 +31,9 @@ class Growth:
     @property
     def exponent(self):
         """The slope of log seconds over log scale, by least squares."""
-        return float(np.polyfit(np.log(list(self.seconds)), np.log(list(self.seconds.values())), 1)[0])
+        return float(
+            np.polyfit(np.log(list(self.seconds)), np.log(list(self.seconds.values())), 1)[0]
+        )
 
     def __str__(self):
         scales = list(self.seconds)
@@ -39,7 +41,10 @@ class Growth:
 
 
 def seconds(work, times=1):
-    """The least of ``times`` runs in seconds of the processor: what the work needs, whatever else the machine was doing."""
+    """The least of ``times`` runs in seconds of the processor.
+
+    What the work needs, whatever else the machine was doing.
+    """
     taken = []
     for _ in range(times):
         begin = time.process_time()
@@ -49,8 +54,11 @@ def seconds(work, times=1):
 
 
 def alone(module, function, *arguments):
-    """Seconds of the processor and MB at most of a process of its own, the interpreter and the library counted in the latter."""
-    # A process reports at least the peak of the one that forked it: a shell in between keeps this one's out of the figure.
+    """Seconds of the processor and MB at most of a process of its own, the interpreter and the
+    library counted in the latter.
+    """
+    # A process reports at least the peak of the one that forked it: a shell in between keeps this
+    # one's out of the figure.
     python = [sys.executable, "-c", ALONE, str(HERE), module, function, json.dumps(arguments)]
     command = ["sh", "-c", '"$@"; exit $?', "sh", *python]
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)

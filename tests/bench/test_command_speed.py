@@ -1,4 +1,6 @@
-"""How long the command line takes from a cold start, interpreter and imports included, in seconds of the processor."""
+"""How long the command line takes from a cold start, interpreter and imports included, in seconds
+of the processor.
+"""
 
 import resource
 import subprocess
@@ -12,12 +14,19 @@ pytestmark = pytest.mark.bench
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("words", "limit"), [(["run", "scenarios/quickstart.yaml"], 1.0), (["--help"], 0.4)])
+@pytest.mark.parametrize(
+    ("words", "limit"), [(["run", "scenarios/quickstart.yaml"], 1.0), (["--help"], 0.4)]
+)
 def test_a_cold_start(measured, words, limit):
     taken = []
     for _ in range(7):
         begin = spent()
-        subprocess.run([Path(sys.executable).with_name("dpsim"), *words], check=True, capture_output=True, cwd=ROOT)
+        subprocess.run(
+            [Path(sys.executable).with_name("dpsim"), *words],
+            check=True,
+            capture_output=True,
+            cwd=ROOT,
+        )
         taken.append(spent() - begin)
     measured(f"dpsim {' '.join(words)}", "from cold, least of 7", min(taken), limit=limit)
 

@@ -1,4 +1,7 @@
-"""Speed of the first page: from a cold start, and after each turn of a knob; seconds of a core, without the browser."""
+"""Speed of the first page.
+
+From a cold start, and after each turn of a knob; seconds of a core, without the browser.
+"""
 
 import subprocess
 import sys
@@ -34,7 +37,9 @@ def first_page():
 def opened(monkeypatch):
     """The first page over a preset, without the search for what limits it, which runs beside it."""
 
-    testing = pytest.importorskip("streamlit.testing.v1", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+    testing = pytest.importorskip(
+        "streamlit.testing.v1", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+    )
     from app import state
 
     def at(preset):
@@ -50,7 +55,9 @@ def opened(monkeypatch):
 
 
 def test_the_first_page_from_a_cold_start(measured):
-    pytest.importorskip("streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'")
+    pytest.importorskip(
+        "streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+    )
     ran = subprocess.run([sys.executable, "-c", COLD], check=True, capture_output=True, text=True)
     numbers, charts = map(float, ran.stdout.split())
     measured("dashboard, first page", "from cold, numbers", numbers, limit=2)

@@ -1,4 +1,7 @@
-"""Speed of flows that come and go one by one: asynchronous workers that push to and pull from 16 pooled servers."""
+"""Speed of flows that come and go one by one.
+
+Asynchronous workers that push to and pull from 16 pooled servers.
+"""
 
 import time
 
@@ -19,11 +22,16 @@ LATENCY = np.array([5e-6])
 
 
 class Workers:
-    """``nodes`` x ``gpus`` workers; one way of all links is numbered first, then the other: each GPU, each card, each server."""
+    """``nodes`` x ``gpus`` workers; one way of all links is numbered first, then the other.
+
+    Each GPU, each card, each server.
+    """
 
     def __init__(self, nodes, gpus, server_rate):
         self.count, self.gpus = nodes * gpus, gpus
-        one_way = np.concatenate([np.full(self.count, GPU), np.full(nodes, CARD), np.full(SERVERS, server_rate)])
+        one_way = np.concatenate(
+            [np.full(self.count, GPU), np.full(nodes, CARD), np.full(SERVERS, server_rate)]
+        )
         self.env = simpy.Environment()
         self.fluid = FluidNetwork(self.env, np.tile(one_way, 2))
         self.servers = self.count + nodes + np.arange(SERVERS)
@@ -38,7 +46,10 @@ class Workers:
     def work(self, worker, iterations):
         rng = np.random.default_rng(worker)
         links = np.array([[worker, self.count + worker // self.gpus, *self.servers]])
-        push, pull = Routes(links, LATENCY, self.share), Routes(links + self.ways, LATENCY, self.share)
+        push, pull = (
+            Routes(links, LATENCY, self.share),
+            Routes(links + self.ways, LATENCY, self.share),
+        )
         for compute in COMPUTE * rng.uniform(0.5, 1.5, iterations):
             yield self.env.timeout(compute)
             yield self.transfer(push)
@@ -68,4 +79,8 @@ def test_32_asynchronous_workers(measured, gpus):
     workers = Workers(32 // gpus, gpus, 12.5e9 / 32)
     taken = workers.run(100)
     settle = taken / workers.fluid.solves * 1e6
-    measured(f"100 pushes and pulls at 16 busy servers, {settle:.0f} us a settle", f"32 workers, {gpus} a node", taken)
+    measured(
+        f"100 pushes and pulls at 16 busy servers, {settle:.0f} us a settle",
+        f"32 workers, {gpus} a node",
+        taken,
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpsim import load_scenario
-from dpsim.replay import replay
+from dpsim.studies.replay import replay
 
 pytestmark = pytest.mark.bench
 
@@ -20,7 +20,11 @@ STRATEGIES = {
     "sma": ["strategy.sync.kind=sma"],
     "gossip": [GOSSIP],
     "ad-psgd": [GOSSIP, "strategy.sync.kind=asp"],
-    "asp at servers, sequential": [SERVERS, "strategy.sync.kind=asp", "strategy.overlap={kind: sequential}"],
+    "asp at servers, sequential": [
+        SERVERS,
+        "strategy.sync.kind=asp",
+        "strategy.overlap={kind: sequential}",
+    ],
 }
 
 

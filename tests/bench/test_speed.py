@@ -21,7 +21,9 @@ RANKS = (1024, 2048, 4096, 8192, 16_384)
 
 @dataclass(frozen=True)
 class UnequalSwitch(UniformSwitch):
-    """A switch whose links are up to a tenth faster than ``rate``, each its own, so that no two ranks act alike."""
+    """A switch whose links are up to a tenth faster than ``rate``, each its own, so that no two
+    ranks act alike.
+    """
 
     @property
     def capacities(self):
@@ -42,9 +44,14 @@ def ring(links, ranks):
     RoundsModel(algorithm("ring").schedule(ranks), network).finish(own_starts(ranks), NBYTES)
 
 
-@pytest.mark.parametrize(("links", "limits"), [("equal links", (0.01, 0.05)), ("every link its own rate", (0.1, 4))])
+@pytest.mark.parametrize(
+    ("links", "limits"), [("equal links", (0.01, 0.05)), ("every link its own rate", (0.1, 4))]
+)
 def test_a_ring_of_100_mb_with_own_starts(measured, links, limits):
-    by_ranks = {ranks: seconds(lambda count=ranks: ring(links, count), times=5 if ranks < 4096 else 2) for ranks in RANKS}
+    by_ranks = {
+        ranks: seconds(lambda count=ranks: ring(links, count), times=5 if ranks < 4096 else 2)
+        for ranks in RANKS
+    }
     measured(f"ring, 100 MB, own starts, {links}", "1,024 ranks", by_ranks[1024], limit=limits[0])
     _, memory = alone("test_speed", "ring", links, RANKS[-1])
     growth = Growth("ranks", by_ranks)
@@ -65,25 +72,30 @@ LARGE = {
         "cluster.node=dgx1-v100",
         "strategy.aggregation={kind: allreduce, algorithm: hierarchical}",
     ],
-    # A transformer block of it is 1.7 GB of weights in bf16: gathered as one unit, and its gradients scattered as one bucket.
+    # A transformer block of it is 1.7 GB of weights in bf16: gathered as one unit, and its
+    # gradients scattered as one bucket.
     "Llama 2 70B, sharded (ZeRO 3, a unit a block)": [
         "cluster.node=dgx-h100",
-        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
+        "checkpointing: full}",
         "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2, unit_size: 3 GB}",
         "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
     ],
     "Llama 2 70B, sharded (ZeRO 3, small units)": [  # 1,365 collectives a step
         "cluster.node=dgx-h100",
-        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
+        "checkpointing: full}",
         "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2}",
         "strategy.overlap={kind: buckets}",
     ],
     "Llama 2 70B, sharded (ZeRO 1)": [
         "cluster.node=dgx-h100",
-        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, checkpointing: full}",
+        "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
+        "checkpointing: full}",
         "strategy.aggregation={kind: sharded, stage: 1, weight_bytes: 2}",
         "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
-        "run.allow_out_of_memory=true",  # 140 GB of weights on GPUs of 80 GB: simulated all the same
+        # 140 GB of weights on GPUs of 80 GB: simulated all the same.
+        "run.allow_out_of_memory=true",
     ],
 }
 
@@ -99,10 +111,20 @@ def large(name, nodes, steps):
 
 @pytest.mark.parametrize("name", LARGE)
 def test_131072_gpus_three_steps(measured, name):
-    by_gpus = {8 * nodes: alone("test_speed", "large", name, nodes, 3) for nodes in (4096, 8192, 16_384)}
+    by_gpus = {
+        8 * nodes: alone("test_speed", "large", name, nodes, 3) for nodes in (4096, 8192, 16_384)
+    }
     taken, memory = by_gpus[131_072]
     growth = Growth("GPUs", {gpus: pair[0] for gpus, pair in by_gpus.items()})
-    measured(f"{name}, 3 steps", "131,072 GPUs", taken, limit=20, memory=memory, memory_limit=2000, growth=growth)
+    measured(
+        f"{name}, 3 steps",
+        "131,072 GPUs",
+        taken,
+        limit=20,
+        memory=memory,
+        memory_limit=2000,
+        growth=growth,
+    )
 
 
 def resnet(nodes, steps):
@@ -114,7 +136,25 @@ def resnet(nodes, steps):
 
 
 def test_a_job_by_its_gpus_and_by_its_steps(measured):
-    by_gpus = {8 * nodes: seconds(lambda count=nodes: resnet(count, 50), times=2) for nodes in (16, 32, 64, 128)}
-    measured("ResNet-50, ring, 50 steps", "1,024 GPUs", by_gpus[1024], limit=5, growth=Growth("GPUs", by_gpus))
-    by_steps = {steps: seconds(lambda count=steps: resnet(128, count), times=2) for steps in (50, 100, 200, 400)}
-    measured("ResNet-50, ring, 1,024 GPUs", "400 steps", by_steps[400], limit=20, growth=Growth("steps", by_steps))
+    by_gpus = {
+        8 * nodes: seconds(lambda count=nodes: resnet(count, 50), times=2)
+        for nodes in (16, 32, 64, 128)
+    }
+    measured(
+        "ResNet-50, ring, 50 steps",
+        "1,024 GPUs",
+        by_gpus[1024],
+        limit=5,
+        growth=Growth("GPUs", by_gpus),
+    )
+    by_steps = {
+        steps: seconds(lambda count=steps: resnet(128, count), times=2)
+        for steps in (50, 100, 200, 400)
+    }
+    measured(
+        "ResNet-50, ring, 1,024 GPUs",
+        "400 steps",
+        by_steps[400],
+        limit=20,
+        growth=Growth("steps", by_steps),
+    )

@@ -18,7 +18,9 @@ OWN_SERVERS = "strategy.aggregation={kind: parameter-server, servers: 16, coloca
 def job(sync, overlap, steps):
     """The quickstart, its jitter included, on 128 nodes of 8 GPUs."""
     strategy = [OWN_SERVERS, f"strategy.sync.kind={sync}", f"strategy.overlap={{kind: {overlap}}}"]
-    return load_scenario(QUICKSTART, ["cluster.nodes=128", f"run.steps={steps}", "run.warmup=0", *strategy])
+    return load_scenario(
+        QUICKSTART, ["cluster.nodes=128", f"run.steps={steps}", "run.warmup=0", *strategy]
+    )
 
 
 def seconds_of_this_core(scenario):
@@ -34,11 +36,19 @@ def seconds_of_this_core(scenario):
 def test_1024_workers_at_16_servers(measured, sync, steps):
     by_steps = {count: seconds_of_this_core(job(sync, "sequential", count)) for count in steps}
     growth = Growth("iterations", by_steps) if len(steps) > 1 else None
-    measured(f"{sync}, 1,024 workers, 16 servers, one push each", "20 iterations", by_steps[20], limit=20, growth=growth)
+    measured(
+        f"{sync}, 1,024 workers, 16 servers, one push each",
+        "20 iterations",
+        by_steps[20],
+        limit=20,
+        growth=growth,
+    )
 
 
 def test_1024_workers_that_push_buckets(measured):
     scenario = job("asp", "buckets", 5)
     pushes = len([message for message in prepare(scenario).messages(0) if message.stages])
     taken = seconds_of_this_core(scenario)
-    measured(f"asp, 1,024 workers, 16 servers, {pushes} pushes each", "5 iterations", taken, limit=20)
+    measured(
+        f"asp, 1,024 workers, 16 servers, {pushes} pushes each", "5 iterations", taken, limit=20
+    )

@@ -23,7 +23,17 @@ FASTER = 1.7  # at least, with two workers
 
 def seconds(path, out, workers):
     """Wall time of the command, from its start to its end."""
-    command = [sys.executable, "-c", "from dpsim.cli import main; main()", "sweep", path, "-o", out, "--workers", str(workers)]
+    command = [
+        sys.executable,
+        "-c",
+        "from dpsim.cli import main; main()",
+        "sweep",
+        path,
+        "-o",
+        out,
+        "--workers",
+        str(workers),
+    ]
     begin = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - begin
@@ -36,6 +46,19 @@ def test_a_thousand_small_scenarios_take_a_minute_on_two_cores(tmp_path, measure
     path.write_text(few_steps + POINTS.replace("SEEDS", seeds))
     both = seconds(path, tmp_path / "two", 2)
     alone = seconds(path, tmp_path / "one", 1)
-    assert (tmp_path / "one" / "results.parquet").read_bytes() == (tmp_path / "two" / "results.parquet").read_bytes()
-    measured("sweep of quickstarts of 22 steps, from cold, 2 workers", f"{NUMBER:,} scenarios", both, limit=60)
-    measured("the same over one worker's time", f"{NUMBER:,} scenarios", both / alone, unit="of 1", limit=1 / FASTER)
+    assert (tmp_path / "one" / "results.parquet").read_bytes() == (
+        tmp_path / "two" / "results.parquet"
+    ).read_bytes()
+    measured(
+        "sweep of quickstarts of 22 steps, from cold, 2 workers",
+        f"{NUMBER:,} scenarios",
+        both,
+        limit=60,
+    )
+    measured(
+        "the same over one worker's time",
+        f"{NUMBER:,} scenarios",
+        both / alone,
+        unit="of 1",
+        limit=1 / FASTER,
+    )

@@ -13,7 +13,15 @@ def test_the_tree_of_eight():
     #   2   6
     #  1 3 5 7
     tree = edges(8, 1)
-    assert dict(zip(tree.child.tolist(), tree.parent.tolist(), strict=True)) == {1: 2, 2: 4, 3: 2, 4: 0, 5: 6, 6: 4, 7: 6}
+    assert dict(zip(tree.child.tolist(), tree.parent.tolist(), strict=True)) == {
+        1: 2,
+        2: 4,
+        3: 2,
+        4: 0,
+        5: 6,
+        6: 4,
+        7: 6,
+    }
     assert tree.depth.tolist() == [3, 2, 3, 1, 3, 2, 3]
 
 
@@ -22,7 +30,9 @@ def test_leaves_of_one_tree_are_inner_in_the_other(ranks):
     both = edges(ranks, 2)
     inner = [set(both.parent[both.tree == tree].tolist()) for tree in (0, 1)]
     assert inner[0] | inner[1] == set(range(ranks))
-    assert len(inner[0] & inner[1]) == ranks % 2  # of an odd number of ranks, one is inner twice, with one child in each
+    assert (
+        len(inner[0] & inner[1]) == ranks % 2
+    )  # of an odd number of ranks, one is inner twice, with one child in each
 
 
 @pytest.mark.parametrize("name", ["pipelined-tree", "double-binary-tree"])

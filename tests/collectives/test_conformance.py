@@ -3,22 +3,44 @@
 import numpy as np
 import pytest
 
-from dpsim.collectives import ALGORITHMS, OPERATIONS, double_binary_tree, execute, pipelined_tree, ring, traffic
+from dpsim.collectives import (
+    ALGORITHMS,
+    OPERATIONS,
+    double_binary_tree,
+    execute,
+    pipelined_tree,
+    ring,
+    traffic,
+)
 
 RANKS = range(1, 18)
 SIZES = (0, 1, 5, 16, 37)
-OPTIONS = [ring.with_channels(3), *(double_binary_tree.with_chunks(k) for k in (1, 3)), pipelined_tree.with_chunks(3)]
-ON_NODES = [member for member in [*ALGORITHMS, *OPTIONS] if member.name in ("hierarchical", "torus-2d", "ring-3-channels")]
+OPTIONS = [
+    ring.with_channels(3),
+    *(double_binary_tree.with_chunks(k) for k in (1, 3)),
+    pipelined_tree.with_chunks(3),
+]
+ON_NODES = [
+    member
+    for member in [*ALGORITHMS, *OPTIONS]
+    if member.name in ("hierarchical", "torus-2d", "ring-3-channels")
+]
 
 
-@pytest.fixture(params=[*ALGORITHMS, *OPTIONS], ids=lambda a: f"{a.operation}-{a.name}-{a.schedule(2).chunks}")
+@pytest.fixture(
+    params=[*ALGORITHMS, *OPTIONS], ids=lambda a: f"{a.operation}-{a.name}-{a.schedule(2).chunks}"
+)
 def algorithm(request):
     return request.param
 
 
 def is_right(algorithm, ranks, elements, per_node=1):
     schedule = algorithm.schedule(ranks, per_node)
-    inputs = np.random.default_rng(ranks).integers(-1000, 1000, (ranks, elements * schedule.vectors)).astype(float)
+    inputs = (
+        np.random.default_rng(ranks)
+        .integers(-1000, 1000, (ranks, elements * schedule.vectors))
+        .astype(float)
+    )
     expected = OPERATIONS[algorithm.operation].expected(inputs, schedule.split(elements))
     result = execute(schedule, inputs)
     np.testing.assert_array_equal(result[~np.isnan(expected)], expected[~np.isnan(expected)])
@@ -68,7 +90,9 @@ def test_each_channel_has_chunks_of_its_own(algorithm, ranks):
     schedule = algorithm.schedule(ranks)
     owner = np.full(schedule.chunks * schedule.vectors, -1)
     for current in schedule.each_round():
-        for chunk, count, channel in zip(current.chunk, current.count, current.channel, strict=True):
+        for chunk, count, channel in zip(
+            current.chunk, current.count, current.channel, strict=True
+        ):
             assert set(owner[chunk : chunk + count]) <= {-1, channel}
             owner[chunk : chunk + count] = channel
     assert set(owner) - {-1} <= set(range(schedule.channels))

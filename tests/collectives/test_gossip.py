@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import GOSSIP_GRAPHS, execute, gossip_turns, mixing_matrix, most_neighbours
-from dpsim.errors import UnknownNameError
 
 EVERY_GRAPH = pytest.mark.parametrize("graph", GOSSIP_GRAPHS)
 MANY = pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17])
@@ -26,7 +26,10 @@ def second_eigenvalue(matrix):
 @EVERY_GRAPH
 @MANY
 def test_every_turn_keeps_the_mean(graph, ranks):
-    """W is doubly stochastic: rows add up to 1 (each rank takes a mean), and columns (the mean over ranks stays)."""
+    """W is doubly stochastic.
+
+    Rows add up to 1 (each rank takes a mean), and columns (the mean over ranks stays).
+    """
     for matrix in matrices(graph, ranks):
         assert (matrix >= 0).all()
         np.testing.assert_allclose(matrix.sum(axis=0), 1)
@@ -60,7 +63,11 @@ def test_an_exponential_graph_is_exact_after_k_turns_with_2_to_the_k_ranks(power
 
 @pytest.mark.parametrize("ranks", [3, 4, 5, 8, 16, 33])
 def test_the_second_eigenvalue_of_a_ring(ranks):
-    """A circulant: (1 + 2 cos(2 pi / m)) / 3 (Lian et al. 2017); the greater modulus, where a negative one is far out."""
+    """A circulant.
+
+    (1 + 2 cos(2 pi / m)) / 3 (Lian et al. 2017); the greater modulus, where a negative one is far
+    out.
+    """
     eigenvalues = (1 + 2 * np.cos(2 * np.pi * np.arange(1, ranks) / ranks)) / 3
     (matrix,) = matrices("ring", ranks)
     assert second_eigenvalue(matrix) == pytest.approx(np.abs(eigenvalues).max(), abs=1e-12)
@@ -74,7 +81,9 @@ def test_the_spectral_gap_of_a_ring_falls_with_the_square_of_its_ranks():
 
 def test_a_torus_mixes_faster_than_a_ring():
     for ranks in (9, 16, 36):
-        assert second_eigenvalue(matrices("torus", ranks)[0]) < second_eigenvalue(matrices("ring", ranks)[0])
+        assert second_eigenvalue(matrices("torus", ranks)[0]) < second_eigenvalue(
+            matrices("ring", ranks)[0]
+        )
 
 
 @EVERY_GRAPH
@@ -122,5 +131,8 @@ def test_matchings_differ_from_turn_to_turn_and_from_seed_to_seed():
 
 
 def test_an_unknown_graph_is_named():
-    with pytest.raises(UnknownNameError, match="must be a known gossip graph, but got 'rign' \\(did you mean 'ring'"):
+    with pytest.raises(
+        UnknownNameError,
+        match="must be a known gossip graph, but got 'rign' \\(did you mean 'ring'",
+    ):
         gossip_turns("rign", 4)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import Layout, algorithm
 from dpsim.collectives.torus_2d import row
-from dpsim.errors import DpsimError
 
 HIERARCHICAL = algorithm("hierarchical")
 
@@ -16,7 +16,9 @@ def test_messages_between_nodes_stay_on_rails_and_carry_a_share_of_the_vector():
         apart = current.source // 4 != current.destination // 4
         assert (current.source[apart] % 4 == current.destination[apart] % 4).all()
         np.add.at(outside, current.source[apart], split.nbytes(current.chunk, current.count)[apart])
-    assert outside.tolist() == [2 * 2 / 3 * 300] * 12  # a ring of 3 nodes on a quarter of the vector
+    assert (
+        outside.tolist() == [2 * 2 / 3 * 300] * 12
+    )  # a ring of 3 nodes on a quarter of the vector
     assert schedule.rounds == 2 * (4 - 1) + 2 * (3 - 1)
 
 
@@ -33,7 +35,11 @@ def test_one_node_is_a_ring_and_so_is_one_rank_a_node():
     ("ranks", "per_node", "message"),
     [
         (10, 4, "hierarchical must have ranks that fill whole nodes of 4, but got 10 ranks"),
-        (10, None, "hierarchical must have equally many GPUs on every node, but got a mixed cluster"),
+        (
+            10,
+            None,
+            "hierarchical must have equally many GPUs on every node, but got a mixed cluster",
+        ),
     ],
 )
 def test_nodes_must_be_equal(ranks, per_node, message):
@@ -43,9 +49,20 @@ def test_nodes_must_be_equal(ranks, per_node, message):
 
 @pytest.mark.parametrize(
     ("ranks", "per_node", "expected"),
-    [(16, 1, 4), (12, 1, 4), (7, 1, 7), (1, 1, 1), (8, 8, 4), (32, 8, 8), (12, None, 4), (10, 4, 5)],
+    [
+        (16, 1, 4),
+        (12, 1, 4),
+        (7, 1, 7),
+        (1, 1, 1),
+        (8, 8, 4),
+        (32, 8, 8),
+        (12, None, 4),
+        (10, 4, 5),
+    ],
 )
-def test_a_row_of_the_torus_is_a_node_or_a_side_of_the_grid_nearest_to_a_square(ranks, per_node, expected):
+def test_a_row_of_the_torus_is_a_node_or_a_side_of_the_grid_nearest_to_a_square(
+    ranks, per_node, expected
+):
     assert row(Layout(ranks, per_node)) == expected
 
 

@@ -10,18 +10,28 @@ from dpsim.collectives.schedule import fixed
 def sent(phase):
     """(source, destination, chunk) of each transfer, round by round."""
     rounds = [phase.round(number) for number in range(phase.rounds)]
-    return [list(zip(r.source.tolist(), r.destination.tolist(), r.chunk.tolist(), strict=True)) for r in rounds]
+    return [
+        list(zip(r.source.tolist(), r.destination.tolist(), r.chunk.tolist(), strict=True))
+        for r in rounds
+    ]
 
 
 def chain(chunks, *, every=1):
     """0 -> 1 -> 2, chunk after chunk, as a pipeline."""
     window = Window(np.array([0, 1]), chunks, every)
     chunk = Cyclic(np.array([0, 0]), chunks, shift=1)
-    return Phase(np.array([0, 1]), fixed([1, 2]), chunk, reduce=False, turns=window.turns, window=window)
+    return Phase(
+        np.array([0, 1]), fixed([1, 2]), chunk, reduce=False, turns=window.turns, window=window
+    )
 
 
 def test_chunks_flow_through_a_chain_one_behind_the_other():
-    assert sent(chain(3)) == [[(0, 1, 0)], [(0, 1, 1), (1, 2, 0)], [(0, 1, 2), (1, 2, 1)], [(1, 2, 2)]]
+    assert sent(chain(3)) == [
+        [(0, 1, 0)],
+        [(0, 1, 1), (1, 2, 0)],
+        [(0, 1, 2), (1, 2, 1)],
+        [(1, 2, 2)],
+    ]
 
 
 def test_every_other_turn():
@@ -45,7 +55,9 @@ def test_one_round_can_reduce_here_and_copy_there():
 
 
 def test_places_number_ranks_channel_by_channel():
-    phase = Phase(np.array([0, 0]), fixed([1, 1]), fixed([0, 1]), reduce=False, channel=np.array([0, 1]))
+    phase = Phase(
+        np.array([0, 0]), fixed([1, 1]), fixed([0, 1]), reduce=False, channel=np.array([0, 1])
+    )
     schedule = Schedule("push", "by-hand", 2, 2, (phase,))
     assert (schedule.channels, schedule.places) == (2, 4)
     assert [ends.tolist() for ends in phase.round(0).places(2)] == [[0, 2], [1, 3]]

@@ -19,5 +19,7 @@ def test_partners_meet_each_other_and_their_sums_never_overlap(ranks):
 
 
 def test_on_a_ring_they_are_nearer_than_powers_of_two():
-    distances = [min(int(partners(64, step)[0]), 64 - int(partners(64, step)[0])) for step in range(6)]
+    distances = [
+        min(int(partners(64, step)[0]), 64 - int(partners(64, step)[0])) for step in range(6)
+    ]
     assert distances == [1, 1, 3, 5, 11, 21]

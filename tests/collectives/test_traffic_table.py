@@ -1,4 +1,6 @@
-"""Rounds and bytes of the all-reduce algorithms, as in the table of DESIGN.md, section 6, for a size that 1 .. 16 divide."""
+"""Rounds and bytes of the all-reduce algorithms, as in the table of DESIGN.md, section 6, for a
+size that 1 .. 16 divide.
+"""
 
 from math import ceil, log2
 
@@ -52,7 +54,9 @@ TOTAL = {
     "master-worker": lambda m: 2 * (m - 1) * S,
     "tree": lambda m: 2 * (m - 1) * S,
     "round-robin": lambda m: 2 * (m - 1) * S,
-    "butterfly": lambda m: (power_of_two(m) * log2(power_of_two(m)) + 2 * (m - power_of_two(m))) * S,
+    "butterfly": lambda m: (
+        (power_of_two(m) * log2(power_of_two(m)) + 2 * (m - power_of_two(m))) * S
+    ),
     "halving-doubling": lambda m: 2 * (m - 1) * S,
     "ring": lambda m: 2 * (m - 1) * S,
     "hierarchical": lambda m: 2 * (m - 1) * S,
@@ -72,7 +76,9 @@ def test_rounds_and_bytes_are_those_of_the_table(name, ranks):
 
 
 @pytest.mark.parametrize("ranks", [3, 7, 16])
-def test_where_elements_do_not_divide_a_ring_sends_at_most_its_largest_chunk_in_each_round_and_no_byte_more_in_all(ranks):
+def test_where_elements_do_not_divide_a_ring_sends_at_most_its_largest_chunk_in_each_round_and_no_byte_more_in_all(
+    ranks,
+):
     schedule = algorithm("ring").schedule(ranks)
     split = schedule.split(4 * 1001, itemsize=4)
     moved = traffic(schedule, split)

@@ -1,10 +1,13 @@
-"""Fitting the law to runs: exact data come back, outliers do not pull, few runs lean on the noise scale."""
+"""Fitting the law to runs.
+
+Exact data come back, outliers do not pull, few runs lean on the noise scale.
+"""
 
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.convergence import StepLaw, fit_law, left_out_errors
-from dpsim.errors import DpsimError
 
 TRUE = StepLaw(1e6, 800)
 BATCHES = (32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -25,8 +28,13 @@ def test_errors_cover_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(1)
     inside = 0
     for _ in range(40):
-        found = fit_law(BATCHES, np.array(steps()) * np.exp(rng.normal(scale=0.1, size=len(BATCHES))))
-        inside += abs(np.log(found.critical_batch / TRUE.critical_batch)) < 1.96 * found.critical_batch_error
+        found = fit_law(
+            BATCHES, np.array(steps()) * np.exp(rng.normal(scale=0.1, size=len(BATCHES)))
+        )
+        inside += (
+            abs(np.log(found.critical_batch / TRUE.critical_batch))
+            < 1.96 * found.critical_batch_error
+        )
     assert inside >= 33
 
 
@@ -51,12 +59,16 @@ def test_left_out_runs_of_exact_data_are_predicted():
 def test_a_left_out_run_keeps_its_own_numbers_to_itself():
     measured, noise = steps((32, 64, 128)), [700.0, 800.0, 900.0]
     before = left_out_errors((32, 64, 128), measured, noise)
-    after = left_out_errors((32, 64, 128), [measured[0], measured[1] * 5, measured[2]], [noise[0], 1e6, noise[2]])
+    after = left_out_errors(
+        (32, 64, 128), [measured[0], measured[1] * 5, measured[2]], [noise[0], 1e6, noise[2]]
+    )
     assert (after[1] + 1) * 5 == pytest.approx(before[1] + 1)
 
 
 def test_runs_that_cannot_be_fitted():
-    with pytest.raises(DpsimError, match="batches and steps must be as many, and at least 1, but got 0 and 0"):
+    with pytest.raises(
+        DpsimError, match="batches and steps must be as many, and at least 1, but got 0 and 0"
+    ):
         fit_law([], [])
     with pytest.raises(DpsimError, match="batches and steps must be above 0"):
         fit_law([1, 2], [3, 0])

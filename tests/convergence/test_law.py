@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpsim.base.errors import DpsimError
 from dpsim.convergence import StepLaw
-from dpsim.errors import DpsimError
 
 LAW = StepLaw(least_samples=1_000_000, critical_batch=1000)
 POSITIVE = st.floats(1e-3, 1e9)
@@ -40,7 +40,9 @@ def test_errors_of_constants_add_up_where_each_of_them_matters():
     law = StepLaw(1e6, 1000, least_samples_error=0.1, critical_batch_error=0.3)
     assert law.log_error(1e-6) == pytest.approx(0.1)  # perfect scaling: B_crit says nothing
     assert law.log_error(1e12) == pytest.approx(math.hypot(0.1, 0.3))  # S = E_min / B_crit
-    correlated = StepLaw(1e6, 1000, least_samples_error=0.3, critical_batch_error=0.3, correlation=1)
+    correlated = StepLaw(
+        1e6, 1000, least_samples_error=0.3, critical_batch_error=0.3, correlation=1
+    )
     assert correlated.log_error(1e12) == pytest.approx(0, abs=1e-6)
 
 

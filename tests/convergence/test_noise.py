@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.convergence import StepLaw, efficiency, gain, noise_from_two_batches, noise_scale, steps_from_noise
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.convergence import (
+    StepLaw,
+    efficiency,
+    gain,
+    noise_from_two_batches,
+    noise_scale,
+    steps_from_noise,
+)
 
 POSITIVE = st.floats(1e-2, 1e6)
 
@@ -27,7 +34,9 @@ def test_noise_from_two_batches_of_sampled_gradients():
     mean, small, large = np.array([1.0, -2.0, 0.5]), 4, 32
     samples = mean + rng.normal(size=(4000, large, 3))
     own, together = samples.reshape(4000, -1, small, 3).mean(axis=2), samples.mean(axis=1)
-    found = noise_from_two_batches((own**2).sum(axis=2).mean(), (together**2).sum(axis=1).mean(), small, large)
+    found = noise_from_two_batches(
+        (own**2).sum(axis=2).mean(), (together**2).sum(axis=1).mean(), small, large
+    )
     assert found == pytest.approx((5.25, 3.0), rel=0.05)
 
 
@@ -43,13 +52,17 @@ def test_constant_noise_is_the_step_law_with_the_noise_as_critical_batch(noise, 
     base = 32.0
     law = StepLaw(least_samples=1000 * base / (1 + base / noise), critical_batch=noise)
     assert law.steps(base) == pytest.approx(1000)
-    assert steps_from_noise(np.array([1000.0]), np.array([noise]), 1000, batch, base) == pytest.approx(law.steps(batch))
+    assert steps_from_noise(
+        np.array([1000.0]), np.array([noise]), 1000, batch, base
+    ) == pytest.approx(law.steps(batch))
 
 
 def test_steps_add_up_over_periods_and_the_last_noise_holds_on():
     progress, noise = np.array([10.0, 20.0]), np.array([1.0, 1e12])
     # with nearly no noise a step is a step, with nothing but noise twice the batch is worth two
-    assert steps_from_noise(progress, noise, 40, batch=2, base=1) == pytest.approx(10 / (2 / 1.5) + 30 / 2)
+    assert steps_from_noise(progress, noise, 40, batch=2, base=1) == pytest.approx(
+        10 / (2 / 1.5) + 30 / 2
+    )
     assert steps_from_noise(progress, noise, 5, batch=2, base=1) == pytest.approx(5 / (2 / 1.5))
 
 

@@ -1,9 +1,20 @@
-"""The shipped tasks: each is whole, is about models of the catalogue, and is found by model and optimiser."""
+"""The shipped tasks.
+
+Each is whole, is about models of the catalogue, and is found by model and optimiser.
+"""
 
 import pytest
 
-from dpsim.convergence import check_batch, learning_rate_advice, scaled, scaled_by_noise, task_for, tasks, warmed_up
-from dpsim.errors import DpsimError, UnknownNameError
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.convergence import (
+    check_batch,
+    learning_rate_advice,
+    scaled,
+    scaled_by_noise,
+    task_for,
+    tasks,
+    warmed_up,
+)
 from dpsim.workload import MODELS
 
 
@@ -20,16 +31,21 @@ def test_every_task_is_whole(name):
     assert high <= task.limit.batch, "a batch that was fitted on was reached"
 
 
-@pytest.mark.parametrize("name", [name for name, task in tasks().items() if task.constants.noise_form])
+@pytest.mark.parametrize(
+    "name", [name for name, task in tasks().items() if task.constants.noise_form]
+)
 def test_the_two_forms_agree_on_the_batches_that_were_run(name):
     task = tasks()[name]
     low, high = task.constants.batches
     slack = 2 * max(task.constants.left_out.worst, task.constants.left_out_by_noise.worst)
     for batch in (low, (low * high) ** 0.5):
-        assert task.steps_by_noise(batch) == pytest.approx(task.law.steps(batch), rel=max(0.1, min(slack, 0.5)))
+        assert task.steps_by_noise(batch) == pytest.approx(
+            task.law.steps(batch), rel=max(0.1, min(slack, 0.5))
+        )
 
 
-# Median error of batch sizes that were left out, by the form that does better: the project's target is 10 %.
+# Median error of batch sizes that were left out, by the form that does better: the project's target
+# is 10 %.
 @pytest.mark.parametrize("name", tasks())
 def test_left_out_batches_are_predicted_within_ten_percent(name):
     constants = tasks()[name].constants
@@ -51,7 +67,11 @@ def test_a_task_is_found_by_model_and_optimiser():
     [
         (256, "too small", "wastes GPUs: ten times the batch would need"),
         (4096, "fine", "times the samples of a small one"),
-        (16384, "too large", "may not converge to top-1 accuracy 0.75: published runs reach it up to 8,192"),
+        (
+            16384,
+            "too large",
+            "may not converge to top-1 accuracy 0.75: published runs reach it up to 8,192",
+        ),
     ],
 )
 def test_a_global_batch_is_judged(batch, verdict, words):
@@ -93,5 +113,8 @@ def test_advice_says_up_to_where_the_rule_holds():
     assert good.warm_up_epochs == 5
     assert good.holds
     assert not bad.holds
-    assert "published runs hold up to 8,192 only: beyond, top-1 error rises from 23.7 % to 24.8 % at 16,384" in bad.text
+    assert (
+        "published runs hold up to 8,192 only: beyond, top-1 error rises from 23.7 % to 24.8 % at "
+        "16,384" in bad.text
+    )
     assert learning_rate_advice(tasks()["bert-base-squad"], 48).factor == pytest.approx(2)

@@ -1,4 +1,6 @@
-"""What crashes cost, against simulations of jobs that crash, and the checkpoint intervals of Young and Daly."""
+"""What crashes cost, against simulations of jobs that crash, and the checkpoint intervals of Young
+and Daly.
+"""
 
 import heapq
 import math
@@ -9,14 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dpsim.disturbance import CrashesConfig, daly_interval, expected_seconds, waiting_share, young_interval
+from dpsim.disturbance import (
+    CrashesConfig,
+    daly_interval,
+    expected_seconds,
+    waiting_share,
+    young_interval,
+)
 
 YEAR = 365 * 24 * 3600.0
 
 
 def best_interval(cost, mtbf):
     """The minimum of the exact expected time."""
-    return minimize_scalar(lambda t: expected_seconds(1, t, cost, 0, mtbf), bounds=(1e-6 * mtbf, 3 * mtbf), method="bounded").x
+    return minimize_scalar(
+        lambda t: expected_seconds(1, t, cost, 0, mtbf),
+        bounds=(1e-6 * mtbf, 3 * mtbf),
+        method="bounded",
+    ).x
 
 
 @pytest.mark.parametrize(("cost", "tolerance"), [(0.0001, 0.01), (0.001, 0.03)])
@@ -40,11 +52,15 @@ def test_daly_ends_at_the_mean_time_between_crashes():
 @given(cost=st.floats(1e-4, 1.0), other=st.floats(0.05, 20))
 def test_no_other_interval_is_better_by_more_than_a_thousandth(cost, other):
     best = daly_interval(cost, 1.0)
-    assert expected_seconds(1, best, cost, 0.1, 1.0) <= 1.001 * expected_seconds(1, best * other, cost, 0.1, 1.0)
+    assert expected_seconds(1, best, cost, 0.1, 1.0) <= 1.001 * expected_seconds(
+        1, best * other, cost, 0.1, 1.0
+    )
 
 
 def simulated_seconds(intervals, interval, cost, restart, mtbf, generator):
-    """A job that computes ``intervals`` intervals, each with a checkpoint; a crash costs the work since and a restart."""
+    """A job that computes ``intervals`` intervals, each with a checkpoint; a crash costs the work
+    since and a restart.
+    """
     clock, crash = 0.0, generator.exponential(mtbf)
     for _ in range(intervals):
         needed = interval + cost
@@ -55,16 +71,22 @@ def simulated_seconds(intervals, interval, cost, restart, mtbf, generator):
     return clock
 
 
-@pytest.mark.parametrize(("interval", "cost", "restart"), [(0.1, 0.01, 0.05), (1.0, 0.1, 0.0), (0.5, 0.2, 0.5)])
+@pytest.mark.parametrize(
+    ("interval", "cost", "restart"), [(0.1, 0.01, 0.05), (1.0, 0.1, 0.0), (0.5, 0.2, 0.5)]
+)
 def test_the_expected_time_is_that_of_a_simulation(interval, cost, restart):
     simulated = simulated_seconds(20_000, interval, cost, restart, 1.0, np.random.default_rng(0))
-    assert simulated == pytest.approx(expected_seconds(20_000 * interval, interval, cost, restart, 1.0), rel=0.03)
+    assert simulated == pytest.approx(
+        expected_seconds(20_000 * interval, interval, cost, restart, 1.0), rel=0.03
+    )
 
 
 def test_daly_beats_half_and_double_in_a_simulation():
     def seconds(factor):
         interval = factor * daly_interval(0.05, 1.0)
-        return simulated_seconds(round(8000 / interval), interval, 0.05, 0.1, 1.0, np.random.default_rng(0))
+        return simulated_seconds(
+            round(8000 / interval), interval, 0.05, 0.1, 1.0, np.random.default_rng(0)
+        )
 
     assert seconds(1) < min(seconds(0.5), seconds(2))
 
@@ -74,7 +96,9 @@ def test_a_job_that_never_ends_takes_for_ever():
 
 
 def simulated_waiting(load, spares, crashes, generator):
-    """Fraction of time in which more than ``spares`` workers are in repair, which takes 1 second; ``load`` crashes a second."""
+    """Fraction of time in which more than ``spares`` workers are in repair, which takes 1 second;
+    ``load`` crashes a second.
+    """
     clock = waited = 0.0
     back: list[float] = []
     for _ in range(crashes):
@@ -107,9 +131,14 @@ def test_parts_of_a_jobs_time_add_up():
 
 
 def test_more_workers_lose_more_and_more_spares_less():
-    goodput = [CrashesConfig(spares=4, repair_time="12 h").goodput(workers).useful for workers in (1, 8, 64, 512, 4096, 16_384)]
+    goodput = [
+        CrashesConfig(spares=4, repair_time="12 h").goodput(workers).useful
+        for workers in (1, 8, 64, 512, 4096, 16_384)
+    ]
     assert goodput == sorted(goodput, reverse=True)
-    spares = [CrashesConfig(spares=spares, repair_time="12 h").goodput(4096).useful for spares in range(8)]
+    spares = [
+        CrashesConfig(spares=spares, repair_time="12 h").goodput(4096).useful for spares in range(8)
+    ]
     assert spares == sorted(spares)
 
 

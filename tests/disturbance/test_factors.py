@@ -1,10 +1,12 @@
-"""Slow workers, transient slow-downs and jitter make one factor for each step and worker, each from streams of its own."""
+"""Slow workers, transient slow-downs and jitter make one factor for each step and worker, each from
+streams of its own.
+"""
 
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.disturbance import LognormalJitterConfig, SlowWorkersConfig, TransientConfig, factors
-from dpsim.errors import DpsimError
 
 
 def test_without_disturbance_all_factors_are_one():
@@ -26,7 +28,10 @@ def test_a_worker_that_does_not_exist_is_named():
     [
         ({}, "one of workers and fraction must be given"),
         ({"workers": [1], "fraction": 0.5}, "one of workers and fraction must be given"),
-        ({"workers": [1], "per": "node"}, "per must be worker where workers are named, but got node"),
+        (
+            {"workers": [1], "per": "node"},
+            "per must be worker where workers are named, but got node",
+        ),
     ],
 )
 def test_slow_workers_are_named_or_drawn(fields, message):
@@ -35,7 +40,10 @@ def test_slow_workers_are_named_or_drawn(fields, message):
 
 
 def test_a_fraction_is_slow():
-    slow = factors(4000, 1, seed=0, per_node=8, slow=[SlowWorkersConfig(fraction=0.1, factor=2)])[0] == 2
+    slow = (
+        factors(4000, 1, seed=0, per_node=8, slow=[SlowWorkersConfig(fraction=0.1, factor=2)])[0]
+        == 2
+    )
     assert slow.mean() == pytest.approx(0.1, abs=0.02)
 
 
@@ -45,7 +53,13 @@ def test_nodes_and_racks_are_struck_together(disturbance):
         if disturbance == "slow":
             one = SlowWorkersConfig(fraction=0.5, factor=2, per=per, nodes_per_rack=2)
             return factors(24, 8, seed=0, per_node=3, slow=[one])
-        return factors(24, 8, seed=0, per_node=3, transient=[TransientConfig(rate=0.5, factor=2, per=per, nodes_per_rack=2)])
+        return factors(
+            24,
+            8,
+            seed=0,
+            per_node=3,
+            transient=[TransientConfig(rate=0.5, factor=2, per=per, nodes_per_rack=2)],
+        )
 
     by_node = drawn("node").reshape(8, 8, 3)
     assert (by_node == by_node[:, :, :1]).all()
@@ -56,8 +70,16 @@ def test_nodes_and_racks_are_struck_together(disturbance):
 
 
 def test_nodes_may_hold_different_numbers_of_workers():
-    drawn = factors(7, 1, seed=3, per_node=[1, 4, 2], slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")])[0]
-    alone = factors(3, 1, seed=3, per_node=1, slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")])[0]
+    drawn = factors(
+        7,
+        1,
+        seed=3,
+        per_node=[1, 4, 2],
+        slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")],
+    )[0]
+    alone = factors(
+        3, 1, seed=3, per_node=1, slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")]
+    )[0]
     assert drawn.tolist() == np.repeat(alone, [1, 4, 2]).tolist()
 
 
@@ -79,14 +101,31 @@ def test_the_first_step_is_as_often_slow_as_any_other():
 
 
 def test_one_step_slow_downs_never_last_two():
-    slow = factors(20, 2000, seed=0, per_node=8, transient=[TransientConfig(rate=0.3, mean_steps=1, factor=2)]) == 2
+    slow = (
+        factors(
+            20,
+            2000,
+            seed=0,
+            per_node=8,
+            transient=[TransientConfig(rate=0.3, mean_steps=1, factor=2)],
+        )
+        == 2
+    )
     assert slow.any()
     assert not (slow[1:] & slow[:-1]).any()
 
 
 def test_disturbances_multiply_and_do_not_change_each_others_draws():
-    jitter, slow, chain = LognormalJitterConfig(kind="lognormal"), SlowWorkersConfig(fraction=0.3), TransientConfig(rate=0.2)
-    alone = [factors(9, 20, 5, 3, jitter=jitter), factors(9, 20, 5, 3, slow=[slow]), factors(9, 20, 5, 3, transient=[chain])]
+    jitter, slow, chain = (
+        LognormalJitterConfig(kind="lognormal"),
+        SlowWorkersConfig(fraction=0.3),
+        TransientConfig(rate=0.2),
+    )
+    alone = [
+        factors(9, 20, 5, 3, jitter=jitter),
+        factors(9, 20, 5, 3, slow=[slow]),
+        factors(9, 20, 5, 3, transient=[chain]),
+    ]
     together = factors(9, 20, 5, 3, jitter=jitter, slow=[slow], transient=[chain])
     assert np.allclose(together, alone[0] * alone[1] * alone[2], rtol=1e-15)
     assert np.array_equal(alone[0], jitter.factors(9, 20, 5))
@@ -94,8 +133,13 @@ def test_disturbances_multiply_and_do_not_change_each_others_draws():
 
 def test_a_worker_draws_the_same_whatever_the_others_and_the_steps():
     def drawn(workers, steps):
-        slow = [SlowWorkersConfig(fraction=0.5), SlowWorkersConfig(fraction=0.5, per="node", factor=2)]
-        return factors(workers, steps, 1, 4, slow=slow, transient=[TransientConfig(rate=0.3, mean_steps=2)])
+        slow = [
+            SlowWorkersConfig(fraction=0.5),
+            SlowWorkersConfig(fraction=0.5, per="node", factor=2),
+        ]
+        return factors(
+            workers, steps, 1, 4, slow=slow, transient=[TransientConfig(rate=0.3, mean_steps=2)]
+        )
 
     assert np.array_equal(drawn(8, 10), drawn(32, 25)[:10, :8])
 

@@ -1,4 +1,6 @@
-"""Jitter of every kind has mean 1 and its stated spread, and the slowest of n workers follows order statistics."""
+"""Jitter of every kind has mean 1 and its stated spread, and the slowest of n workers follows order
+statistics.
+"""
 
 import json
 import math
@@ -22,7 +24,13 @@ made = TypeAdapter(JitterConfig).validate_python
 
 
 def test_the_kinds_are_those_of_the_design():
-    assert sorted(member.model_fields["kind"].annotation.__args__[0] for member in get_args(get_args(JitterConfig)[0])) == KINDS
+    assert (
+        sorted(
+            member.model_fields["kind"].annotation.__args__[0]
+            for member in get_args(get_args(JitterConfig)[0])
+        )
+        == KINDS
+    )
 
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -54,7 +62,11 @@ def test_seeds_and_workers_differ(kind):
 def test_lognormal_draws_are_fixed_for_ever():
     drawn = LognormalJitterConfig(kind="lognormal", sigma=0.05).factors(2, 2, seed=0)
     normal = np.stack(
-        [np.random.Generator(np.random.Philox(s)).standard_normal(2) for s in np.random.SeedSequence(0).spawn(2)], axis=1
+        [
+            np.random.Generator(np.random.Philox(s)).standard_normal(2)
+            for s in np.random.SeedSequence(0).spawn(2)
+        ],
+        axis=1,
     )
     assert np.array_equal(drawn, np.exp(0.05 * normal - 0.05**2 / 2))
 
@@ -86,7 +98,11 @@ def test_the_slowest_of_n_exponential_workers_takes_a_harmonic_number(workers):
 @pytest.mark.parametrize("workers", [1, 2, 8, 64])
 @pytest.mark.parametrize("sigma", [0.015, 0.2, 0.5])
 def test_the_slowest_of_n_lognormal_workers_follows_order_statistics(workers, sigma):
-    slowest = LognormalJitterConfig(kind="lognormal", sigma=sigma).factors(workers, 20_000, seed=1).max(axis=1)
+    slowest = (
+        LognormalJitterConfig(kind="lognormal", sigma=sigma)
+        .factors(workers, 20_000, seed=1)
+        .max(axis=1)
+    )
     law = expected_greatest(stats.lognorm(sigma, scale=math.exp(-(sigma**2) / 2)), workers)
     assert slowest.mean() == pytest.approx(law, abs=4 * slowest.std() / math.sqrt(20_000))
 
@@ -94,7 +110,9 @@ def test_the_slowest_of_n_lognormal_workers_follows_order_statistics(workers, si
 @pytest.mark.parametrize("workers", [2, 16])
 def test_the_slowest_of_n_pareto_workers_has_the_same_tail(workers):
     a = 2.7
-    slowest = ParetoJitterConfig(kind="pareto", tail_index=a).factors(workers, 40_000, seed=1).max(axis=1)
+    slowest = (
+        ParetoJitterConfig(kind="pareto", tail_index=a).factors(workers, 40_000, seed=1).max(axis=1)
+    )
     quantiles = [(a - 1) / a * (1 - q ** (1 / workers)) ** (-1 / a) for q in (0.5, 0.99)]
     assert np.quantile(slowest, [0.5, 0.99]) == pytest.approx(quantiles, rel=0.05)
 
@@ -128,7 +146,9 @@ def test_a_histogram_draws_each_value_as_often_as_it_was_seen():
 )
 def test_files_are_read_relative_to_the_scenario(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    jitter = TypeAdapter(JitterConfig).validate_python({"kind": "histogram", "file": name}, context={"folder": tmp_path})
+    jitter = TypeAdapter(JitterConfig).validate_python(
+        {"kind": "histogram", "file": name}, context={"folder": tmp_path}
+    )
     drawn = set(jitter.factors(2, 100, seed=0).ravel().round(9))
     assert drawn == {round(2 / 3, 9), 2.0}
 
@@ -136,7 +156,11 @@ def test_files_are_read_relative_to_the_scenario(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.csv", "step,time\n1,2\n", "must have a column 'value', or one column, but got step, time"),
+        (
+            "a.csv",
+            "step,time\n1,2\n",
+            "must have a column 'value', or one column, but got step, time",
+        ),
         ("b.csv", "", "must have a column 'value', or one column, but got none"),
         ("c.csv", "value\nfast\n", "must hold numbers from the second line on"),
         ("d.csv", "value\n", "must hold at least one value"),

@@ -2,17 +2,19 @@
 
 A mark is an HTML comment, which readers do not see:
 
-===========================  =============================================================================================
-``<!-- output -->``          the block is what the commands or the Python of the block before print
-``<!-- output of: dpsim …``  the block is what this command prints
-``<!-- file: NAME -->``      the block is a file, which is written for the blocks that follow
-``<!-- exits: 2 -->``        the last command ends with this code
-``<!-- needs: torch -->``    carried out where torch (or ``distributed``) is installed; ``testbed``: by the tests of the testbed
-``<!-- not run: WHY -->``    only shown
-===========================  =============================================================================================
+===========================
+============================================================================================= ``<!--
+output -->``          the block is what the commands or the Python of the block before print ``<!--
+output of: dpsim …``  the block is what this command prints ``<!-- file: NAME -->``      the block
+is a file, which is written for the blocks that follow ``<!-- exits: 2 -->``        the last command
+ends with this code ``<!-- needs: torch -->``    carried out where torch (or ``distributed``) is
+installed; ``testbed``: by the tests of the testbed ``<!-- not run: WHY -->``    only shown
+===========================
+=============================================================================================
 
-Without a mark ``python`` and ``sh`` blocks are run, ``yaml`` blocks are scenarios or parts of one, which must load, and ``diff``
-blocks edit the file that their first line names (``+++ path``), in the document's copy of the sources.
+Without a mark ``python`` and ``sh`` blocks are run, ``yaml`` blocks are scenarios or parts of one,
+which must load, and ``diff`` blocks edit the file that their first line names (``+++ path``), in
+the document's copy of the sources.
 """
 
 from __future__ import annotations
@@ -29,12 +31,19 @@ DOCUMENTS = (
     ROOT / "scenarios" / "tour.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
-_BLOCK = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>[\w-]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<language>[\w-]*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: the line of its fence, its mark ("" for none), its language, and its text from ``start`` to ``end``."""
+    """One fenced block.
+
+    The line of its fence, its mark ("" for none), its language, and its text from ``start`` to
+    ``end``.
+    """
 
     line: int
     mark: str
@@ -48,7 +57,14 @@ def blocks(content: str) -> Iterator[Block]:
     """The blocks of a document, in order."""
     for found in _BLOCK.finditer(content):
         start, end = found.span("text")
-        yield Block(content[:start].count("\n"), found["mark"] or "", found["language"], found["text"], start, end)
+        yield Block(
+            content[:start].count("\n"),
+            found["mark"] or "",
+            found["language"],
+            found["text"],
+            start,
+            end,
+        )
 
 
 def name(document: Path) -> str:

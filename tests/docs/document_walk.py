@@ -18,7 +18,7 @@ from document_blocks import ROOT, Block, blocks
 from ruamel.yaml import YAML
 
 from dpsim import cli, load_scenario
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
 OUTDATED = "the output is another one: run 'make golden', and look at the difference"
@@ -34,10 +34,13 @@ class WrongBlockError(Exception):
 
 
 class Walk:
-    """The state between blocks: the folder with its files, what was printed last, and ``quotes``: what each quote should say.
+    """The state between blocks.
 
-    ``has`` names what is there of the things that blocks may need. The folder holds copies of ``scenarios/`` and
-    ``validate/recorded/`` and, once a block edits or adds to them, of the sources.
+    The folder with its files, what was printed last, and ``quotes``: what each quote should say.
+
+    ``has`` names what is there of the things that blocks may need. The folder holds copies of
+    ``scenarios/`` and ``validate/recorded/`` and, once a block edits or adds to them, of the
+    sources.
     """
 
     def __init__(self, folder: Path, has: Iterable[str] = ()) -> None:
@@ -80,7 +83,10 @@ class Walk:
             case ("not run", _, str(why)) if why:
                 self.printed = None
             case _:
-                raise WrongBlockError(f"a mark must be one of those of tests/docs/document_blocks.py, but got {block.mark!r}")
+                raise WrongBlockError(
+                    "a mark must be one of those of tests/docs/document_blocks.py, but got "
+                    f"{block.mark!r}"
+                )
 
     def _by_language(self, block: Block) -> None:
         match block.language:
@@ -93,19 +99,34 @@ class Walk:
             case "diff":
                 self._edit(block.text)
             case language if language not in SHOWN:
-                raise WrongBlockError(f"a block's language must be python, sh, yaml, diff, or text, but got {language!r}")
+                raise WrongBlockError(
+                    "a block's language must be python, sh, yaml, diff, or text, but got "
+                    f"{language!r}"
+                )
             case _ if re.search(r"^(\$ )?dpsim ", block.text, re.MULTILINE):
-                raise WrongBlockError("commands must stand in a block of language sh, or be marked as not run")
+                raise WrongBlockError(
+                    "commands must stand in a block of language sh, or be marked as not run"
+                )
 
     def _commands(self, text: str, code: int) -> None:
         """Run each line as a command; the last one ends with ``code``, those before it with 0."""
-        lines = [line.removeprefix("$ ") for line in text.replace("\\\n", " ").splitlines() if line.strip() and line[0] != "#"]
-        self.printed = "".join(self._command(line, code if line is lines[-1] else 0) for line in lines)
+        lines = [
+            line.removeprefix("$ ")
+            for line in text.replace("\\\n", " ").splitlines()
+            if line.strip() and line[0] != "#"
+        ]
+        self.printed = "".join(
+            self._command(line, code if line is lines[-1] else 0) for line in lines
+        )
 
     def _command(self, line: str, code: int) -> str:
         """What a command prints: on stdout, or where that is nothing, on stderr."""
         words = shlex.split(line, comments=True)
-        if words[0] == "dpsim" and not self.own_sources and not _SHELL & set(line.replace("'", '"').split('"')[0]):
+        if (
+            words[0] == "dpsim"
+            and not self.own_sources
+            and not _SHELL & set(line.replace("'", '"').split('"')[0])
+        ):
             return self._here(words, code)
         return self._process(["bash", "-euo", "pipefail", "-c", line], code)
 
@@ -124,9 +145,17 @@ class Walk:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "PYTHONPATH": str(self.folder)}
         ran = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
         )
-        return _expected(command[-1].strip().splitlines()[0], ran.returncode, code, ran.stdout, ran.stderr)
+        return _expected(
+            command[-1].strip().splitlines()[0], ran.returncode, code, ran.stdout, ran.stderr
+        )
 
     def _quote(self, block: Block) -> None:
         if self.printed is not None:
@@ -148,14 +177,20 @@ class Walk:
         """Load a scenario, or a part of one, which replaces what the quickstart says there."""
         content = _read(text)
         if not set(content) <= set(Scenario.model_fields):
-            raise WrongBlockError("a yaml block must be a scenario, a part of one, or marked as a file, or as not run")
+            raise WrongBlockError(
+                "a yaml block must be a scenario, a part of one, or marked as a file, or as not run"
+            )
         path = self.folder / "block.yaml"
         path.write_text(text)
         if not _is_scenario(content):
             whole = _read((ROOT / "scenarios" / "quickstart.yaml").read_text())
             for key, value in content.items():
                 other_kind = {"node", "groups"} & set(value) if key == "cluster" else False
-                whole[key] = value if other_kind or not isinstance(value, dict) else {**whole.get(key, {}), **value}
+                whole[key] = (
+                    value
+                    if other_kind or not isinstance(value, dict)
+                    else {**whole.get(key, {}), **value}
+                )
             if "testbed" in content:
                 del whole["cluster"]
             YAML(typ="safe").dump(whole, path)
@@ -174,7 +209,8 @@ class Walk:
             old, new = ("".join(line[1:] for line in lines if line[0] != other) for other in "+-")
             if content.count(old) != 1:
                 raise WrongBlockError(
-                    f"{first[4:]}: must hold the old lines once, but holds them {content.count(old)} times:\n{old}"
+                    f"{first[4:]}: must hold the old lines once, but holds them "
+                    f"{content.count(old)} times:\n{old}"
                 )
             content = content.replace(old, new)
         path.write_text(content)
@@ -206,7 +242,10 @@ def refreshed(content: str, quotes: dict[Block, str]) -> str:
 
 def _expected(command: str, ended: int, code: int, out: str, err: str) -> str:
     if ended != code:
-        raise WrongBlockError(f"{command!r} must end with {code}, but ended with {ended}: {(err or out).strip()[-2000:]}")
+        raise WrongBlockError(
+            f"{command!r} must end with {code}, but ended with {ended}: "
+            f"{(err or out).strip()[-2000:]}"
+        )
     if command.startswith("dpsim") and "Traceback" in err:
         raise WrongBlockError(f"{command!r} showed a traceback: {err[-2000:]}")
     return out or err

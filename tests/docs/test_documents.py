@@ -1,4 +1,7 @@
-"""What the documents show is so: commands and Python run, outputs are those quoted, scenarios load, links lead somewhere."""
+"""What the documents show is so.
+
+Commands and Python run, outputs are those quoted, scenarios load, links lead somewhere.
+"""
 
 import os
 import re
@@ -11,22 +14,35 @@ import pytest
 from document_blocks import DOCUMENTS, ROOT, name
 from document_walk import OUTDATED, Walk, refreshed
 
-HAS = [extra for extra in ("torch", "distributed") if find_spec(extra) or os.environ.get("CI") == "true"]
+HAS = [
+    extra
+    for extra in ("torch", "distributed")
+    if find_spec(extra) or os.environ.get("CI") == "true"
+]
 EVERY_DOCUMENT = pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 
 
 @EVERY_DOCUMENT
 def test_every_block_is_so(document, tmp_path):
-    assert [f"{name(document)}:{problem}" for problem in Walk(tmp_path, HAS).problems(document.read_text())] == []
+    assert [
+        f"{name(document)}:{problem}"
+        for problem in Walk(tmp_path, HAS).problems(document.read_text())
+    ] == []
 
 
 @EVERY_DOCUMENT
 def test_every_link_leads_somewhere(document):
     """To a file, and to a heading of it where one is named."""
     targets = re.findall(r"\]\((?!https?://)([^)#\s]*)(?:#([^)]*))?\)", document.read_text())
-    paths = [(document.parent / target if target else document, heading) for target, heading in targets]
+    paths = [
+        (document.parent / target if target else document, heading) for target, heading in targets
+    ]
     assert [str(path) for path, _ in paths if not path.exists()] == []
-    assert [f"{path}#{heading}" for path, heading in paths if heading and heading not in anchors(path.read_text())] == []
+    assert [
+        f"{path}#{heading}"
+        for path, heading in paths
+        if heading and heading not in anchors(path.read_text())
+    ] == []
 
 
 def anchors(content):
@@ -45,7 +61,11 @@ def refresh(document):
     """Write the document's quotes anew; answers its other problems."""
     with tempfile.TemporaryDirectory() as folder:
         walk = Walk(Path(folder), HAS)
-        others = [f"{name(document)}:{problem}" for problem in walk.problems(document.read_text()) if OUTDATED not in problem]
+        others = [
+            f"{name(document)}:{problem}"
+            for problem in walk.problems(document.read_text())
+            if OUTDATED not in problem
+        ]
     document.write_text(refreshed(document.read_text(), walk.quotes))
     return others
 

@@ -14,8 +14,12 @@ MOST_LINES = 100
 
 
 def section(name):
-    """The text of the README under the heading ``name``, up to the next heading of its level or above."""
-    found = re.search(rf"^(#+) {re.escape(name)}\n(.*?)(?=^#{{1,3}} |\Z)", README, re.MULTILINE | re.DOTALL)
+    """The text of the README under the heading ``name``, up to the next heading of its level or
+    above.
+    """
+    found = re.search(
+        rf"^(#+) {re.escape(name)}\n(.*?)(?=^#{{1,3}} |\Z)", README, re.MULTILINE | re.DOTALL
+    )
     assert found, f"the README has no heading {name!r}"
     return " ".join(found[2].split())
 
@@ -25,7 +29,9 @@ def test_a_page_is_short_and_says_what_it_assumes_and_does_not_know(page):
     text = page.read_text()
     assert text.startswith("# ")
     assert len(text.splitlines()) <= MOST_LINES
-    assumes, unknown = re.search(r"^## Assumes\n(.+)^## Does not know\n(.+)", text, re.MULTILINE | re.DOTALL).groups()
+    assumes, unknown = re.search(
+        r"^## Assumes\n(.+)^## Does not know\n(.+)", text, re.MULTILINE | re.DOTALL
+    ).groups()
     assert assumes.count("\n- ") >= 2
     assert unknown.count("\n- ") >= 2
 
@@ -35,8 +41,14 @@ def test_every_percentage_is_the_readmes(page):
     for paragraph in re.split(r"\n\s*\n|\n(?=- )", page.read_text()):
         said = PERCENTAGE.findall(paragraph)
         text = " ".join(section(name) for name in SECTION.findall(" ".join(paragraph.split())))
-        missing = [number for number in said if number not in text and number.removeprefix("-") not in TERMS.get(page.stem, ())]
-        assert missing == [], f"of a section of the README that the paragraph names: {paragraph[:80]!r}"
+        missing = [
+            number
+            for number in said
+            if number not in text and number.removeprefix("-") not in TERMS.get(page.stem, ())
+        ]
+        assert missing == [], (
+            f"of a section of the README that the paragraph names: {paragraph[:80]!r}"
+        )
 
 
 TERMS = {"step": ("95 %",), "convergence": ("95 %",)}  # of an interval, which is no error
@@ -52,4 +64,6 @@ def test_named_sections_are_there():
 def test_every_link_leads_to_a_heading(page):
     for target, place in re.findall(r"\]\(([^)#]+\.md)#([^)]+)\)", page.read_text()):
         headings = re.findall(r"^#+ (.+)$", (page.parent / target).read_text(), re.MULTILINE)
-        assert place in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, (target, place)
+        assert place in {
+            re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings
+        }, (target, place)

@@ -1,10 +1,17 @@
-"""What the documents run on real ranks with limited links: those blocks, and the files that they need."""
+"""What the documents run on real ranks with limited links.
+
+Those blocks, and the files that they need.
+"""
 
 import pytest
 from document_blocks import DOCUMENTS, blocks, name
 from document_walk import Walk
 
-ON_TESTBED = [document for document in DOCUMENTS if any(block.mark == "needs: testbed" for block in blocks(document.read_text()))]
+ON_TESTBED = [
+    document
+    for document in DOCUMENTS
+    if any(block.mark == "needs: testbed" for block in blocks(document.read_text()))
+]
 pytestmark = [pytest.mark.torch, pytest.mark.testbed]
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from dpsim import cli
 from dpsim.collectives import ALGORITHMS, ALL_REDUCES, GOSSIP_GRAPHS, OPERATIONS
+from dpsim.disturbance import DisturbanceConfig
 from dpsim.hardware import gpus, links, nodes
-from dpsim.report.combinations import kinds_of
-from dpsim.report.reference import reference_pages
-from dpsim.scenario import DisturbanceConfig, Scenario, StrategyConfig
+from dpsim.scenario import Scenario
+from dpsim.strategy import StrategyConfig
 from dpsim.workload import MODELS
+from tools.combinations_page import kinds_of
+from tools.reference_pages import reference_pages
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 EXIT_CODES = cli.__doc__.strip().split("\n\n")[-1]
@@ -31,7 +33,9 @@ def test_the_committed_pages_are_those_of_the_program(pages):
     written = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
     assert written.keys() == pages.keys()
     drifted = [name for name, text in pages.items() if written[name] != text]
-    assert drifted == [], "what they are made from changed: run 'make golden', and look at the difference"
+    assert drifted == [], (
+        "what they are made from changed: run 'make golden', and look at the difference"
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,8 +44,18 @@ def test_the_committed_pages_are_those_of_the_program(pages):
         ("collectives.md", [*OPERATIONS, *{one.name for one in ALGORITHMS}, *GOSSIP_GRAPHS]),
         ("hardware.md", [*gpus(), *links(), *nodes()]),
         ("models.md", [*MODELS]),
-        ("strategies.md", [*ALL_REDUCES, *StrategyConfig.model_fields, *DisturbanceConfig.model_fields]),
-        ("strategies.md", [kind for part in ("aggregation", "sync", "overlap", "compression") for kind in kinds_of(part)]),
+        (
+            "strategies.md",
+            [*ALL_REDUCES, *StrategyConfig.model_fields, *DisturbanceConfig.model_fields],
+        ),
+        (
+            "strategies.md",
+            [
+                kind
+                for part in ("aggregation", "sync", "overlap", "compression")
+                for kind in kinds_of(part)
+            ],
+        ),
         ("scenario.md", [*Scenario.model_fields]),
     ],
 )
@@ -51,7 +65,9 @@ def test_a_page_names_every_member(pages, name, members):
 
 def test_every_command_that_help_lists_has_its_part(pages, dpsim):
     listed = [["dpsim", word] for word in commands(dpsim("--help")[1])]
-    groups = {word: commands(dpsim(word, "--help")[1]) for word in ("import", "explain", "validate")}
+    groups = {
+        word: commands(dpsim(word, "--help")[1]) for word in ("import", "explain", "validate")
+    }
     called = [f"dpsim {word}" for _, word in listed if word not in groups]
     called += [f"dpsim {group} {word}" for group, words in groups.items() for word in words]
     assert sorted(re.findall(r"^## (.+)$", pages["commands.md"], re.MULTILINE)) == sorted(called)
@@ -72,7 +88,8 @@ def test_options_stand_with_their_limits_and_defaults(pages):
 def test_fields_stand_with_type_unit_limits_and_default(pages):
     for row in (
         "| `steps` | whole number, 1 to 1,000,000 | `50` | Steps that count. |",
-        "| `bucket_size` | amount of data above 0, such as `25 MiB` | `25 MiB` | A bucket is closed when it holds this much. |",
+        "| `bucket_size` | amount of data above 0, such as `25 MiB` | `25 MiB` | A bucket is "
+        "closed when it holds this much. |",
         "| `update_rate` | data rate above 0, such as `25 Gbit/s` | `10 GB/s` |",
         "| `optimizer` | one of `sgd`, `momentum`, `adam` | `momentum` |",
         "| `racks` | list of at least 2 lists of whole numbers | `[[0, 1], [2, 3]]` |",
@@ -85,13 +102,21 @@ def test_every_link_leads_to_a_heading(pages):
     for name, text in pages.items():
         for target, place in LINK.findall(text):
             headings = re.findall(r"^#+ (.+)$", pages[target or name], re.MULTILINE)
-            assert place in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, (name, target, place)
+            assert place in {
+                re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings
+            }, (name, target, place)
 
 
 def test_no_page_depends_on_the_terminal_or_on_hashes(pages):
     """In another process, a narrow terminal, with other hashes."""
     environment = {**os.environ, "COLUMNS": "40", "PYTHONHASHSEED": "1", "TERM": "xterm"}
-    ran = subprocess.run([sys.executable, __file__, "--digest"], env=environment, check=True, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, __file__, "--digest"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert ran.stdout.strip() == digest(pages)
 
 

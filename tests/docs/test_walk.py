@@ -1,10 +1,13 @@
-"""The machinery that holds documents to what they say: a tiny document each, and the problems that it must name."""
+"""The machinery that holds documents to what they say.
+
+A tiny document each, and the problems that it must name.
+"""
 
 import pytest
 from document_blocks import blocks
 from document_walk import Walk, refreshed
 
-from dpsim import registry
+from dpsim.base import registry
 
 
 @pytest.fixture
@@ -24,16 +27,22 @@ SCENARIO = "name: one\ncluster: {node: single-gpu}\nworkload: {model: alexnet, b
     [
         fenced("dpsim schema", "sh"),
         fenced("# first one, then two\ndpsim check \\\n  scenarios/quickstart.yaml", "sh"),
-        fenced("dpsim check scenarios/quickstart.yaml | grep -c ok", "sh") + fenced("1", mark="output"),
-        fenced("$ dpsim check scenarios/quickstart.yaml", "console") + fenced("scenarios/quickstart.yaml: ok", mark="output"),
-        fenced("scenarios/quickstart.yaml: ok", mark="output of: dpsim check scenarios/quickstart.yaml"),
+        fenced("dpsim check scenarios/quickstart.yaml | grep -c ok", "sh")
+        + fenced("1", mark="output"),
+        fenced("$ dpsim check scenarios/quickstart.yaml", "console")
+        + fenced("scenarios/quickstart.yaml: ok", mark="output"),
+        fenced(
+            "scenarios/quickstart.yaml: ok", mark="output of: dpsim check scenarios/quickstart.yaml"
+        ),
         fenced("dpsim run nowhere.yaml", "sh", "exits: 2"),
         fenced(SCENARIO, "yaml"),
         fenced("strategy: {sync: {kind: ssp}}", "yaml"),
         fenced("testbed: {hosts: 2}", "yaml"),
         fenced("x: 1", "yaml", "not run: an example of another file"),
         fenced(SCENARIO, "yaml", "file: sub/mine.yaml") + fenced("dpsim check sub/mine.yaml", "sh"),
-        fenced("X = 3", "python", "file: three.py") + fenced("import three\nprint(three.X)", "python") + fenced("3", mark="output"),
+        fenced("X = 3", "python", "file: three.py")
+        + fenced("import three\nprint(three.X)", "python")
+        + fenced("3", mark="output"),
         fenced("rm -r /", "sh", "not run: a joke"),
         fenced("exit 1", "sh", "needs: torch") + fenced("nothing", mark="output"),
     ],
@@ -58,12 +67,18 @@ def test_what_is_so_is_no_problem(problems, content):
         (fenced("strategy: {sync: {kind: sps}}", "yaml"), "strategy.sync.kind"),
         (fenced("colour: red", "yaml"), "1: a yaml block must be a scenario"),
         (
-            fenced("+++ dpsim/units.py\n-no such line", "diff"),
-            "dpsim/units.py: must hold the old lines once, but holds them 0 times",
+            fenced("+++ dpsim/base/units.py\n-no such line", "diff"),
+            "dpsim/base/units.py: must hold the old lines once, but holds them 0 times",
         ),
-        (fenced("true", "fish"), "a block's language must be python, sh, yaml, diff, or text, but got 'fish'"),
+        (
+            fenced("true", "fish"),
+            "a block's language must be python, sh, yaml, diff, or text, but got 'fish'",
+        ),
         (fenced("dpsim schema"), "commands must stand in a block of language sh"),
-        (fenced("true", "sh", "ouput"), "a mark must be one of those of tests/docs/document_blocks.py, but got 'ouput'"),
+        (
+            fenced("true", "sh", "ouput"),
+            "a mark must be one of those of tests/docs/document_blocks.py, but got 'ouput'",
+        ),
         (fenced("true", "sh", "not run: "), "a mark must be one of those"),
         ("1. one\n   ```sh\n   false\n   ```\n", "2: a fence must stand at the margin"),
     ],
@@ -74,14 +89,25 @@ def test_what_is_not_so_is_named_with_its_line(problems, content, said):
 
 
 def test_an_edit_changes_the_documents_own_sources_and_no_others(problems):
-    edit = fenced('+++ dpsim/registry.py\n-T = TypeVar("T")\n+T = TypeVar("T")\n+ANSWER = 42', "diff")
-    asked = fenced("from dpsim.registry import ANSWER\nprint(ANSWER)", "python") + fenced("42", mark="output")
+    edit = fenced(
+        '+++ dpsim/base/registry.py\n-T = TypeVar("T")\n+T = TypeVar("T")\n+ANSWER = 42', "diff"
+    )
+    asked = fenced("from dpsim.base.registry import ANSWER\nprint(ANSWER)", "python") + fenced(
+        "42", mark="output"
+    )
     assert problems(edit + asked) == []
     assert not hasattr(registry, "ANSWER")
 
 
 def test_a_quote_is_refreshed_and_nothing_else(tmp_path):
-    content = "A\n" + fenced("print(1)\nprint(2)", "python") + "B\n" + fenced("old", mark="output") + "C\n" + fenced("kept")
+    content = (
+        "A\n"
+        + fenced("print(1)\nprint(2)", "python")
+        + "B\n"
+        + fenced("old", mark="output")
+        + "C\n"
+        + fenced("kept")
+    )
     walk = Walk(tmp_path)
     assert len(list(walk.problems(content))) == 1
     assert refreshed(content, walk.quotes) == content.replace("old", "1\n2")

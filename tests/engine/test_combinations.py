@@ -1,4 +1,7 @@
-"""The table of combinations, walked: each is simulated and keeps the laws of every result, or is refused with its rule."""
+"""The table of combinations, walked.
+
+Each is simulated and keeps the laws of every result, or is refused with its rule.
+"""
 
 from itertools import product
 from pathlib import Path
@@ -8,15 +11,22 @@ import pytest
 from pydantic import ValidationError
 
 from dpsim import load_scenario, simulate
-from dpsim.errors import ScenarioError
-from dpsim.report.combinations import combinations_page, kinds_of
-from dpsim.scenario import StrategyConfig
-from dpsim.scenario.combinations import RULES
+from dpsim.base.errors import ScenarioError
+from dpsim.strategy import StrategyConfig
+from dpsim.strategy.combinations import RULES
+from tools.combinations_page import combinations_page, kinds_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 PARTS = ("aggregation", "sync", "overlap", "compression")
 ALL = [dict(zip(PARTS, kinds, strict=True)) for kinds in product(*map(kinds_of, PARTS))]
-GATHERED = {"int8", "qsgd", "ternary", "onebit", "top-k", "threshold"}  # codecs whose payloads do not add up
+GATHERED = {
+    "int8",
+    "qsgd",
+    "ternary",
+    "onebit",
+    "top-k",
+    "threshold",
+}  # codecs whose payloads do not add up
 ALONE = {"backup", "ssp", "asp"}
 
 
@@ -51,19 +61,26 @@ def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
         if isinstance(found, str):
             said, _, why = found.partition(" means nothing: ")
             assert why in whys
-            assert all(kinds[part] == kind for part, kind in (each.split() for each in said.split(" with "))), (kinds, said)
+            assert all(
+                kinds[part] == kind
+                for part, kind in (each.split() for each in said.split(" with "))
+            ), (kinds, said)
 
 
 def test_no_rule_is_idle():
     losses, ways = (False, True), ("copies", "single-process")
     strategies = [
-        StrategyConfig.model_construct(average_loss=loss, **{part: Kind(kind, way) for part, kind in kinds.items()})
+        StrategyConfig.model_construct(
+            average_loss=loss, **{part: Kind(kind, way) for part, kind in kinds.items()}
+        )
         for kinds, loss, way in product(ALL, losses, ways)
     ]
     for rule in RULES:
         refused = [strategy for strategy in strategies if rule.forbids(strategy)]
         others = [other for other in RULES if other is not rule]
-        assert any(not any(other.forbids(strategy) for other in others) for strategy in refused), rule
+        assert any(not any(other.forbids(strategy) for other in others) for strategy in refused), (
+            rule
+        )
 
 
 class Kind:
@@ -81,23 +98,35 @@ def test_a_refusal_says_where_and_why(request):
         load_scenario(quickstart, ["strategy.aggregation.kind=sharded", "strategy.sync.kind=ssp"])
     assert str(error.value).startswith(f"{quickstart}:")
     assert str(error.value).endswith(
-        "strategy: aggregation sharded with sync ssp means nothing: no worker holds a whole model with which to go on alone"
+        "strategy: aggregation sharded with sync ssp means nothing: no worker holds a whole model "
+        "with which to go on alone"
     )
 
 
 @pytest.mark.parametrize(
     ("aggregation", "sync"),
-    [("parameter-server", "backup"), ("parameter-server", "ssp"), ("parameter-server", "asp"), ("gossip", "asp")],
+    [
+        ("parameter-server", "backup"),
+        ("parameter-server", "ssp"),
+        ("parameter-server", "asp"),
+        ("gossip", "asp"),
+    ],
 )
 def test_workers_that_act_alone_have_no_loss_in_common(tiny, aggregation, sync):
-    with pytest.raises(ValidationError, match=f"sync {sync} with average_loss means nothing: workers that act alone"):
+    with pytest.raises(
+        ValidationError,
+        match=f"sync {sync} with average_loss means nothing: workers that act alone",
+    ):
         tiny(aggregation=aggregation, sync=sync, average_loss=True)
     assert simulate(tiny(aggregation=aggregation, average_loss=True)).traffic.sent_in_total > 0
 
 
 @pytest.mark.parametrize("sync", ["local-sgd", "sma"])
 def test_a_single_process_has_one_model(tiny, sync):
-    with pytest.raises(ValidationError, match=rf"aggregation\.way single-process with sync {sync} means nothing: a single process"):
+    with pytest.raises(
+        ValidationError,
+        match=rf"aggregation\.way single-process with sync {sync} means nothing: a single process",
+    ):
         tiny(aggregation={"kind": "host", "way": "single-process"}, sync=sync)
     tiny(aggregation={"kind": "host", "way": "copies"}, sync=sync)
 
@@ -105,17 +134,30 @@ def test_a_single_process_has_one_model(tiny, sync):
 ACCEPTED = [kinds for kinds in ALL if not is_refused(**kinds)]
 
 
-@pytest.mark.parametrize(("aggregation", "sync"), sorted({(kinds["aggregation"], kinds["sync"]) for kinds in ACCEPTED}))
+@pytest.mark.parametrize(
+    ("aggregation", "sync"), sorted({(kinds["aggregation"], kinds["sync"]) for kinds in ACCEPTED})
+)
 def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync):
-    """Shapes, no negative time, no NaN, parts that add up, staleness that can be; and the same again for the same seed."""
+    """Shapes, no negative time, no NaN, parts that add up, staleness that can be; and the same
+    again for the same seed.
+    """
     jitter = {"jitter": {"kind": "gamma", "cv": 0.3}}
-    for kinds in (each for each in ACCEPTED if (each["aggregation"], each["sync"]) == (aggregation, sync)):
+    for kinds in (
+        each for each in ACCEPTED if (each["aggregation"], each["sync"]) == (aggregation, sync)
+    ):
         often = {**kinds, "sync": {"kind": sync, "every": 2}} if sync == "local-sgd" else kinds
         scenario = tiny(4, 1e-3, run={"steps": 2}, disturbance=jitter, **often)
         result = simulate(scenario)
         steps = result.steps
         seconds = np.array(
-            [steps.compute, steps.exposed_comm, steps.straggler_wait, steps.overlapped_comm, steps.input, steps.encode]
+            [
+                steps.compute,
+                steps.exposed_comm,
+                steps.straggler_wait,
+                steps.overlapped_comm,
+                steps.input,
+                steps.encode,
+            ]
         )
         assert seconds.shape == (6, 2, 4), kinds
         assert np.isfinite(seconds).all(), kinds
@@ -132,7 +174,9 @@ def test_every_combination_keeps_the_laws_of_a_result(tiny, aggregation, sync):
 
 
 def test_the_page_is_that_of_the_rules():
-    assert PAGE.read_text() == combinations_page(), "the rules changed: run 'make golden', and look at the difference"
+    assert PAGE.read_text() == combinations_page(), (
+        "the rules changed: run 'make golden', and look at the difference"
+    )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,17 @@ SERVERS = "parameter-server"
 EVERY_STEP = {"kind": "local-sgd", "every": 1}
 JITTER = {"jitter": {"kind": "gamma", "cv": 0.5}}
 SLOW = {"slow": [{"workers": [1], "factor": 3}]}
-DISTURBANCES = pytest.mark.parametrize("disturbance", [{}, JITTER, SLOW], ids=["even", "jitter", "slow"])
+DISTURBANCES = pytest.mark.parametrize(
+    "disturbance", [{}, JITTER, SLOW], ids=["even", "jitter", "slow"]
+)
 PLACES = pytest.mark.parametrize(
     "servers",
-    [{}, {"servers": 2}, {"colocated": False, "servers": 3, "update_rate": "5 MB/s"}, {"servers": 3, "replicas": 2}],
+    [
+        {},
+        {"servers": 2},
+        {"colocated": False, "servers": 3, "update_rate": "5 MB/s"},
+        {"servers": 3, "replicas": 2},
+    ],
     ids=["one-a-node", "two", "on-their-own-nodes", "replicas"],
 )
 
@@ -32,7 +39,11 @@ def assert_same_time(one, other):
 
 @DISTURBANCES
 @PLACES
-@pytest.mark.parametrize("sync", [{"kind": "ssp", "staleness": 0}, {"kind": "backup", "backups": 0}], ids=["ssp", "backup"])
+@pytest.mark.parametrize(
+    "sync",
+    [{"kind": "ssp", "staleness": 0}, {"kind": "backup", "backups": 0}],
+    ids=["ssp", "backup"],
+)
 def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(tiny, sync, servers, disturbance):
     aggregation = {"kind": SERVERS, **servers}
     alone = tiny(4, 1e-3, aggregation=aggregation, sync=sync, disturbance=disturbance)
@@ -44,14 +55,18 @@ def test_ssp_of_0_and_no_backups_are_bsp_at_a_parameter_server(tiny, sync, serve
 @pytest.mark.parametrize("compression", ["none", "cast", "top-k", "powersgd"])
 def test_ssp_of_0_is_bsp_at_a_parameter_server_with_a_codec(tiny, compression, disturbance):
     both = {"aggregation": SERVERS, "compression": compression, "disturbance": disturbance}
-    assert_same_time(tiny(3, sync={"kind": "ssp", "staleness": 0}, **both), tiny(3, sync="bsp", **both))
+    assert_same_time(
+        tiny(3, sync={"kind": "ssp", "staleness": 0}, **both), tiny(3, sync="bsp", **both)
+    )
 
 
 @DISTURBANCES
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "mg-wfbp", "buckets"])
 def test_a_staleness_without_end_is_asp_at_a_parameter_server(tiny, overlap, disturbance):
     both = {"aggregation": SERVERS, "overlap": overlap, "disturbance": disturbance}
-    ssp, asp = (steps(tiny(3, sync=sync, **both)) for sync in ({"kind": "ssp", "staleness": 10_000}, "asp"))
+    ssp, asp = (
+        steps(tiny(3, sync=sync, **both)) for sync in ({"kind": "ssp", "staleness": 10_000}, "asp")
+    )
     for part in ("step", "straggler_wait", "versions", "clock_gap"):
         np.testing.assert_array_equal(getattr(ssp, part), getattr(asp, part))
 
@@ -64,10 +79,24 @@ def test_with_a_staleness_without_end_an_all_reduce_holds_nobody_up(tiny, distur
 
 @DISTURBANCES
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "mg-wfbp", "buckets", "priority"])
-@pytest.mark.parametrize("sync", [{"kind": "ssp", "staleness": 0}, {"kind": "backup", "backups": 0}], ids=["ssp", "backup"])
+@pytest.mark.parametrize(
+    "sync",
+    [{"kind": "ssp", "staleness": 0}, {"kind": "backup", "backups": 0}],
+    ids=["ssp", "backup"],
+)
 def test_ssp_of_0_and_no_backups_are_bsp_with_an_all_reduce(tiny, sync, overlap, disturbance):
-    one, other = (steps(tiny(4, 1e-3, sync=kind, overlap=overlap, disturbance=disturbance)) for kind in (sync, "bsp"))
-    for part in ("compute", "exposed_comm", "straggler_wait", "overlapped_comm", "clock_gap", "versions"):
+    one, other = (
+        steps(tiny(4, 1e-3, sync=kind, overlap=overlap, disturbance=disturbance))
+        for kind in (sync, "bsp")
+    )
+    for part in (
+        "compute",
+        "exposed_comm",
+        "straggler_wait",
+        "overlapped_comm",
+        "clock_gap",
+        "versions",
+    ):
         np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
 
 
@@ -78,8 +107,12 @@ def test_averaging_models_after_every_step_is_bsp_in_time(tiny, aggregation):
 
 
 @pytest.mark.parametrize("aggregation", ["allreduce", "host"])
-def test_averaging_models_after_every_step_is_bsp_for_uneven_workers_whose_update_takes_no_time(tiny, aggregation):
-    """It comes before the averaging of models and after that of gradients, so that workers would enter further apart."""
+def test_averaging_models_after_every_step_is_bsp_for_uneven_workers_whose_update_takes_no_time(
+    tiny, aggregation
+):
+    """It comes before the averaging of models and after that of gradients, so that workers would
+    enter further apart.
+    """
     factors = np.random.default_rng(0).uniform(0.5, 2, (6, 4))
 
     def run(sync):
@@ -92,22 +125,45 @@ def test_averaging_models_after_every_step_is_bsp_for_uneven_workers_whose_updat
 
 def test_a_switch_that_never_comes_is_bsp(tiny):
     late = {"kind": "local-sgd", "every": 4, "switch_after": 100}
-    np.testing.assert_array_equal(steps(tiny(3, sync=late, disturbance=JITTER)).step, steps(tiny(3, disturbance=JITTER)).step)
+    np.testing.assert_array_equal(
+        steps(tiny(3, sync=late, disturbance=JITTER)).step, steps(tiny(3, disturbance=JITTER)).step
+    )
 
 
-@pytest.mark.parametrize("unit", [{"every": 2}, {"every": 48, "unit": "samples"}, {"every": 1, "unit": "epochs"}], ids=str)
+@pytest.mark.parametrize(
+    "unit",
+    [{"every": 2}, {"every": 48, "unit": "samples"}, {"every": 1, "unit": "epochs"}],
+    ids=str,
+)
 def test_the_period_of_averaging_in_steps_samples_and_epochs(tiny, unit):
     """24 samples a step of 3 workers; an epoch of 48 samples is 2 steps."""
-    scenario = tiny(3, sync={"kind": "local-sgd", **unit}, workload={"dataset": {"samples": 48}}, run={"steps": 4})
+    scenario = tiny(
+        3,
+        sync={"kind": "local-sgd", **unit},
+        workload={"dataset": {"samples": 48}},
+        run={"steps": 4},
+    )
     assert (steps(scenario).exposed_comm > 1).tolist() == [[False] * 3, [True] * 3] * 2
 
 
 @DISTURBANCES
 @pytest.mark.parametrize("graph", ["ring", "exponential", "random-pairs", "torus"])
 def test_gossip_of_two_workers_is_an_exchange_of_a_pair(tiny, graph, disturbance):
-    """2 MB each way at once, 2 s, and its latency; nobody else is there. The same as an all-to-all between the two."""
-    gossip = steps(tiny(2, 1e-3, aggregation={"kind": "gossip", "graph": graph}, disturbance=disturbance))
-    pair = steps(tiny(2, 1e-3, aggregation={"kind": "allreduce", "algorithm": "all-to-all"}, disturbance=disturbance))
+    """2 MB each way at once, 2 s, and its latency; nobody else is there.
+
+    The same as an all-to-all between the two.
+    """
+    gossip = steps(
+        tiny(2, 1e-3, aggregation={"kind": "gossip", "graph": graph}, disturbance=disturbance)
+    )
+    pair = steps(
+        tiny(
+            2,
+            1e-3,
+            aggregation={"kind": "allreduce", "algorithm": "all-to-all"},
+            disturbance=disturbance,
+        )
+    )
     np.testing.assert_allclose(gossip.step, pair.step, rtol=1e-12)
     assert gossip.exposed_comm.min() == pytest.approx(2.001, rel=1e-8)
 
@@ -115,29 +171,47 @@ def test_gossip_of_two_workers_is_an_exchange_of_a_pair(tiny, graph, disturbance
 @pytest.mark.parametrize("workers", [2, 3, 5, 8])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_sharded_step_is_its_formula(tiny, workers, stage):
-    """Weights gathered before the step, gradients scattered after it, m - 1 rounds of S / m each; 1 / m of the update."""
+    """Weights gathered before the step, gradients scattered after it, m - 1 rounds of S / m each; 1
+    / m of the update.
+    """
     step = steps(tiny(workers, 1e-3, aggregation={"kind": "sharded", "stage": stage})).step
     rounds = 2 * (workers - 1) * (1e-3 + 2 / workers)
-    np.testing.assert_allclose(step, 10 + 0.5 / workers + rounds, rtol=1e-5)  # 2 MB do not divide by m: chunks of whole elements
+    np.testing.assert_allclose(
+        step, 10 + 0.5 / workers + rounds, rtol=1e-5
+    )  # 2 MB do not divide by m: chunks of whole elements
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 8])
 def test_a_fully_sharded_step_is_its_formula(tiny, workers):
-    """Two units of a layer: both gathered on the way forward, the first again on the way back; then gradients scattered."""
+    """Two units of a layer.
+
+    Both gathered on the way forward, the first again on the way back; then gradients scattered.
+    """
     scenario = tiny(workers, 1e-3, aggregation={"kind": "sharded", "stage": 3, "unit_size": "1 MB"})
     each = (workers - 1) * (1e-3 + 1 / workers)
     np.testing.assert_allclose(
-        steps(scenario).step, 10 + 0.5 / workers + 3 * each + (workers - 1) * (1e-3 + 2 / workers), rtol=1e-5
+        steps(scenario).step,
+        10 + 0.5 / workers + 3 * each + (workers - 1) * (1e-3 + 2 / workers),
+        rtol=1e-5,
     )
 
 
 def test_an_early_gather_hides_behind_the_layer_before(tiny):
-    """With 4 workers a unit takes 0.75 s, less than any layer: only the first gather and the last scatter are not hidden."""
+    """With 4 workers a unit takes 0.75 s, less than any layer.
+
+    Only the first gather and the last scatter are not hidden.
+    """
     sharded = {"kind": "sharded", "stage": 3, "unit_size": "1 MB", "prefetch": 1}
-    np.testing.assert_allclose(steps(tiny(4, aggregation=sharded, overlap="wfbp")).exposed_comm, 0.75 + 0.75, rtol=1e-6)
+    np.testing.assert_allclose(
+        steps(tiny(4, aggregation=sharded, overlap="wfbp")).exposed_comm, 0.75 + 0.75, rtol=1e-6
+    )
 
 
 def test_a_gather_that_is_asked_for_late_is_waited_for(tiny):
-    """Without prefetching each unit is asked for where it is needed, the last one behind the scatter of the layer just done."""
+    """Without prefetching each unit is asked for where it is needed, the last one behind the
+    scatter of the layer just done.
+    """
     sharded = {"kind": "sharded", "stage": 3, "unit_size": "1 MB", "prefetch": 0}
-    np.testing.assert_allclose(steps(tiny(4, aggregation=sharded, overlap="wfbp")).exposed_comm, 5 * 0.75, rtol=1e-6)
+    np.testing.assert_allclose(
+        steps(tiny(4, aggregation=sharded, overlap="wfbp")).exposed_comm, 5 * 0.75, rtol=1e-6
+    )

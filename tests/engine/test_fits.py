@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpsim import load_scenario, simulate
+from dpsim.base.errors import DpsimError
 from dpsim.engine.memory import memory_use
-from dpsim.errors import DpsimError
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 
@@ -42,10 +42,17 @@ def test_the_results_memory_adds_up():
 
 def test_the_advice_for_gpt3_is_a_split():
     """350 GB of half-precision weights do not fit in 80 GB."""
-    gpt3 = ["workload.model=gpt3-175b", "workload.precision=fp16", "workload.optimizer=adam", "workload.batch_per_gpu=1"]
+    gpt3 = [
+        "workload.model=gpt3-175b",
+        "workload.precision=fp16",
+        "workload.optimizer=adam",
+        "workload.batch_per_gpu=1",
+    ]
     use = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=1", *gpt3))
     assert use.report()["split_ways"] == {"weights_alone": 5, "training": 38}
-    assert use.advice() == ["split the model at least 38 ways (its weights alone, 349 GB, take 5 such GPUs)"]
+    assert use.advice() == [
+        "split the model at least 38 ways (its weights alone, 349 GB, take 5 such GPUs)"
+    ]
     sharded = memory_use(quickstart("cluster.node=dgx-h100", "cluster.nodes=64", *gpt3)).advice()
     assert len(sharded) == 2
     assert sharded[0].startswith("shard with ZeRO 3 / FSDP")
@@ -56,7 +63,10 @@ def test_checkpointing_and_accumulation_make_it_fit():
     assert not memory_use(quickstart("workload.batch_per_gpu=200")).fits
     assert memory_use(quickstart("workload.batch_per_gpu=200", "workload.checkpointing=full")).fits
     passes = ["workload.batch_per_gpu=100", "workload.gradient_accumulation=2"]
-    assert memory_use(quickstart(*passes)).held == memory_use(quickstart("workload.batch_per_gpu=100")).held
+    assert (
+        memory_use(quickstart(*passes)).held
+        == memory_use(quickstart("workload.batch_per_gpu=100")).held
+    )
     segments = memory_use(quickstart("workload.checkpointing=every 3 layers")).setup
     assert (segments.checkpointing, segments.checkpoint_every) == (True, 3)
 
@@ -68,5 +78,7 @@ def test_of_several_kinds_of_gpu_the_smallest_memory_counts():
 
 def test_the_report_has_all_stages_with_and_without_checkpointing():
     rows = memory_use(quickstart()).report()["stages"]
-    assert [(row["checkpointing"], row["stage"]) for row in rows] == [(c, s) for c in (False, True) for s in range(4)]
+    assert [(row["checkpointing"], row["stage"]) for row in rows] == [
+        (c, s) for c in (False, True) for s in range(4)
+    ]
     assert json.loads(json.dumps(rows)) == rows

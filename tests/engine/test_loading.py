@@ -10,13 +10,13 @@ from dpsim.engine.job import prepare
 from dpsim.topology import host_copy_rates
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
-STORAGE = (
-    "workload.input={{kind: storage, bandwidth: {bandwidth}, shared: {shared}, loader_workers: 16, cpu_seconds_per_sample: {cpu}}}"
-)
+STORAGE = "workload.input={{kind: storage, bandwidth: {bandwidth}, shared: {shared}, loader_workers: 16, cpu_seconds_per_sample: {cpu}}}"
 
 
 def quickstart(*overrides):
-    return load_scenario(QUICKSTART, ["run.steps=6", "run.warmup=40", "disturbance.jitter=null", *overrides])
+    return load_scenario(
+        QUICKSTART, ["run.steps=6", "run.warmup=40", "disturbance.jitter=null", *overrides]
+    )
 
 
 def storage(bandwidth="100 GB/s", shared="node", cpu="1 ms"):
@@ -38,14 +38,21 @@ def test_slow_storage_sets_the_step_and_the_parts_add_up(shared, gpus):
     assert result.step_time_s["mean"] == pytest.approx(gpus * 64 * 110e3 / 100e6, rel=1e-9)
     assert result.parts_s["input"] > 0
     steps = result.steps
-    np.testing.assert_allclose(steps.compute + steps.input + steps.exposed_comm + steps.straggler_wait, steps.step, rtol=1e-12)
+    np.testing.assert_allclose(
+        steps.compute + steps.input + steps.exposed_comm + steps.straggler_wait,
+        steps.step,
+        rtol=1e-12,
+    )
     assert sum(result.parts_s.values()) == pytest.approx(result.step_time_s["mean"], rel=1e-12)
 
 
 def test_slow_decoding_is_named():
     answer = simulate(quickstart(storage(cpu="100 ms"))).to_json()
     assert answer["input_bound"] is True
-    assert answer["input"] == {"slowest_stage": "decoding", "most_samples_per_s_per_gpu": pytest.approx(160)}
+    assert answer["input"] == {
+        "slowest_stage": "decoding",
+        "most_samples_per_s_per_gpu": pytest.approx(160),
+    }
 
 
 def test_the_first_step_waits_for_the_whole_pipeline():
@@ -57,14 +64,19 @@ def test_the_first_step_waits_for_the_whole_pipeline():
 
 
 def test_gpus_behind_one_pcie_switch_share_its_link_to_the_cpu():
-    eight, one = (prepare(quickstart("cluster.nodes=1", f"cluster.gpus_per_node={gpus}")).cluster for gpus in (8, 1))
+    eight, one = (
+        prepare(quickstart("cluster.nodes=1", f"cluster.gpus_per_node={gpus}")).cluster
+        for gpus in (8, 1)
+    )
     alone = host_copy_rates(one)[0]
     assert host_copy_rates(eight).tolist() == pytest.approx([alone / 2] * 8)
 
 
 def test_an_epoch_takes_its_steps_and_counts_by_policy():
     answers = {
-        last: simulate(quickstart(f"workload.dataset={{samples: 1281167, last_batch: {last}}}")).to_json()
+        last: simulate(
+            quickstart(f"workload.dataset={{samples: 1281167, last_batch: {last}}}")
+        ).to_json()
         for last in ("drop", "pad")
     }
     together = 32 * 64
@@ -93,16 +105,22 @@ def test_learners_share_a_gpu_and_their_samples_count():
 
 
 def test_accumulated_passes_count_in_the_epoch_and_in_throughput():
-    twice = simulate(quickstart("workload.gradient_accumulation=2", "workload.dataset.samples=1281167"))
+    twice = simulate(
+        quickstart("workload.gradient_accumulation=2", "workload.dataset.samples=1281167")
+    )
     assert twice.batch_per_worker == 128
     assert twice.epoch.steps == 1281167 // (32 * 128)
 
 
 def test_a_measured_curve_says_how_learners_share():
-    """With a full GPU at batch 4, two learners take twice as long; the update, and its traffic, are for each."""
+    """With a full GPU at batch 4, two learners take twice as long; the update, and its traffic, are
+    for each.
+    """
     curve = "workload.utilisation=[{batch: 4, samples_per_s: 100}]"
     alone = prepare(quickstart("workload.batch_per_gpu=4")).times[0]
-    both = prepare(quickstart("workload.batch_per_gpu=4", "workload.learners_per_gpu=2", curve)).times[0]
+    both = prepare(
+        quickstart("workload.batch_per_gpu=4", "workload.learners_per_gpu=2", curve)
+    ).times[0]
     np.testing.assert_allclose(both.forward, 2 * alone.forward)
     assert (both.backward >= 2 * alone.backward).all()
     assert both.optimizer == 2 * alone.optimizer

@@ -1,4 +1,6 @@
-"""The log of who read which version when and whose gradient was applied when, on timelines worked out by hand."""
+"""The log of who read which version when and whose gradient was applied when, on timelines worked
+out by hand.
+"""
 
 import numpy as np
 import pytest
@@ -34,7 +36,10 @@ def test_backup_workers_that_are_late_are_dropped(tiny):
 
 
 def test_asynchronous_workers_read_what_has_come_and_each_is_an_update(tiny):
-    """Worker 0 takes its iterations while worker 1 is in its first: that one is as stale as those are many."""
+    """Worker 0 takes its iterations while worker 1 is in its first.
+
+    That one is as stale as those are many.
+    """
     _, steps, log = logged(tiny(2, aggregation="parameter-server", sync="asp", disturbance=SLOW))
     found = rows(log)
     assert found[:2] == [(0, 0, 0.0, 0, 0), (1, 0, 0.0, 0, found[1][4])]
@@ -43,7 +48,9 @@ def test_asynchronous_workers_read_what_has_come_and_each_is_an_update(tiny):
     assert updates == [*range(len(log.times))]
     own = {(worker, clock): update for worker, clock, _, _, update in found}
     for worker, clock, begun, read, update in found:
-        pulled = sum(time < begun for time in log.times)  # the pull takes time, in which others may be applied
+        pulled = sum(
+            time < begun for time in log.times
+        )  # the pull takes time, in which others may be applied
         assert own.get((worker, clock - 1), -1) < read <= pulled or clock == 0
         assert update >= read
     assert log.times == sorted(log.times)
@@ -68,5 +75,7 @@ def test_pairs_are_logged_in_order(tiny):
 
 def test_models_of_their_own_are_a_version_a_step(tiny):
     _, _, log = logged(tiny(2, sync={"kind": "local-sgd", "every": 2}))
-    assert [(read, update) for *_, read, update in rows(log)] == [(c, c) for c in range(3) for _ in range(2)]
+    assert [(read, update) for *_, read, update in rows(log)] == [
+        (c, c) for c in range(3) for _ in range(2)
+    ]
     np.testing.assert_allclose(log.times, [10.5, 23.0, 33.5])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim import load_scenario, simulate
+from dpsim.base.errors import DpsimError
 from dpsim.engine import PARTS
 from dpsim.engine.job import prepare
-from dpsim.errors import DpsimError
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 
@@ -23,7 +23,10 @@ def quickstart(*overrides):
 
 
 def test_sequential_step_is_compute_plus_the_exact_all_reduce(scenario):
-    """Two ranks, one ring: 2 rounds of half the gradient over the slowest link of the route; and its reduction."""
+    """Two ranks, one ring.
+
+    2 rounds of half the gradient over the slowest link of the route; and its reduction.
+    """
     tiny = scenario()
     job = prepare(tiny)
     half = 61_100_840 // 2 * 4  # bytes of half of AlexNet's gradient
@@ -37,7 +40,17 @@ def test_sequential_step_is_compute_plus_the_exact_all_reduce(scenario):
 @given(
     nodes=st.integers(1, 3),
     sigma=st.floats(0, 0.5),
-    algorithm=st.sampled_from(["ring", "tree", "butterfly", "all-to-all", "master-worker", "round-robin", "halving-doubling"]),
+    algorithm=st.sampled_from(
+        [
+            "ring",
+            "tree",
+            "butterfly",
+            "all-to-all",
+            "master-worker",
+            "round-robin",
+            "halving-doubling",
+        ]
+    ),
     overlap=st.sampled_from(["sequential", "buckets"]),
     seed=st.integers(0, 2**32),
 )
@@ -53,7 +66,9 @@ def test_parts_add_up_and_efficiency_is_their_ratio(nodes, sigma, algorithm, ove
         )
     )
     steps = result.steps
-    np.testing.assert_allclose(steps.compute + steps.exposed_comm + steps.straggler_wait, steps.step, rtol=1e-12)
+    np.testing.assert_allclose(
+        steps.compute + steps.exposed_comm + steps.straggler_wait, steps.step, rtol=1e-12
+    )
     assert sum(result.parts_s.values()) == pytest.approx(result.step_time_s["mean"], rel=1e-12)
     assert list(result.parts_s) == list(PARTS)
     assert 0 < result.scaling_efficiency <= 1
@@ -68,7 +83,9 @@ def test_parts_add_up_and_efficiency_is_their_ratio(nodes, sigma, algorithm, ove
 def test_more_bandwidth_never_makes_a_contention_free_step_slower(rate, faster):
     def step(gbits):
         nic = f'{{fabric: single-switch, nics_per_node: 1, nic: {{rate: "{gbits!r} Gbit/s", latency: 5 us}}}}'
-        return simulate(quickstart("cluster.node=single-gpu", f"cluster.network={nic}")).step_time_s["mean"]
+        return simulate(
+            quickstart("cluster.node=single-gpu", f"cluster.network={nic}")
+        ).step_time_s["mean"]
 
     assert step(rate * faster) <= step(rate) * (1 + 1e-12)
 
@@ -77,7 +94,9 @@ def test_traffic_of_a_ring_is_the_formula():
     result = simulate(quickstart("strategy.overlap.kind=sequential"))
     size, workers = 25_557_032 * 4, 32
     assert result.traffic.sent_in_total == 2 * (workers - 1) * size
-    assert result.traffic.sent_by_busiest == pytest.approx(2 * (workers - 1) / workers * size, abs=8)
+    assert result.traffic.sent_by_busiest == pytest.approx(
+        2 * (workers - 1) / workers * size, abs=8
+    )
 
 
 def test_a_workers_jitter_does_not_depend_on_how_many_others_there_are():
@@ -86,7 +105,9 @@ def test_a_workers_jitter_does_not_depend_on_how_many_others_there_are():
 
 
 def test_jitter_has_mean_one_and_the_asked_spread():
-    factors = quickstart("disturbance.jitter.sigma=0.2").disturbance.jitter.factors(100, 1000, seed=0)
+    factors = quickstart("disturbance.jitter.sigma=0.2").disturbance.jitter.factors(
+        100, 1000, seed=0
+    )
     assert factors.mean() == pytest.approx(1, abs=2e-3)
     assert np.log(factors).std() == pytest.approx(0.2, rel=0.02)
 
@@ -94,23 +115,30 @@ def test_jitter_has_mean_one_and_the_asked_spread():
 def test_the_same_seed_gives_the_same_answer_in_another_process():
     code = (
         "import json, sys; from dpsim import load_scenario, simulate;"
-        f"r = simulate(load_scenario({str(QUICKSTART)!r}, ['run.steps=4', 'run.warmup=1'])).to_json(); del r['provenance'];"
+        f"r = simulate(load_scenario({str(QUICKSTART)!r}, ['run.steps=4', "
+        "'run.warmup=1'])).to_json(); del r['provenance'];"
         "json.dump(r, sys.stdout)"
     )
     here = simulate(quickstart()).to_json()
     del here["provenance"]
-    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    there = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert there == json.dumps(here)
 
 
 def test_calibration_makes_the_prediction_there_the_measurement():
     calibrated = ["calibration={nodes: 1, step_time: 250 ms, source: a test}"]
-    assert simulate(quickstart("cluster.nodes=1", *calibrated)).step_time_s["mean"] == pytest.approx(0.25, rel=1e-7)
+    assert simulate(quickstart("cluster.nodes=1", *calibrated)).step_time_s[
+        "mean"
+    ] == pytest.approx(0.25, rel=1e-7)
     assert simulate(quickstart("cluster.nodes=4", *calibrated)).step_time_s["mean"] > 0.25
 
 
 def test_a_measured_step_shorter_than_communication_is_refused():
-    with pytest.raises(DpsimError, match=r"calibration.step_time must be longer than communication alone"):
+    with pytest.raises(
+        DpsimError, match=r"calibration.step_time must be longer than communication alone"
+    ):
         simulate(quickstart("calibration={nodes: 4, step_time: 1 ms, source: a test}"))
 
 
@@ -127,8 +155,12 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
 def test_other_traffic_and_slow_links_cost_time():
     few = ("cluster.nodes=2", "cluster.gpus_per_node=2", "run.steps=1", "cluster.network.nic=10GbE")
     alone = simulate(quickstart(*few)).step_time_s["mean"]
-    disturbed = simulate(quickstart(*few, "disturbance.background=[{source: 0, destination: 3}]")).step_time_s["mean"]
-    slowed = simulate(quickstart(*few, "disturbance.links=[{link: 'node0/nic0->*', factor: 0.1}]")).step_time_s["mean"]
+    disturbed = simulate(
+        quickstart(*few, "disturbance.background=[{source: 0, destination: 3}]")
+    ).step_time_s["mean"]
+    slowed = simulate(
+        quickstart(*few, "disturbance.links=[{link: 'node0/nic0->*', factor: 0.1}]")
+    ).step_time_s["mean"]
     assert alone < disturbed
     assert alone < slowed
 
@@ -137,7 +169,11 @@ def test_a_link_changes_in_the_middle_of_a_run(scenario):
     """Steps before the change are as without it, later ones as with it from the start."""
     plain, always, later = (
         simulate(scenario(disturbance={"links": links})).steps.step[:, 0]
-        for links in ([], [{"link": "node0/nic0->*", "factor": 0.5}], [{"link": "node0/nic0->*", "factor": 0.5, "at": "0.12 s"}])
+        for links in (
+            [],
+            [{"link": "node0/nic0->*", "factor": 0.5}],
+            [{"link": "node0/nic0->*", "factor": 0.5, "at": "0.12 s"}],
+        )
     )
     assert plain[0] < 0.12 < plain[:2].sum()
     np.testing.assert_allclose(later[0], plain[0], rtol=1e-12)
@@ -153,7 +189,10 @@ def test_a_cut_link_without_a_way_around_is_an_error_that_names_it():
     ("override", "message"),
     [
         ("disturbance.links=[{link: 'node9/nic0->*', factor: 0.5}]", "must name a link"),
-        ("disturbance.background=[{source: 0, destination: 32}]", "must name GPUs from 0 to 31, but got 32"),
+        (
+            "disturbance.background=[{source: 0, destination: 32}]",
+            "must name GPUs from 0 to 31, but got 32",
+        ),
     ],
 )
 def test_links_and_gpus_that_are_not_there(override, message):
@@ -163,7 +202,11 @@ def test_links_and_gpus_that_are_not_there(override, message):
 
 def test_rounds_are_refused_where_they_would_be_wrong():
     with pytest.raises(DpsimError, match="must be flows or auto"):
-        simulate(quickstart("run.network_model=rounds", "disturbance.background=[{source: 0, destination: 9}]"))
+        simulate(
+            quickstart(
+                "run.network_model=rounds", "disturbance.background=[{source: 0, destination: 9}]"
+            )
+        )
 
 
 def test_mixed_gpus_compute_at_their_own_speed():
@@ -172,7 +215,8 @@ def test_mixed_gpus_compute_at_their_own_speed():
         [
             "run.steps=2",
             "disturbance.jitter.sigma=0",
-            "cluster={groups: [{nodes: 1, node: dgx1-v100, gpus_per_node: 2}, {nodes: 1, node: dgx1-p100, gpus_per_node: 2}]}",
+            "cluster={groups: [{nodes: 1, node: dgx1-v100, gpus_per_node: 2}, {nodes: 1, node: "
+            "dgx1-p100, gpus_per_node: 2}]}",
         ],
     )
     steps = simulate(mixed).steps

@@ -49,7 +49,12 @@ def test_the_catalogues_power_is_an_upper_bound_with_its_source():
 def test_groups_of_several_gpus_draw_what_theirs_do():
     content = {
         "name": "two kinds",
-        "cluster": {"groups": [{"node": "dgx1-v100", "gpus_per_node": 2}, {"node": "single-gpu", "gpu": "t4"}]},
+        "cluster": {
+            "groups": [
+                {"node": "dgx1-v100", "gpus_per_node": 2},
+                {"node": "single-gpu", "gpu": "t4"},
+            ]
+        },
         "workload": {"model": "alexnet", "batch_per_gpu": 8},
         "run": {"steps": 1, "warmup": 0},
     }
@@ -61,12 +66,16 @@ def test_groups_of_several_gpus_draw_what_theirs_do():
 def test_cost_to_the_target_is_that_of_its_gpu_hours():
     result = simulate(load_scenario(QUICKSTART, ["run.steps=2", "cost.price_per_gpu_hour=2.5"]))
     assert result.cost.to_target == pytest.approx(result.to_target.cost(2.5))
-    assert result.energy.to_target_J == pytest.approx(result.energy.power_W * result.to_target.time_s)
+    assert result.energy.to_target_J == pytest.approx(
+        result.energy.power_W * result.to_target.time_s
+    )
 
 
 def test_a_known_factor_on_compute_times_is_the_fitted_one_kept(tiny):
     """Half of 10 s of passes and 0.5 s of update, and the 2 s of communication that stay."""
-    scaled = Scenario.model_validate({**dict(tiny()), "calibration": {"compute_scale": 0.5, "source": "by hand"}})
+    scaled = Scenario.model_validate(
+        {**dict(tiny()), "calibration": {"compute_scale": 0.5, "source": "by hand"}}
+    )
     result = simulate(scaled)
     assert result.step_time_s["mean"] == pytest.approx(5 + 2 + 0.25)
     assert result.calibration == {"compute_scale": 0.5, "source": "by hand"}

@@ -6,7 +6,7 @@ import pytest
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
 from dpsim.engine.job import prepare
-from dpsim.report.combinations import kinds_of
+from tools.combinations_page import kinds_of
 
 QUICKSTART = "scenarios/quickstart.yaml"
 CODECS = kinds_of("compression")
@@ -18,13 +18,17 @@ def _root(monkeypatch, request):
 
 
 def quickstart(*overrides):
-    return load_scenario(QUICKSTART, ["run.steps=3", "run.warmup=1", "disturbance.jitter.sigma=0", *overrides])
+    return load_scenario(
+        QUICKSTART, ["run.steps=3", "run.warmup=1", "disturbance.jitter.sigma=0", *overrides]
+    )
 
 
 @pytest.mark.parametrize("kind", CODECS)
 @pytest.mark.parametrize("overlap", ["sequential", "buckets", "mg-wfbp", "priority"])
 def test_every_codec_goes_with_every_overlap_and_parts_add_up(kind, overlap):
-    result = simulate(quickstart(f"strategy.compression.kind={kind}", f"strategy.overlap.kind={overlap}"))
+    result = simulate(
+        quickstart(f"strategy.compression.kind={kind}", f"strategy.overlap.kind={overlap}")
+    )
     steps = result.steps
     parts = steps.compute + steps.input + steps.encode + steps.exposed_comm + steps.straggler_wait
     np.testing.assert_allclose(parts, steps.step, rtol=1e-12)
@@ -48,7 +52,9 @@ def test_what_is_sent_is_what_the_encoder_makes(kind):
 
 def test_no_codec_is_exactly_the_job_without_one():
     job = prepare(quickstart())
-    assert [message.stages for message in job.messages(0)] == [(("all-reduce", operation.nbytes),) for operation in job.plan]
+    assert [message.stages for message in job.messages(0)] == [
+        (("all-reduce", operation.nbytes),) for operation in job.plan
+    ]
     assert not any(message.encode.any() or message.decode.any() for message in job.messages(0))
 
 
@@ -62,5 +68,7 @@ def test_a_slow_worker_holds_up_all_others():
 
 def test_goodput_is_the_useful_part_of_the_time():
     goodput = simulate(quickstart("disturbance.crashes={mtbf: 100 h}")).to_json()["goodput"]
-    assert sum(goodput[part] for part in ("useful", "checkpoints", "lost", "waiting")) == pytest.approx(1)
+    assert sum(
+        goodput[part] for part in ("useful", "checkpoints", "lost", "waiting")
+    ) == pytest.approx(1)
     assert simulate(quickstart()).to_json()["goodput"] is None

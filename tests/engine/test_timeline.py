@@ -1,13 +1,22 @@
-"""Known timelines: what each worker's streams do, worked out by hand on the tiny job (1 MB a layer, 1 MB/s, 10 s of passes)."""
+"""Known timelines.
+
+What each worker's streams do, worked out by hand on the tiny job (1 MB a layer, 1 MB/s, 10 s of
+passes).
+"""
 
 import numpy as np
 import pytest
 
 from dpsim import simulate
+from dpsim.base.errors import DpsimError
 from dpsim.engine.simulate import timeline
-from dpsim.errors import DpsimError
 
-ONE_SERVER = {"kind": "parameter-server", "servers": 1, "colocated": False, "update_rate": "2 MB/s"}  # 1 s a push
+ONE_SERVER = {
+    "kind": "parameter-server",
+    "servers": 1,
+    "colocated": False,
+    "update_rate": "2 MB/s",
+}  # 1 s a push
 SLOW = {"slow": [{"workers": [1], "factor": 2}]}
 
 
@@ -15,7 +24,9 @@ def assert_timeline(scenario, expected, step=0, workers=8):
     """(worker, stream, name, start, end), to the microsecond."""
     found = timeline(scenario, step, workers)
     assert [each[:3] for each in found] == [each[:3] for each in expected]
-    np.testing.assert_allclose([each[3:] for each in found], [each[3:] for each in expected], atol=1e-6)
+    np.testing.assert_allclose(
+        [each[3:] for each in found], [each[3:] for each in expected], atol=1e-6
+    )
 
 
 def test_a_synchronous_step(tiny):
@@ -35,7 +46,13 @@ def test_a_synchronous_step_with_a_slow_worker(tiny):
     assert_timeline(
         tiny(disturbance=SLOW),
         [
-            (0, "communication", "all: all-reduce", 10, 22),  # it is in it from 10 on, as a kernel on a stream is
+            (
+                0,
+                "communication",
+                "all: all-reduce",
+                10,
+                22,
+            ),  # it is in it from 10 on, as a kernel on a stream is
             (0, "compute", "forward", 0, 3),
             (0, "compute", "backward", 3, 10),
             (0, "compute", "update", 22, 22.5),
@@ -66,7 +83,13 @@ SSP = {
     ],
     2: [
         (0, "communication", "all: push", 40, 42),
-        (0, "communication", "pull", 48, 52),  # at 43 its clock would be 2 ahead: it waits until worker 1 has done its second
+        (
+            0,
+            "communication",
+            "pull",
+            48,
+            52,
+        ),  # at 43 its clock would be 2 ahead: it waits until worker 1 has done its second
         (0, "compute", "passes", 30, 40),
         (1, "communication", "all: push", 72, 74),
         (1, "communication", "pull", 75, 79),
@@ -83,15 +106,24 @@ def test_stale_workers_at_a_server(tiny, step):
 
 
 def test_the_row_of_a_stale_worker_that_waits(tiny):
-    steps = simulate(tiny(aggregation=ONE_SERVER, sync={"kind": "ssp", "staleness": 1}, disturbance=SLOW)).steps
+    steps = simulate(
+        tiny(aggregation=ONE_SERVER, sync={"kind": "ssp", "staleness": 1}, disturbance=SLOW)
+    ).steps
     assert steps.straggler_wait[:, 0].tolist() == pytest.approx([0, 0, 5])
     assert steps.exposed_comm[:, 0].tolist() == pytest.approx([5, 5, 7])
     assert steps.clock_gap[:, 0].tolist() == [0, 1, 1]
-    assert steps.versions[:, 0].tolist() == [0, 1, 0]  # worker 1's first update came in between at 23
+    assert steps.versions[:, 0].tolist() == [
+        0,
+        1,
+        0,
+    ]  # worker 1's first update came in between at 23
 
 
 def test_asynchronous_pushes_beside_the_backward_pass(tiny):
-    """One worker: layer 1's push from 7 to 8, layer 0's from 10 to 11; each is half a second at the server."""
+    """One worker.
+
+    Layer 1's push from 7 to 8, layer 0's from 10 to 11; each is half a second at the server.
+    """
     assert_timeline(
         tiny(1, aggregation=ONE_SERVER, sync="asp", overlap="wfbp"),
         [
@@ -109,7 +141,13 @@ AD_PSGD = {
         (0, "communication", "average with 1", 0, 2),
         (0, "compute", "passes", 0, 10),
         (0, "compute", "update", 10, 10.5),
-        (1, "communication", "average with 0", 2, 4),  # each has one communication thread, which is busy until 2
+        (
+            1,
+            "communication",
+            "average with 0",
+            2,
+            4,
+        ),  # each has one communication thread, which is busy until 2
         (1, "compute", "passes", 0, 20),
         (1, "compute", "update", 20, 21),
     ],
@@ -126,19 +164,31 @@ AD_PSGD = {
 
 @pytest.mark.parametrize("overlap", AD_PSGD)
 def test_asynchronous_gossip(tiny, overlap):
-    """AD-PSGD of two, worker 1 half as fast: models of 2 MB are exchanged, 2 s, and nobody waits for the other's passes."""
-    assert_timeline(tiny(aggregation="gossip", sync="asp", overlap=overlap, disturbance=SLOW), AD_PSGD[overlap])
+    """AD-PSGD of two, worker 1 half as fast.
+
+    Models of 2 MB are exchanged, 2 s, and nobody waits for the other's passes.
+    """
+    assert_timeline(
+        tiny(aggregation="gossip", sync="asp", overlap=overlap, disturbance=SLOW), AD_PSGD[overlap]
+    )
 
 
 def test_what_others_averaged_meanwhile_is_staleness(tiny):
-    """In sequence: worker 1's first step, from 0 to 23, was averaged with once, at 12; worker 0's second, from 12.5 on, at 22."""
+    """In sequence.
+
+    Worker 1's first step, from 0 to 23, was averaged with once, at 12; worker 0's second, from 12.5
+    on, at 22.
+    """
     steps = simulate(tiny(aggregation="gossip", sync="asp", disturbance=SLOW)).steps
     assert steps.versions[0].tolist() == [0, 1]
     assert steps.versions[1, 0] == 1
 
 
 def test_gossip_in_step_waits_for_neighbours_only(tiny):
-    """A ring of six, the first slow: its neighbours wait for it, the three far ones do not in this step."""
+    """A ring of six, the first slow.
+
+    Its neighbours wait for it, the three far ones do not in this step.
+    """
     slow = {"slow": [{"workers": [0], "factor": 2}]}
     steps = simulate(tiny(6, aggregation="gossip", disturbance=slow, run={"steps": 1})).steps
     waits = steps.straggler_wait[0] + steps.exposed_comm[0]

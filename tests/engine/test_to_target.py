@@ -45,14 +45,18 @@ def test_the_global_batch_is_judged_and_the_learning_rate_advised():
     assert not large.learning_rate.holds
 
 
-@pytest.mark.parametrize("overrides", [["workload.model=vgg16"], ["strategy.sync.kind=asp"], ["strategy.sync.kind=local-sgd"]])
+@pytest.mark.parametrize(
+    "overrides",
+    [["workload.model=vgg16"], ["strategy.sync.kind=asp"], ["strategy.sync.kind=local-sgd"]],
+)
 def test_nothing_is_said_where_no_constants_are_known(overrides):
     assert target(*overrides) is None
 
 
 def test_doubts_are_said():
     assert target("workload.optimizer=adam").notes == (
-        "steps to the target are known of SGD with momentum, learning rate scaled by AdaScale only, the scenario has adam",
+        "steps to the target are known of SGD with momentum, learning rate scaled by AdaScale "
+        "only, the scenario has adam",
     )
     assert "compressed ones may take more" in target("strategy.compression.kind=top-k").notes[0]
     assert target().notes == ()

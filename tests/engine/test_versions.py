@@ -1,4 +1,6 @@
-"""How many updates lie between the reading of parameters and the applying of a gradient, where workers act in step."""
+"""How many updates lie between the reading of parameters and the applying of a gradient, where
+workers act in step.
+"""
 
 import numpy as np
 import pytest
@@ -11,25 +13,35 @@ DONE = np.array([[1.0, 1.0], [3.0, 3.0], [5.0, 5.0]])
 
 
 def test_a_worker_that_has_its_update_before_the_others_has_read_it():
-    starts = np.array([[0.0, 0.0], [1.5, 2.0], [3.5, 4.0]])  # worker 0 has its pull half a second before the last one has
+    starts = np.array(
+        [[0.0, 0.0], [1.5, 2.0], [3.5, 4.0]]
+    )  # worker 0 has its pull half a second before the last one has
     assert not versions_behind(starts, DONE, BEGIN_AND_END, drops=False, lag=0).any()
 
 
 def test_with_a_lag_what_has_not_arrived_has_not_been_read():
     starts = np.array([[0.0, 0.0], [1.5, 2.0], [3.5, 4.0]])
-    assert versions_behind(starts, DONE, BEGIN_AND_END, drops=False, lag=1).tolist() == [[0, 0], [1, 0], [1, 0]]
+    assert versions_behind(starts, DONE, BEGIN_AND_END, drops=False, lag=1).tolist() == [
+        [0, 0],
+        [1, 0],
+        [1, 0],
+    ]
 
 
 def test_a_late_gradient_counts_in_a_later_round_or_never():
     starts, late = np.zeros((1, 2)), np.array([[1.0, 3.0]])
     assert versions_behind(starts, late, BEGIN_AND_END[:2], drops=False, lag=0).tolist() == [[0, 1]]
-    assert versions_behind(starts, late, BEGIN_AND_END[:2], drops=True, lag=0).tolist() == [[0, DROPPED]]
+    assert versions_behind(starts, late, BEGIN_AND_END[:2], drops=True, lag=0).tolist() == [
+        [0, DROPPED]
+    ]
 
 
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "buckets", "priority"])
 @pytest.mark.parametrize("aggregation", ["allreduce", "parameter-server", "host", "sharded"])
 def test_in_bulk_synchronous_steps_nothing_is_stale(scenario, aggregation, overlap):
     strategy = {"aggregation": {"kind": aggregation}, "overlap": {"kind": overlap}}
-    result = simulate(scenario(strategy=strategy, disturbance={"jitter": {"kind": "lognormal", "sigma": 0.2}}))
+    result = simulate(
+        scenario(strategy=strategy, disturbance={"jitter": {"kind": "lognormal", "sigma": 0.2}})
+    )
     assert result.staleness["versions"]["max"] == 0
     assert result.staleness["dropped"] == 0

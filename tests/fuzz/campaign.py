@@ -28,7 +28,10 @@ class Campaign:
         self.seconds.append(verdict.seconds)
         self.bytes = max(self.bytes, verdict.bytes)
         if verdict.what == "broken":
-            kind = re.sub(r"[0-9][0-9.,e+]*", "#", verdict.why)[:60], re.sub(r":\d+", "", verdict.where)
+            kind = (
+                re.sub(r"[0-9][0-9.,e+]*", "#", verdict.why)[:60],
+                re.sub(r":\d+", "", verdict.where),
+            )
             known = self.findings.get(kind)
             if known is None or len(case.to_line()) < len(known[1].to_line()):
                 self.findings[kind] = verdict, case
@@ -36,19 +39,27 @@ class Campaign:
     def report(self) -> str:
         """What broke, for people; empty where nothing did."""
         return "\n\n".join(
-            f"{verdict.why}\n  at {verdict.where}\n  {case.to_line()[:3000].rstrip()}" for verdict, case in self.findings.values()
+            f"{verdict.why}\n  at {verdict.where}\n  {case.to_line()[:3000].rstrip()}"
+            for verdict, case in self.findings.values()
         )
 
     def summary(self) -> str:
         """How many cases, and what they took."""
         took = sorted(self.seconds)
         return (
-            f"{len(took):,} cases: {dict(self.verdicts)}; processor s a case: median {took[len(took) // 2]:.3f}, "
-            f"99th percentile {took[len(took) * 99 // 100]:.2f}, most {took[-1]:.1f}; at most {self.bytes / 1e6:.0f} MB"
+            f"{len(took):,} cases: {dict(self.verdicts)}; processor s a case: median "
+            f"{took[len(took) // 2]:.3f}, "
+            f"99th percentile {took[len(took) * 99 // 100]:.2f}, most {took[-1]:.1f}; at most "
+            f"{self.bytes / 1e6:.0f} MB"
         )
 
 
-def run(number: int, start: int | None, jail: Jail, seen: Callable[[Campaign], object] = lambda campaign: None) -> Campaign:
+def run(
+    number: int,
+    start: int | None,
+    jail: Jail,
+    seen: Callable[[Campaign], object] = lambda campaign: None,
+) -> Campaign:
     """Judge ``number`` cases: those of the seed ``start``, or the same ones always if that is None."""
     campaign = Campaign()
 

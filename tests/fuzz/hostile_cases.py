@@ -40,8 +40,13 @@ def case(random: Random) -> Case:
     sets = tuple(override(random) for _ in range(random.choice((0,) * 9 + (1, 2))))
     if command is None:
         return Case({"f.yaml": text}, sets=sets)
-    given = [part for one in sets for part in ("--set", one) if "\x00" not in one and one.isprintable()]
-    return Case({"f.yaml": text}, (*command, *(given if command[0] in ("run", "memory", "scale", "compare") else ())))
+    given = [
+        part for one in sets for part in ("--set", one) if "\x00" not in one and one.isprintable()
+    ]
+    return Case(
+        {"f.yaml": text},
+        (*command, *(given if command[0] in ("run", "memory", "scale", "compare") else ())),
+    )
 
 
 def override(random: Random) -> str:
@@ -52,7 +57,12 @@ def override(random: Random) -> str:
         shape = shape.below(path[-1])
     key = ".".join(path) + random.choice(("", "", "", "", "", "", "[0]", ".x", "[999999]"))
     if random.random() < 0.1:
-        return random.choice(SNIPPETS) + key + random.choice(("", "=", "==", "=:", "=[[", "={a", " = ")) + random.choice(SNIPPETS)
+        return (
+            random.choice(SNIPPETS)
+            + key
+            + random.choice(("", "=", "==", "=:", "=[[", "={a", " = "))
+            + random.choice(SNIPPETS)
+        )
     return f"{key}={_value(generator, shape)}"
 
 

@@ -1,4 +1,7 @@
-"""Scenario files with something wrong in their text: lines, values and characters changed, two files mixed."""
+"""Scenario files with something wrong in their text.
+
+Lines, values and characters changed, two files mixed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,24 @@ from dpsim.scenario.shape import fields_of
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 SNIPPETS = (
-    *("\t", "\n", "  ", ":", ": ", "- ", "[", "]", "{", "}", ",", "#", "&a ", "*a", "!!int ", "!!python/object:os.system "),
+    *(
+        "\t",
+        "\n",
+        "  ",
+        ":",
+        ": ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "#",
+        "&a ",
+        "*a",
+        "!!int ",
+        "!!python/object:os.system ",
+    ),
     *(
         "|",
         ">-",
@@ -38,14 +58,44 @@ SNIPPETS = (
         "\r",
         "😀",
     ),
-    *("\ud800", "\u202e", "-1", "0", "1e999", ".nan", "-.inf", "0x1F", "0o17", "1_000", "010", "yes", "2001-01-01", "1:30", "null"),
-    *("25 Gb", "1 bit/s", "1e15 B/s", "0 s", "1e-300 s", "9" * 400, "1000000", "1e18", "kind: ssp", "kind: asp", "kind: gossip"),
+    *(
+        "\ud800",
+        "\u202e",
+        "-1",
+        "0",
+        "1e999",
+        ".nan",
+        "-.inf",
+        "0x1F",
+        "0o17",
+        "1_000",
+        "010",
+        "yes",
+        "2001-01-01",
+        "1:30",
+        "null",
+    ),
+    *(
+        "25 Gb",
+        "1 bit/s",
+        "1e15 B/s",
+        "0 s",
+        "1e-300 s",
+        "9" * 400,
+        "1000000",
+        "1e18",
+        "kind: ssp",
+        "kind: asp",
+        "kind: gossip",
+    ),
 )
 
 
 @cache
 def sources() -> tuple[str, ...]:
-    """The texts of the scenarios that come with dpsim and are small enough to try thousands of times."""
+    """The texts of the scenarios that come with dpsim and are small enough to try thousands of
+    times.
+    """
     found = [path.read_text() for path in sorted(FOLDER.glob("*.yaml"))]
     return tuple(found)
 
@@ -56,7 +106,9 @@ def texts() -> st.SearchStrategy[str]:
 
 
 def mutated(random: Random) -> str:
-    """One scenario's text, changed in one to four places; few nodes and few steps unless that is what was changed."""
+    """One scenario's text, changed in one to four places; few nodes and few steps unless that is
+    what was changed.
+    """
     text = _small(random.choice(sources()))
     for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
         text = random.choice(CHANGES)(text, random)
@@ -65,8 +117,16 @@ def mutated(random: Random) -> str:
 
 def _small(text: str) -> str:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    lines = ["run: {steps: 2, warmup: 1, allow_out_of_memory: true}" if line.startswith("run:") else line for line in lines]
-    return "\n".join(lines).replace("nodes: 16\n", "nodes: 2\n").replace("nodes: 4\n", "nodes: 2\n  gpus_per_node: 2\n") + "\n"
+    lines = [
+        "run: {steps: 2, warmup: 1, allow_out_of_memory: true}" if line.startswith("run:") else line
+        for line in lines
+    ]
+    return (
+        "\n".join(lines)
+        .replace("nodes: 16\n", "nodes: 2\n")
+        .replace("nodes: 4\n", "nodes: 2\n  gpus_per_node: 2\n")
+        + "\n"
+    )
 
 
 def _characters(text: str, random: Random) -> str:
@@ -80,7 +140,10 @@ def _value(text: str, random: Random) -> str:
     if not places:
         return text
     start = random.choice(places)
-    end = min((found for sign in (",", "}", "\n") if (found := text.find(sign, start)) > 0), default=len(text))
+    end = min(
+        (found for sign in (",", "}", "\n") if (found := text.find(sign, start)) > 0),
+        default=len(text),
+    )
     generator = Generator(random)
     new = random.choice(ODD) if random.random() < 0.5 else generator.integer(0, None)
     return f"{text[:start]}: {_yaml(new)}{text[end:]}"
@@ -89,7 +152,9 @@ def _value(text: str, random: Random) -> str:
 def _part(text: str, random: Random) -> str:
     """A whole part of the scenario, drawn from the schema, in place of the file's own."""
     generator = Generator(random)
-    name = random.choice([name for name in fields_of(Scenario) if name not in ("name", "testbed", "sweep")])
+    name = random.choice(
+        [name for name in fields_of(Scenario) if name not in ("name", "testbed", "sweep")]
+    )
     kept, inside = [], False
     for line in text.splitlines():
         inside = line.startswith(f"{name}:") or (inside and line.startswith(" "))
@@ -103,7 +168,9 @@ def _lines(text: str, random: Random) -> str:
     place = random.randrange(len(lines))
     other = random.choice(random.choice(sources()).splitlines(keepends=True))
     line = lines[place]
-    lines[place : place + 1] = random.choice(([], [line, line], ["  " + line], [line.lstrip(" ")], [line, other], [other]))
+    lines[place : place + 1] = random.choice(
+        ([], [line, line], ["  " + line], [line.lstrip(" ")], [line, other], [other])
+    )
     return "".join(lines)
 
 

@@ -1,4 +1,6 @@
-"""A process of its own in which cases run one after the other, held to seconds and bytes; started anew where one breaks it."""
+"""A process of its own in which cases run one after the other, held to seconds and bytes; started
+anew where one breaks it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from judge import Case, Verdict, judged
 
-from dpsim import files
+from dpsim.base import files
 
 SECONDS = 10.0  # of the processor until a case is stopped
 LIMIT = 0.5  # s of the processor that dpsim is told to give one simulation
@@ -61,7 +63,10 @@ class Jail:
         assert process.stdout
         spent, begin = _spent(process.pid), time.monotonic()
         while not select.select([process.stdout], [], [], 0.25)[0]:
-            if _spent(process.pid) - spent > self.seconds or time.monotonic() - begin > self.seconds * PATIENCE:
+            if (
+                _spent(process.pid) - spent > self.seconds
+                or time.monotonic() - begin > self.seconds * PATIENCE
+            ):
                 os.kill(process.pid, signal.SIGUSR1)  # it writes down where it is
                 time.sleep(0.2)
                 return False
@@ -74,8 +79,15 @@ class Jail:
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:
             command = [sys.executable, __file__, str(self._folder), str(self.bytes)]
-            environment = {**os.environ, "DPSIM_TIME_LIMIT": f"{LIMIT:g}", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+            environment = {
+                **os.environ,
+                "DPSIM_TIME_LIMIT": f"{LIMIT:g}",
+                "OMP_NUM_THREADS": "1",
+                "OPENBLAS_NUM_THREADS": "1",
+            }
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            )
         return self._process
 
     def _stop(self) -> None:

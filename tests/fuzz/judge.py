@@ -1,4 +1,7 @@
-"""What a case came to: a result whose every number can be, a clear error, or something that nobody should see."""
+"""What a case came to.
+
+A result whose every number can be, a clear error, or something that nobody should see.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,26 @@ from typing import Any, Literal
 from unittest.mock import patch
 
 LONGEST_LINE = 1000  # characters of a message
-_SIGNED = ("change", "gain", "error", "spare_bytes", "saved", "low", "high", "slope", "elasticity", "loss", "delta")
+_SIGNED = (
+    "change",
+    "gain",
+    "error",
+    "spare_bytes",
+    "saved",
+    "low",
+    "high",
+    "slope",
+    "elasticity",
+    "loss",
+    "delta",
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Files by name, and what is done beside them: ``dpsim`` with arguments, or ``load_scenario`` of ``f.yaml`` and `simulate`.
+    """Files by name, and what is done beside them.
+
+    ``dpsim`` with arguments, or ``load_scenario`` of ``f.yaml`` and `simulate`.
 
     They are written to ``folder``, an empty one for each case if left out.
     """
@@ -46,7 +63,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``what`` it came to; ``why`` it was refused or is broken, and for that one where; seconds of processor, bytes of memory."""
+    """``what`` it came to; ``why`` it was refused or is broken, and for that one where; seconds of
+    processor, bytes of memory.
+    """
 
     what: Literal["result", "refused", "broken"]
     why: str = ""
@@ -70,8 +89,8 @@ def judged(case: Case) -> Verdict:
 
 
 def _simulated(case: Case) -> Verdict:
+    from dpsim.base.errors import DpsimError
     from dpsim.engine import simulate
-    from dpsim.errors import DpsimError
     from dpsim.scenario import load_scenario
 
     try:
@@ -88,7 +107,11 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
     out, err = io.StringIO(), io.StringIO()
     codes: list[int] = []
     failed: list[BaseException] = []
-    with patch.object(sys, "argv", ["dpsim", *arguments]), redirect_stdout(out), redirect_stderr(err):
+    with (
+        patch.object(sys, "argv", ["dpsim", *arguments]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
         try:
             with patch.dict(os.environ, {"DPSIM_DEBUG": "1"}):
                 cli.main()
@@ -97,7 +120,9 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
         except Exception as error:
             failed.append(error)
     if failed:
-        return Verdict("broken", f"{type(failed[0]).__name__}: {str(failed[0])[:300]}", _where(failed[0]))
+        return Verdict(
+            "broken", f"{type(failed[0]).__name__}: {str(failed[0])[:300]}", _where(failed[0])
+        )
     if "Traceback" in err.getvalue():
         return Verdict("broken", f"a traceback on stderr: {err.getvalue()[-300:]}")
     if codes[0] not in (0, 3):
@@ -111,7 +136,11 @@ def _refused(message: str, error: BaseException | None) -> Verdict:
     """An error of dpsim: lines that can be printed and are not endless."""
     lines = message.splitlines()
     if not lines or not all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines):
-        return Verdict("broken", f"an error that is no clear line: {message[:300]!r}", _where(error) if error else "message")
+        return Verdict(
+            "broken",
+            f"an error that is no clear line: {message[:300]!r}",
+            _where(error) if error else "message",
+        )
     return Verdict("refused", message[:400])
 
 
@@ -125,7 +154,9 @@ def _result(content: Any, text: str) -> Verdict:
     return Verdict("result", text[:200])
 
 
-def _numbers(content: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], float]]:
+def _numbers(
+    content: Any, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], float]]:
     """Every number in a JSON value, with its path; texts that the user gave are not looked at."""
     if isinstance(content, dict):
         for key, below in content.items():
@@ -144,6 +175,12 @@ def _where(error: BaseException | None) -> str:
     if error is None:
         return ""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/dpsim/" in frame.filename or "/validate/" in frame.filename]
+    own = [
+        frame for frame in frames if "/dpsim/" in frame.filename or "/validate/" in frame.filename
+    ]
     frame = own[-1] if own else None
-    return "" if frame is None else f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+    return (
+        ""
+        if frame is None
+        else f"{Path(frame.filename).parent.name}/{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+    )

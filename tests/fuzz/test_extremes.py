@@ -1,4 +1,7 @@
-"""Extreme values that are legal: each ends in a result, or is refused for what is said here, with a number."""
+"""Extreme values that are legal.
+
+Each ends in a result, or is refused for what is said here, with a number.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,13 @@ LATENCY = 'cluster.network.nic={{rate: {rate}, latency: "{latency}"}}'
 def model(*parameters: int) -> str:
     """A profile of layers of so many parameters each, which compute 10 FLOP a parameter and sample."""
     layers = [
-        {"name": f"l{i}", "kind": "linear", "parameters": [size], "forward_flop": 10 * size, "backward_flop": 20 * size}
+        {
+            "name": f"l{i}",
+            "kind": "linear",
+            "parameters": [size],
+            "forward_flop": 10 * size,
+            "backward_flop": 20 * size,
+        }
         for i, size in enumerate(parameters)
     ]
     return json.dumps({"name": "m", "layers": layers})
@@ -42,23 +51,48 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "1 bit/s, flows": (LATENCY.format(rate="1 bit/s", latency="1 us"), "run.network_model=flows"),
     "1e15 B/s": (LATENCY.format(rate="1e15 B/s", latency="1 us"),),
     "1e15 B/s, no latency": (LATENCY.format(rate="1e15 B/s", latency="0 s"),),
-    "1e15 B/s, no latency, flows": (LATENCY.format(rate="1e15 B/s", latency="0 s"), "run.network_model=flows"),
+    "1e15 B/s, no latency, flows": (
+        LATENCY.format(rate="1e15 B/s", latency="0 s"),
+        "run.network_model=flows",
+    ),
     "1e15 B/s, no latency, workers alone": (LATENCY.format(rate="1e15 B/s", latency="0 s"), *ALONE),
     "no latency": (LATENCY.format(rate="25 Gbit/s", latency="0 s"),),
     "latency of 30 years": (LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),),
-    "latency of 30 years, workers alone": (LATENCY.format(rate="25 Gbit/s", latency="1e9 s"), *ALONE),
-    "latency of 30 years, flows": (LATENCY.format(rate="25 Gbit/s", latency="1e9 s"), "run.network_model=flows"),
+    "latency of 30 years, workers alone": (
+        LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),
+        *ALONE,
+    ),
+    "latency of 30 years, flows": (
+        LATENCY.format(rate="25 Gbit/s", latency="1e9 s"),
+        "run.network_model=flows",
+    ),
     "one worker": ("cluster.nodes=1", "cluster.gpus_per_node=1"),
-    "one worker, sharded": ("cluster.nodes=1", "cluster.gpus_per_node=1", "strategy.aggregation={kind: sharded}"),
-    "one worker, gossip": ("cluster.nodes=1", "cluster.gpus_per_node=1", "strategy.aggregation={kind: gossip}"),
+    "one worker, sharded": (
+        "cluster.nodes=1",
+        "cluster.gpus_per_node=1",
+        "strategy.aggregation={kind: sharded}",
+    ),
+    "one worker, gossip": (
+        "cluster.nodes=1",
+        "cluster.gpus_per_node=1",
+        "strategy.aggregation={kind: gossip}",
+    ),
     "one worker and a server, alone": ("cluster.nodes=1", "cluster.gpus_per_node=1", *ALONE),
     "batch 1": ("workload.batch_per_gpu=1",),
     "batch of 10^9": ("workload.batch_per_gpu=1000000000",),
     "more than a thousand buckets": ("workload.model=densenet201", "strategy.overlap={kind: wfbp}"),
     "buckets of a byte": ("strategy.overlap={kind: buckets, bucket_size: 1 B, first_bucket: 1 B}",),
-    "buckets of a zettabyte": ("strategy.overlap={kind: buckets, bucket_size: 1e21 B, first_bucket: 1e21 B}",),
-    "staleness 0": ("strategy.aggregation={kind: parameter-server}", "strategy.sync={kind: ssp, staleness: 0}"),
-    "staleness huge": ("strategy.aggregation={kind: parameter-server}", f"strategy.sync={{kind: ssp, staleness: {9 * 10**18}}}"),
+    "buckets of a zettabyte": (
+        "strategy.overlap={kind: buckets, bucket_size: 1e21 B, first_bucket: 1e21 B}",
+    ),
+    "staleness 0": (
+        "strategy.aggregation={kind: parameter-server}",
+        "strategy.sync={kind: ssp, staleness: 0}",
+    ),
+    "staleness huge": (
+        "strategy.aggregation={kind: parameter-server}",
+        f"strategy.sync={{kind: ssp, staleness: {9 * 10**18}}}",
+    ),
     "staleness huge, all-reduce": ("strategy.sync={kind: ssp, staleness: 9000000000000000000}",),
     "huge jitter, lognormal": ("disturbance.jitter={kind: lognormal, sigma: 3}",),
     "huge jitter, pareto": ("disturbance.jitter={kind: pareto, tail_index: 1.000001}",),
@@ -69,10 +103,20 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "a failure in 30,000 years": ("disturbance.crashes={mtbf: 1e12 s}",),
 }
 REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
-    "a million nodes of flows": (("cluster.nodes=1000000", "run.network_model=flows"), r"GB|\d+ s of the processor"),
-    "a million workers alone": (("cluster.nodes=500000", *ALONE), r"GB|\d s of the processor|must be at most"),
+    "a million nodes of flows": (
+        ("cluster.nodes=1000000", "run.network_model=flows"),
+        r"GB|\d+ s of the processor",
+    ),
+    "a million workers alone": (
+        ("cluster.nodes=500000", *ALONE),
+        r"GB|\d s of the processor|must be at most",
+    ),
     "a million workers at six servers": (
-        ("cluster.nodes=1000000", "cluster.gpus_per_node=1", "strategy.aggregation={kind: parameter-server, servers: 6}"),
+        (
+            "cluster.nodes=1000000",
+            "cluster.gpus_per_node=1",
+            "strategy.aggregation={kind: parameter-server, servers: 6}",
+        ),
         r"GB|s of the processor",
     ),
     "100,000 workers at 50,000 servers": (
@@ -80,7 +124,10 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
         r"routes from 100,000 workers to 50,000 servers would need about [\d,.e+]+ GB",
     ),
     "a billion steps": (("run.steps=1000000000",), "must be at most 1000000"),
-    "more steps than can be kept": (("run.steps=1000000", "cluster.nodes=1000"), "must be at most 10000 for 2000 workers"),
+    "more steps than can be kept": (
+        ("run.steps=1000000", "cluster.nodes=1000"),
+        "must be at most 10000 for 2000 workers",
+    ),
     "a million steps": (
         ("run.steps=1000000", "workload.model=resnet152"),
         r"would take about [\d,]+ s of the processor for 1,000,001 steps",
@@ -90,8 +137,14 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
         ("cluster.nodes=100000", "strategy.aggregation.algorithm=all-to-all"),
         r"would need about [\d,.e+]+ GB, and this machine has",
     ),
-    "slices of a byte": (("workload.model=gpt2", "strategy.overlap={kind: priority, slice_size: 1 B}"), "s of the processor"),
-    "1e300 B/s": ((LATENCY.format(rate="1e300 B/s", latency="1 us"),), r"must be 0, or from 0.001 B/s to 1e\+18 B/s"),
+    "slices of a byte": (
+        ("workload.model=gpt2", "strategy.overlap={kind: priority, slice_size: 1 B}"),
+        "s of the processor",
+    ),
+    "1e300 B/s": (
+        (LATENCY.format(rate="1e300 B/s", latency="1 us"),),
+        r"must be 0, or from 0.001 B/s to 1e\+18 B/s",
+    ),
 }
 
 
@@ -119,8 +172,15 @@ def test_what_is_too_much_is_refused_with_a_number(jail: Jail, name: str) -> Non
     assert re.search(said, verdict.why), verdict
 
 
-MODELS = {"4 B": model(1), "10^13": model(10**13), "1000 x 10^10": model(*[10**10] * 1000), "2000 x 4 B": model(*[1] * 2000)}
-WAYS = {"all-reduce": (), "alone": ALONE} | {kind: (f"strategy.aggregation={{kind: {kind}}}",) for kind in ("sharded", "gossip")}
+MODELS = {
+    "4 B": model(1),
+    "10^13": model(10**13),
+    "1000 x 10^10": model(*[10**10] * 1000),
+    "2000 x 4 B": model(*[1] * 2000),
+}
+WAYS = {"all-reduce": (), "alone": ALONE} | {
+    kind: (f"strategy.aggregation={{kind: {kind}}}",) for kind in ("sharded", "gossip")
+}
 
 
 @pytest.mark.parametrize("profile", MODELS)

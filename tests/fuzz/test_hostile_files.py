@@ -1,4 +1,7 @@
-"""Files that attack: every reader of files answers with a clear line, within seconds and without filling the memory."""
+"""Files that attack.
+
+Every reader of files answers with a clear line, within seconds and without filling the memory.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ BOMB = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 'x'}]" 
 
 
 def _text(content: str | bytes) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
+    return lambda path: path.write_bytes(
+        content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    )
 
 
 def _sparse(path: Path) -> None:
@@ -45,7 +50,9 @@ FILES: dict[str, Callable[[Path], object]] = {
     "UTF-32": _text(GOOD.encode("utf-32")),
     "latin-1": _text("name: caf\xe9\n".encode("latin-1")),
     "half of a surrogate pair": _text('{"name": "\ud800"}'),
-    "escaped half of a surrogate pair": _text('{"name": "\\ud800", "layers": [{"name": "\\udfff"}], "parameters": {"\\ud800": 1}}'),
+    "escaped half of a surrogate pair": _text(
+        '{"name": "\\ud800", "layers": [{"name": "\\udfff"}], "parameters": {"\\ud800": 1}}'
+    ),
     "null bytes": _text(GOOD + "\0"),
     "deep lists": _text(DEEP),
     "deep mappings": _text('{"a":' * 100_000),
@@ -73,7 +80,9 @@ FILES: dict[str, Callable[[Path], object]] = {
         + "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9))
         + "]><system>&j;</system>"
     ),
-    "an entity of a file": _text('<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a SYSTEM "/etc/passwd">]><system>&a;</system>'),
+    "an entity of a file": _text(
+        '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a SYSTEM "/etc/passwd">]><system>&a;</system>'
+    ),
     "quotes without an end": _text('"' + "a,b\n" * 1000),
     "one column": _text("bytes\n1\n"),
 }
@@ -84,13 +93,34 @@ READERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "run": ("x.yaml", {}, ("run", "x.yaml", "--json")),
     "check": ("x.yaml", {}, ("check", "x.yaml", "--json")),
     "sweep": ("x.yaml", {}, ("sweep", "x.yaml", "-o", "out", "--workers", "1")),
-    "model profile": ("x.json", {"s.yaml": GOOD.replace("resnet18", "{profile: x.json}")}, ("run", "s.yaml", "--json")),
-    "model configuration": ("x.json", {"s.yaml": GOOD.replace("resnet18", "{config: x.json}")}, ("run", "s.yaml", "--json")),
-    "calibration": ("x.json", {"s.yaml": GOOD + "calibration: x.json\n"}, ("run", "s.yaml", "--json")),
-    "node": ("x.yaml", {"s.yaml": GOOD.replace("dgx1-v100", "x.yaml")}, ("run", "s.yaml", "--json")),
+    "model profile": (
+        "x.json",
+        {"s.yaml": GOOD.replace("resnet18", "{profile: x.json}")},
+        ("run", "s.yaml", "--json"),
+    ),
+    "model configuration": (
+        "x.json",
+        {"s.yaml": GOOD.replace("resnet18", "{config: x.json}")},
+        ("run", "s.yaml", "--json"),
+    ),
+    "calibration": (
+        "x.json",
+        {"s.yaml": GOOD + "calibration: x.json\n"},
+        ("run", "s.yaml", "--json"),
+    ),
+    "node": (
+        "x.yaml",
+        {"s.yaml": GOOD.replace("dgx1-v100", "x.yaml")},
+        ("run", "s.yaml", "--json"),
+    ),
     "graphml": (
         "x.graphml",
-        {"s.yaml": GOOD.replace("gpus_per_node: 1", "gpus_per_node: 1, network: {fabric: custom, graphml: x.graphml}")},
+        {
+            "s.yaml": GOOD.replace(
+                "gpus_per_node: 1",
+                "gpus_per_node: 1, network: {fabric: custom, graphml: x.graphml}",
+            )
+        },
         ("run", "s.yaml", "--json"),
     ),
     "histogram": (
@@ -103,13 +133,21 @@ READERS: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
         {"s.yaml": GOOD + "disturbance: {jitter: {kind: histogram, file: x.json}}\n"},
         ("run", "s.yaml", "--json"),
     ),
-    "import nvidia-topo": ("x.txt", {}, ("import", "nvidia-topo", "x.txt", "--gpu", "v100", "--json")),
+    "import nvidia-topo": (
+        "x.txt",
+        {},
+        ("import", "nvidia-topo", "x.txt", "--gpu", "v100", "--json"),
+    ),
     "import nccl-topo": ("x.xml", {}, ("import", "nccl-topo", "x.xml", "--json")),
     "import nccl-tests": ("x.log", {}, ("import", "nccl-tests", "x.log", "--json")),
     "import kineto": ("x.json", {}, ("import", "kineto", "x.json", "--json")),
     "report": ("x.json", {}, ("report", "x.json", "--html", "r.html")),
     "validate reference": ("x.csv", {}, ("validate", "reference", "nccl-tests", "x.csv", "--json")),
-    "validate reference, steps": ("x.csv", {}, ("validate", "reference", "scaling", "x.csv", "--json")),
+    "validate reference, steps": (
+        "x.csv",
+        {},
+        ("validate", "reference", "scaling", "x.csv", "--json"),
+    ),
     "validate compare": ("x.json", {}, ("validate", "compare", "x.json", "--json")),
     "validate compare, packed": ("x.json.gz", {}, ("validate", "compare", "x.json.gz", "--json")),
 }
@@ -133,10 +171,22 @@ def test_no_file_breaks_a_reader(jail: Jail, reader: str, tmp_path: Path) -> Non
         if verdict.what == "broken":
             wrong[kind] = verdict
         assert not (folder / "called").exists()
-    assert not wrong, "\n".join(f"{kind}: {verdict.why} at {verdict.where}" for kind, verdict in wrong.items())
+    assert not wrong, "\n".join(
+        f"{kind}: {verdict.why} at {verdict.where}" for kind, verdict in wrong.items()
+    )
 
 
-PATHS = ("../../etc/passwd", "/etc/passwd", "/dev/zero", "/proc/self/mem", "/proc/self/environ", "a\\0b", "~", "/", "x" * 5000)
+PATHS = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "/dev/zero",
+    "/proc/self/mem",
+    "/proc/self/environ",
+    "a\\0b",
+    "~",
+    "/",
+    "x" * 5000,
+)
 
 
 @pytest.mark.parametrize("path", PATHS)

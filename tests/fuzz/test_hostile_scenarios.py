@@ -1,4 +1,6 @@
-"""Whatever a scenario says, it ends in a result whose every number can be, or in a clear error, in bounded time and memory."""
+"""Whatever a scenario says, it ends in a result whose every number can be, or in a clear error, in
+bounded time and memory.
+"""
 
 from __future__ import annotations
 
@@ -34,5 +36,7 @@ def test_many_scenarios_of_random_seeds(capsys: pytest.CaptureFixture[str]) -> N
 def _judge(campaign: Campaign, number: int) -> None:
     assert not campaign.findings, campaign.report()
     assert sum(campaign.verdicts.values()) >= number
-    assert campaign.verdicts["result"] >= number // 8, "too few are simulated: what is drawn does not fit the schema any more"
+    assert campaign.verdicts["result"] >= number // 8, (
+        "too few are simulated: what is drawn does not fit the schema any more"
+    )
     assert campaign.verdicts["refused"] >= number // 8

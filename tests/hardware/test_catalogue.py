@@ -6,8 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from dpsim.errors import UnknownNameError
-from dpsim.hardware import GIVEN, Catalogue, Gpu, Link, Node, Sourced, gpus, links, nodes, normalised
+from dpsim.base.errors import UnknownNameError
+from dpsim.hardware import (
+    GIVEN,
+    Catalogue,
+    Gpu,
+    Link,
+    Node,
+    Sourced,
+    gpus,
+    links,
+    nodes,
+    normalised,
+)
 
 CATALOGUES = {"gpus": (gpus, Gpu), "links": (links, Link), "nodes": (nodes, Node)}
 ENTRIES = [(kind, name) for kind, (catalogue, _) in CATALOGUES.items() for name in catalogue()]
@@ -45,7 +56,9 @@ class TestEveryEntry:
     def test_is_found_by_its_aliases_without_parsing_its_file(self, kind, name):
         catalogue, model = CATALOGUES[kind]
         unread = Catalogue("entry", kind, model)
-        assert [unread.canonical(alias) for alias in catalogue()[name].aliases] == [name] * len(catalogue()[name].aliases)
+        assert [unread.canonical(alias) for alias in catalogue()[name].aliases] == [name] * len(
+            catalogue()[name].aliases
+        )
 
     def test_reads_back_from_its_json(self, kind, name):
         catalogue, model = CATALOGUES[kind]
@@ -56,7 +69,10 @@ class TestEveryEntry:
 @pytest.mark.parametrize("kind", CATALOGUES)
 def test_no_name_is_used_twice(kind):
     catalogue = CATALOGUES[kind][0]()
-    names = [*catalogue, *(normalised(alias) for name in catalogue for alias in catalogue[name].aliases)]
+    names = [
+        *catalogue,
+        *(normalised(alias) for name in catalogue for alias in catalogue[name].aliases),
+    ]
     assert sorted(names) == sorted(set(names))
 
 
@@ -175,6 +191,12 @@ def test_a_member_is_not_a_path():
 def test_finding_names_needs_no_slow_library():
     code = (
         "import sys, dpsim.hardware as h; h.gpus().canonical('V100'); list(h.nodes());"
-        "print([m for m in ('ruamel.yaml', 'pint', 'torch', 'streamlit', 'networkx', 'scipy', 'numpy') if m in sys.modules])"
+        "print([m for m in ('ruamel.yaml', 'pint', 'torch', 'streamlit', 'networkx', 'scipy', "
+        "'numpy') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -53,20 +53,34 @@ def test_peak_rates(name, precision, teraflops):
 )
 def test_memory_and_power(name, gigabytes, gigabytes_per_s, watts):
     gpu = gpus()[name]
-    assert (gpu.memory.value, gpu.memory_bandwidth.value, gpu.power.value) == (gigabytes * GIGA, gigabytes_per_s * GIGA, watts)
+    assert (gpu.memory.value, gpu.memory_bandwidth.value, gpu.power.value) == (
+        gigabytes * GIGA,
+        gigabytes_per_s * GIGA,
+        watts,
+    )
 
 
 @pytest.mark.parametrize("name", gpus())
 def test_lower_precision_is_never_slower(name):
     peaks = gpus()[name].peak
-    rates = [peaks[precision].value for precision in ("fp32", "tf32", "fp16", "fp8") if precision in peaks]
+    rates = [
+        peaks[precision].value
+        for precision in ("fp32", "tf32", "fp16", "fp8")
+        if precision in peaks
+    ]
     assert rates == sorted(rates)
     if "bf16" in peaks:
-        assert peaks["bf16"].value == peaks["fp16" if "fp16" in peaks else "bf16"].value >= peaks["fp32"].value
+        assert (
+            peaks["bf16"].value
+            == peaks["fp16" if "fp16" in peaks else "bf16"].value
+            >= peaks["fp32"].value
+        )
 
 
 def test_a_gpu_can_be_described_in_place():
-    gpu = Gpu.model_validate({"peak": {"fp32": "82.6 TFLOP/s"}, "memory": "24 GB", "memory_bandwidth": "1008 GB/s"})
+    gpu = Gpu.model_validate(
+        {"peak": {"fp32": "82.6 TFLOP/s"}, "memory": "24 GB", "memory_bandwidth": "1008 GB/s"}
+    )
     assert (gpu.name, gpu.architecture, gpu.power) == ("inline", "other", None)
     assert gpu.peak["fp32"].value == 82.6 * TERA
     assert gpu.memory.source == "given in the scenario"
@@ -112,14 +126,18 @@ def test_nominal_rates_of_links_in_one_direction(name, bytes_per_s):
 
 
 @pytest.mark.parametrize(("generation", "transfers"), [(3, 8e9), (4, 16e9), (5, 32e9)])
-def test_pcie_carries_128_of_130_bits_on_16_lanes_of_which_nccl_counts_on_three_quarters_of_the_raw_rate(generation, transfers):
+def test_pcie_carries_128_of_130_bits_on_16_lanes_of_which_nccl_counts_on_three_quarters_of_the_raw_rate(
+    generation, transfers
+):
     link = links()[f"pcie{generation}-x16"]
     assert link.rate.value == pytest.approx(transfers * 16 / 8 * 128 / 130, rel=1e-5)
     assert link.bandwidth == pytest.approx(0.75 * transfers * 16 / 8, rel=1e-3)
 
 
 def test_half_the_lanes_carry_half():
-    assert links()["pcie3-x8"].bandwidth == pytest.approx(links()["pcie3-x16"].bandwidth / 2, rel=1e-5)
+    assert links()["pcie3-x8"].bandwidth == pytest.approx(
+        links()["pcie3-x16"].bandwidth / 2, rel=1e-5
+    )
 
 
 def test_a_hop_between_cards_through_one_switch_takes_twice_the_latency_of_a_link():
@@ -134,11 +152,22 @@ def test_a_dgx1_nvlink_carries_22_5_gigabytes_a_second():
 
 def test_a_link_described_in_place_reaches_its_rate():
     link = Link.model_validate({"rate": "10 Gbit/s", "latency": "5 us"})
-    assert (link.bandwidth, link.latency.value, link.achievable.source[:8]) == (1.25e9, 5e-6, "assumed:")
+    assert (link.bandwidth, link.latency.value, link.achievable.source[:8]) == (
+        1.25e9,
+        5e-6,
+        "assumed:",
+    )
 
 
 @pytest.mark.parametrize(
-    "change", [{"rate": "0 GB/s"}, {"latency": "-1 us"}, {"achievable": 1.5}, {"achievable": 1e-300}, {"latency": "5 GB"}]
+    "change",
+    [
+        {"rate": "0 GB/s"},
+        {"latency": "-1 us"},
+        {"achievable": 1.5},
+        {"achievable": 1e-300},
+        {"latency": "5 GB"},
+    ],
 )
 def test_broken_links_are_refused(change):
     with pytest.raises(ValidationError):

@@ -31,7 +31,11 @@ def nvlinks(node):
 def test_nvlink_of_each_gpu_in_one_direction(name, count, gigabytes_per_s):
     node = nodes()[name]
     assert nvlinks(node) == {f"gpu{i}": count for i in range(8)}
-    total = sum(link.rate.value * n for a, b, link, n in node.expand_edges() if "gpu3" in (a, b) and link.name.startswith("nvlink"))
+    total = sum(
+        link.rate.value * n
+        for a, b, link, n in node.expand_edges()
+        if "gpu3" in (a, b) and link.name.startswith("nvlink")
+    )
     assert total == gigabytes_per_s * 1e9
 
 
@@ -44,7 +48,9 @@ HYBRID_CUBE_MESH = {  # of nvidia-smi topo -m on a DGX-1V
 def test_hybrid_cube_mesh_edges():
     def mesh(name):
         edges = nodes()[name].expand_edges()
-        return {a[-1] + b[-1]: count for a, b, link, count in edges if link.name.startswith("nvlink")}
+        return {
+            a[-1] + b[-1]: count for a, b, link, count in edges if link.name.startswith("nvlink")
+        }
 
     assert mesh("dgx1-v100") == HYBRID_CUBE_MESH
     assert mesh("dgx1-p100") == dict.fromkeys(HYBRID_CUBE_MESH, 1)
@@ -81,7 +87,11 @@ def test_each_gpu_of_a_dgx_shares_a_switch_with_a_network_card():
     for name in ("dgx1-v100", "dgx-a100", "dgx-h100"):
         node = nodes()[name]
         slots = {slot for _, slot, _, _ in node.nic_edges()}
-        switches = {b for a, b, _, _ in node.expand_edges() if a.startswith("gpu") and b.startswith("pcie-switch")}
+        switches = {
+            b
+            for a, b, _, _ in node.expand_edges()
+            if a.startswith("gpu") and b.startswith("pcie-switch")
+        }
         assert slots == switches
 
 
@@ -124,7 +134,9 @@ def test_a_name_is_not_a_prefix():
 )
 def test_few_cards_are_spread_and_many_go_round(count, slots):
     edges = nodes()["dgx1-v100"].nic_edges(count)
-    assert [(nic, slot, n) for nic, slot, _, n in edges] == [(f"nic{i}", f"pcie-switch{slot}", 1) for i, slot in enumerate(slots)]
+    assert [(nic, slot, n) for nic, slot, _, n in edges] == [
+        (f"nic{i}", f"pcie-switch{slot}", 1) for i, slot in enumerate(slots)
+    ]
     assert all(bus is links()["pcie3-x16"] for _, _, bus, _ in edges)
 
 
@@ -136,13 +148,18 @@ def test_capacity_is_of_a_kind():
 
 def test_the_gpu_can_be_exchanged():
     node = nodes()["pcie-8gpu"].model_copy(update={"gpu": gpus()["P40"]})
-    assert (repr(node), node.expand_edges()) == ("<Node pcie-8gpu: 8 x p40>", nodes()["pcie-8gpu"].expand_edges())
+    assert (repr(node), node.expand_edges()) == (
+        "<Node pcie-8gpu: 8 x p40>",
+        nodes()["pcie-8gpu"].expand_edges(),
+    )
 
 
 def test_a_reference_is_a_name_or_a_description():
     assert TypeAdapter(NodeRef).validate_python("DGX-A100") is nodes()["dgx-a100"]
     assert TypeAdapter(NodeRef).validate_python(PAIR).gpu is gpus()["p40"]
-    assert TypeAdapter(LinkRef).validate_python({"rate": "1 GB/s", "latency": "1 us"}).bandwidth == 1e9
+    assert (
+        TypeAdapter(LinkRef).validate_python({"rate": "1 GB/s", "latency": "1 us"}).bandwidth == 1e9
+    )
 
 
 def test_the_schema_of_a_reference_allows_both():
@@ -152,7 +169,11 @@ def test_the_schema_of_a_reference_allows_both():
 
 
 BROKEN = {
-    "unknown gpu": ({"gpu": "p41"}, "gpu", "must be a known GPU, but got 'p41' (did you mean 'p40'?)"),
+    "unknown gpu": (
+        {"gpu": "p41"},
+        "gpu",
+        "must be a known GPU, but got 'p41' (did you mean 'p40'?)",
+    ),
     "unknown link": (
         {"nic_bus": "pcie3-x61"},
         "nic_bus",
@@ -163,7 +184,11 @@ BROKEN = {
         "",
         "must be a known device of the node, but got 'cpus0' (did you mean 'cpu0'?)",
     ),
-    "unknown slot": ({"nic_slots": ["cpu7"]}, "", "must be a known device of the node, but got 'cpu7' (did you mean 'cpu0'?)"),
+    "unknown slot": (
+        {"nic_slots": ["cpu7"]},
+        "",
+        "must be a known device of the node, but got 'cpu7' (did you mean 'cpu0'?)",
+    ),
     "no slot": ({"nic_slots": []}, "nic_slots", "at least 1 item"),
     "not connected": (
         {"edges": [{"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}]},
@@ -171,9 +196,15 @@ BROKEN = {
         "edges must connect every device, but nothing joins gpu1 to gpu0",
     ),
     "joined twice": (
-        {"edges": [{"between": ["gpu*", "cpu*"], "link": "pcie3-x16"}, {"between": ["cpu0", "gpu1"], "link": "pcie3-x16"}]},
+        {
+            "edges": [
+                {"between": ["gpu*", "cpu*"], "link": "pcie3-x16"},
+                {"between": ["cpu0", "gpu1"], "link": "pcie3-x16"},
+            ]
+        },
         "",
-        "edges must join a pair of devices once (count says how many links), but cpu0 and gpu1 are joined twice",
+        "edges must join a pair of devices once (count says how many links), but cpu0 and gpu1 "
+        "are joined twice",
     ),
     "joined to itself": (
         {"edges": [*PAIR["edges"], {"between": ["gpu0", "gpu0"], "link": "nvlink1"}]},
@@ -181,10 +212,22 @@ BROKEN = {
         "edges must join two devices, but 'gpu0' and 'gpu0' are the same one",
     ),
     "no gpu": ({"devices": {"cpu": 1}}, "", "devices must have at least 1 gpu, but got none"),
-    "a kind that ends in a digit": ({"devices": {"gpu": 2, "cpu": 1, "x86": 1}}, "", "but got 'x86'"),
+    "a kind that ends in a digit": (
+        {"devices": {"gpu": 2, "cpu": 1, "x86": 1}},
+        "",
+        "but got 'x86'",
+    ),
     "a network card as device": ({"devices": {"gpu": 2, "cpu": 1, "nic": 1}}, "", "but got 'nic'"),
-    "no device of a kind": ({"devices": {"gpu": 2, "cpu": 0}}, "devices.cpu", "greater than or equal to 1"),
-    "far too many": ({"devices": {"gpu": 10**9, "cpu": 1}}, "devices.gpu", "less than or equal to 1024"),
+    "no device of a kind": (
+        {"devices": {"gpu": 2, "cpu": 0}},
+        "devices.cpu",
+        "greater than or equal to 1",
+    ),
+    "far too many": (
+        {"devices": {"gpu": 10**9, "cpu": 1}},
+        "devices.gpu",
+        "less than or equal to 1024",
+    ),
     "capacity of nothing": (
         {"capacities": {"cpux": "60 GB/s"}},
         "",
@@ -240,28 +283,44 @@ def test_nvswitches_reduce_from_the_fourth_generation_of_nvlink_on(name):
 
 
 def test_only_kinds_of_devices_that_are_there_reduce():
-    with pytest.raises(ValidationError, match="must be a known kind of device of the node, but got 'nvswitch'"):
+    with pytest.raises(
+        ValidationError, match="must be a known kind of device of the node, but got 'nvswitch'"
+    ):
         Node.model_validate(PAIR | {"in_network_reduction": ["nvswitch"]})
 
 
 def test_devices_are_counted_over_all_kinds():
-    with pytest.raises(ValidationError, match="devices must be at most 1,024 in all, but got 1,538"):
+    with pytest.raises(
+        ValidationError, match="devices must be at most 1,024 in all, but got 1,538"
+    ):
         Node.model_validate(PAIR | {"devices": {"gpu": 513, "cpu": 1, "switch": 1024}})
 
 
-CHAIN = {"devices": {"gpu": 3, "cpu": 1}, "edges": [{"between": ["gpu0", "gpu[12]"], "link": "nvlink2"}]}
+CHAIN = {
+    "devices": {"gpu": 3, "cpu": 1},
+    "edges": [{"between": ["gpu0", "gpu[12]"], "link": "nvlink2"}],
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "ends"),
     [
         ({"nic_slots": ["gpu0"]}, "gpu1 to gpu0"),
-        ({**CHAIN, "edges": [*CHAIN["edges"], {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}]}, "gpu1 to gpu2"),
+        (
+            {
+                **CHAIN,
+                "edges": [*CHAIN["edges"], {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}],
+            },
+            "gpu1 to gpu2",
+        ),
         (
             {
                 **CHAIN,
                 "devices": {"gpu": 2, "cpu": 1},
-                "edges": [{"between": ["gpu0", "gpu1"], "link": "nvlink2"}, {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"}],
+                "edges": [
+                    {"between": ["gpu0", "gpu1"], "link": "nvlink2"},
+                    {"between": ["gpu0", "cpu0"], "link": "pcie3-x16"},
+                ],
             },
             "gpu1 to cpu0",
         ),
@@ -269,7 +328,11 @@ CHAIN = {"devices": {"gpu": 3, "cpu": 1}, "edges": [{"between": ["gpu0", "gpu[12
 )
 def test_gpus_forward_nothing(changes, ends):
     with pytest.raises(
-        ValidationError, match=f"edges must leave a way from {ends} that passes through no other GPU, but there is none"
+        ValidationError,
+        match=(
+            f"edges must leave a way from {ends} that passes through no other GPU, but there is "
+            "none"
+        ),
     ):
         Node.model_validate(PAIR | changes)
 

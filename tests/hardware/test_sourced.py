@@ -28,7 +28,11 @@ def test_any_type_can_be_sourced():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("25 Gb", "must be a data rate with its unit, such as '25 Gbit/s', but got '25 Gb', which is an amount of data"),
+        (
+            "25 Gb",
+            "must be a data rate with its unit, such as '25 Gbit/s', but got '25 Gb', which is an "
+            "amount of data",
+        ),
         (25, "but got 25, which has no unit"),
         ({"value": "1 GB/s", "source": ""}, "at least 1 character"),
         ({"value": "1 GB/s", "from": "x"}, "Extra inputs are not permitted"),

@@ -6,8 +6,8 @@ import re
 import pytest
 from imported import DATA
 
-from dpsim.calibration import load_profile
 from dpsim.hardware import Node
+from dpsim.hardware.calibration import load_profile
 
 COMMANDS = {
     "nvidia-topo": "dgx1-v100.topo.txt",
@@ -28,7 +28,9 @@ def test_a_node_goes_to_stdout_or_to_a_file_and_assumptions_to_stderr(dpsim, tmp
     assert code == 0
     assert node_in(out).gpus == 8
     assert "assumed: usual with" in err
-    code, nothing, err = dpsim("import", command, DATA / COMMANDS[command], "-o", tmp_path / "node.yaml")
+    code, nothing, err = dpsim(
+        "import", command, DATA / COMMANDS[command], "-o", tmp_path / "node.yaml"
+    )
     assert (code, nothing) == (0, "")
     assert (tmp_path / "node.yaml").read_text() == out
     assert f"wrote {tmp_path / 'node.yaml'}" in err
@@ -42,7 +44,9 @@ def test_an_imported_node_runs_in_a_scenario(dpsim, tmp_path):
     _, text, _ = dpsim("import", "nvidia-topo", DATA / "dgx1-v100.topo.txt", "--nic", "25GbE")
     inside = "\n".join(f"    {line}" for line in text.splitlines())
     workload = "workload: {model: resnet50, batch_per_gpu: 8}\nrun: {steps: 2, warmup: 0}\n"
-    (tmp_path / "s.yaml").write_text(f"name: imported\ncluster:\n  nodes: 2\n  node:\n{inside}\n{workload}")
+    (tmp_path / "s.yaml").write_text(
+        f"name: imported\ncluster:\n  nodes: 2\n  node:\n{inside}\n{workload}"
+    )
     code, out, err = dpsim("run", tmp_path / "s.yaml", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["workers"] == 16
@@ -80,16 +84,29 @@ def test_files_that_cannot_be_used_are_one_line_and_code_2(dpsim, tmp_path, comm
 def test_an_error_names_file_and_line(dpsim, tmp_path):
     (tmp_path / "cut.txt").write_text("\tGPU0\tGPU1\nGPU0\t X \tPIX\nGPU1\tPIX\n")
     code, _, err = dpsim("import", "nvidia-topo", tmp_path / "cut.txt")
-    assert (code, err) == (2, f"dpsim: {tmp_path / 'cut.txt'}:3: the row of GPU1 must have 2 cells, but got 1\n")
+    assert (code, err) == (
+        2,
+        f"dpsim: {tmp_path / 'cut.txt'}:3: the row of GPU1 must have 2 cells, but got 1\n",
+    )
 
 
 def test_output_into_a_folder_that_is_not_there_is_an_error(dpsim, tmp_path):
-    code, _, err = dpsim("import", "nccl-topo", DATA / "dgx-a100.xml", "-o", tmp_path / "none" / "node.yaml")
+    code, _, err = dpsim(
+        "import", "nccl-topo", DATA / "dgx-a100.xml", "-o", tmp_path / "none" / "node.yaml"
+    )
     assert code == 2
     assert f"the folder {tmp_path / 'none'} must exist, but does not" in err
 
 
 def test_the_profile_has_the_documented_keys(dpsim):
-    section = (DATA.parents[2] / "docs" / "json.md").read_text().split("## `dpsim import nccl-tests")[1].split("\n## ")[0]
+    section = (
+        (DATA.parents[2] / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim import nccl-tests")[1]
+        .split("\n## ")[0]
+    )
     _, out, _ = dpsim("import", "nccl-tests", DATA / COMMANDS["nccl-tests"])
-    assert list(json.loads(out)) == ["schema_version", *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)]
+    assert list(json.loads(out)) == [
+        "schema_version",
+        *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE),
+    ]

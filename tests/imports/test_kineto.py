@@ -6,7 +6,7 @@ import pytest
 from imported import DATA
 from kineto_traces import GRADIENTS, gpu_trace, write
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.imports import profile_kineto
 from dpsim.imports.kineto_events import Event, innermost, nested
 
@@ -15,15 +15,23 @@ US = 1e-6
 
 @pytest.fixture
 def profile(tmp_path):
-    return lambda trace, **options: profile_kineto(write(tmp_path / "job.pt.trace.json", trace), **options)
+    return lambda trace, **options: profile_kineto(
+        write(tmp_path / "job.pt.trace.json", trace), **options
+    )
 
 
 def test_layers_have_their_kernels_forward_and_backward(profile):
     found = profile(gpu_trace())
     times = found.measured
-    assert [layer.name for layer in found.layers] == ["conv2d.0", "linear.0", "cross_entropy_loss.0"]
+    assert [layer.name for layer in found.layers] == [
+        "conv2d.0",
+        "linear.0",
+        "cross_entropy_loss.0",
+    ]
     assert times.batch_sizes == (4,)
-    assert times.forward_s[0] == pytest.approx([60 * US, 10 * US, 2 * US])  # the mean of 50 and 70 us
+    assert times.forward_s[0] == pytest.approx(
+        [60 * US, 10 * US, 2 * US]
+    )  # the mean of 50 and 70 us
     assert times.backward_s[0] == pytest.approx([90 * US, 20 * US, 3 * US])
     assert times.optimizer_s == pytest.approx([7 * US])
     assert times.device == "NVIDIA H100 80GB HBM3"
@@ -31,14 +39,21 @@ def test_layers_have_their_kernels_forward_and_backward(profile):
 
 def test_gradients_are_ready_when_their_last_kernel_ends(profile):
     # Backward begins at 210 us; the linear layer's kernels end at 252, the convolution's at 360.
-    assert profile(gpu_trace()).measured.gradient_ready_s[0] == pytest.approx([150 * US, 42 * US, 3 * US])
+    assert profile(gpu_trace()).measured.gradient_ready_s[0] == pytest.approx(
+        [150 * US, 42 * US, 3 * US]
+    )
 
 
 def test_shapes_tell_parameters_and_flop_per_sample(profile):
     conv, linear, loss = profile(gpu_trace()).layers
     assert (conv.kind, conv.parameters, conv.forward_flop) == ("conv", (216, 8), 2 * 216 * 32 * 32)
     assert conv.backward_flop == conv.forward_flop  # the first layer has no gradient by its input
-    assert (linear.kind, linear.parameters, linear.forward_flop, linear.backward_flop) == ("linear", (80, 10), 160, 320)
+    assert (linear.kind, linear.parameters, linear.forward_flop, linear.backward_flop) == (
+        "linear",
+        (80, 10),
+        160,
+        320,
+    )
     assert (loss.kind, loss.parameters) == ("elementwise", ())
 
 
@@ -55,7 +70,11 @@ def test_kernels_without_an_operator_s_id_are_found_by_their_launch(profile):
         if event.get("cat") == "kernel" and "nccl" not in event["name"]:
             del event["args"]["External id"]
     # The launches are where their operators are: on the CPU, before the kernels.
-    starts = {event["args"]["External id"]: event for event in trace["traceEvents"] if event.get("cat") == "cpu_op"}
+    starts = {
+        event["args"]["External id"]: event
+        for event in trace["traceEvents"]
+        if event.get("cat") == "cpu_op"
+    }
     for event in trace["traceEvents"]:
         if event.get("cat") == "cuda_runtime":
             operator = starts[event["args"]["External id"]]
@@ -67,7 +86,14 @@ def test_modules_are_layers_where_the_trace_has_them(profile):
     trace = gpu_trace()
     for start in (10_000, 20_000):
         for name, at, duration in (("Net_0", 5, 80), ("Conv2d_0", 8, 24), ("Linear_0", 38, 24)):
-            event = {"ph": "X", "cat": "python_function", "name": f"nn.Module: {name}", "tid": 1, "ts": start + at, "dur": duration}
+            event = {
+                "ph": "X",
+                "cat": "python_function",
+                "name": f"nn.Module: {name}",
+                "tid": 1,
+                "ts": start + at,
+                "dur": duration,
+            }
             trace["traceEvents"].append(event)
     assert [layer.name for layer in profile(trace).layers] == ["Conv2d_0", "Linear_0", "Net_0"]
 
@@ -75,32 +101,51 @@ def test_modules_are_layers_where_the_trace_has_them(profile):
 def test_without_step_marks_the_trace_is_one_step_and_says_so(profile):
     trace = gpu_trace()
     assert not any("no marks of steps" in note for note in profile(trace).notes)
-    trace["traceEvents"] = [event for event in trace["traceEvents"] if not event["name"].startswith("ProfilerStep")]
+    trace["traceEvents"] = [
+        event for event in trace["traceEvents"] if not event["name"].startswith("ProfilerStep")
+    ]
     found = profile(trace)
     assert len(found.layers) == 6
     assert sum(found.measured.forward_s[0]) == pytest.approx(144 * US)
-    assert any("no marks of steps in the trace, so all of it counts as one step" in note for note in found.notes)
+    assert any(
+        "no marks of steps in the trace, so all of it counts as one step" in note
+        for note in found.notes
+    )
 
 
 def test_a_step_unlike_the_others_is_left_out_and_said(profile):
     trace = gpu_trace()
     for start in (30_000, 40_000):
-        copies = [dict(event) for event in trace["traceEvents"] if 10_000 <= event["ts"] < 11_000 and event["ph"] == "X"]
+        copies = [
+            dict(event)
+            for event in trace["traceEvents"]
+            if 10_000 <= event["ts"] < 11_000 and event["ph"] == "X"
+        ]
         for event in copies:
             event |= {"ts": event["ts"] - 10_000 + start, "args": dict(event["args"])}
-            for key, shift in (("External id", start), ("correlation", start), ("Sequence number", start)):
+            for key, shift in (
+                ("External id", start),
+                ("correlation", start),
+                ("Sequence number", start),
+            ):
                 if key in event["args"]:
                     event["args"][key] += shift
             if event["name"] == "ProfilerStep#1":
                 event["name"] = f"ProfilerStep#{start}"
-        trace["traceEvents"] += copies if start == 30_000 else [event for event in copies if event["name"] != "aten::linear"]
+        trace["traceEvents"] += (
+            copies
+            if start == 30_000
+            else [event for event in copies if event["name"] != "aten::linear"]
+        )
     found = profile(trace)
     assert "1 steps left out whose layers differ from those of the others" in found.notes
     assert found.provenance["steps"] == "3"
 
 
 def test_a_trace_of_the_cpu_as_torch_wrote_it():
-    """Two steps of conv, batch norm, ReLU, pool and linear, batch 4, recorded with PyTorch 2.13 on a CPU."""
+    """Two steps of conv, batch norm, ReLU, pool and linear, batch 4, recorded with PyTorch 2.13 on
+    a CPU.
+    """
     found = profile_kineto(DATA / "cpu.kineto.json")
     layers = {layer.name: layer for layer in found.layers}
     assert layers["conv2d.0"].parameters == (216, 8)
@@ -123,11 +168,19 @@ def test_a_gzipped_trace_and_a_bare_list(tmp_path, profile):
 
 def test_a_batch_and_a_name_can_be_given(profile):
     found = profile(gpu_trace(), batch=2, name="mine")
-    assert (found.name, found.measured.batch_sizes, found.layers[1].forward_flop) == ("mine", (2,), 320)
+    assert (found.name, found.measured.batch_sizes, found.layers[1].forward_flop) == (
+        "mine",
+        (2,),
+        320,
+    )
 
 
 def without(trace, *names):
-    return trace | {"traceEvents": [event for event in trace["traceEvents"] if not event["name"].startswith(names)]}
+    return trace | {
+        "traceEvents": [
+            event for event in trace["traceEvents"] if not event["name"].startswith(names)
+        ]
+    }
 
 
 def stripped(trace):
@@ -140,17 +193,41 @@ def stripped(trace):
     ("content", "message"),
     [
         ("", "json:1: must be JSON, but: Expecting value (column 1)"),
-        ('{"traceEvents": [\n{"ph"]}', "json:2: must be JSON, but: Expecting ':' delimiter (column 6)"),
+        (
+            '{"traceEvents": [\n{"ph"]}',
+            "json:2: must be JSON, but: Expecting ':' delimiter (column 6)",
+        ),
         ("[" * 100_000, "must be a trace, but is nested too deeply"),
         ("{}", "must be a Chrome trace with a list traceEvents, as export_chrome_trace writes it"),
         ('{"traceEvents": [1]}', "traceEvents[0] must be a JSON object, but is int"),
-        ('{"traceEvents": [{"ph": "X", "ts": 1}]}', "traceEvents[0].dur must be a number, but got None"),
-        ('{"traceEvents": [{"ph": "X", "ts": "x", "dur": 1}]}', "traceEvents[0].ts must be a number, but got 'x'"),
-        ('{"traceEvents": [{"ph": "X", "ts": 1, "dur": -1}]}', "traceEvents[0] must have a time and a duration that can be"),
-        ('{"traceEvents": [{"ph": "X", "ts": NaN, "dur": 1}]}', "traceEvents[0] must have a time and a duration that can be"),
-        ('{"traceEvents": []}', "must have events of category cpu_op: profile with ProfilerActivity.CPU as well"),
-        (stripped(gpu_trace()), "no shapes that tell the batch: profile with record_shapes=True, or give --batch"),
-        (without(gpu_trace(), "autograd::"), "must have a training step: no backward operator belongs to a forward one"),
+        (
+            '{"traceEvents": [{"ph": "X", "ts": 1}]}',
+            "traceEvents[0].dur must be a number, but got None",
+        ),
+        (
+            '{"traceEvents": [{"ph": "X", "ts": "x", "dur": 1}]}',
+            "traceEvents[0].ts must be a number, but got 'x'",
+        ),
+        (
+            '{"traceEvents": [{"ph": "X", "ts": 1, "dur": -1}]}',
+            "traceEvents[0] must have a time and a duration that can be",
+        ),
+        (
+            '{"traceEvents": [{"ph": "X", "ts": NaN, "dur": 1}]}',
+            "traceEvents[0] must have a time and a duration that can be",
+        ),
+        (
+            '{"traceEvents": []}',
+            "must have events of category cpu_op: profile with ProfilerActivity.CPU as well",
+        ),
+        (
+            stripped(gpu_trace()),
+            "no shapes that tell the batch: profile with record_shapes=True, or give --batch",
+        ),
+        (
+            without(gpu_trace(), "autograd::"),
+            "must have a training step: no backward operator belongs to a forward one",
+        ),
     ],
 )
 def test_broken_traces(tmp_path, content, message):
@@ -174,14 +251,30 @@ def event(name, start, end, thread=1):
 
 
 def test_operators_nest_by_time_on_their_thread():
-    events = [event("c", 2, 3), event("a", 0, 10), event("b", 1, 4), event("other", 2, 3, 2), event("d", 5, 6), event("e", 10, 12)]
+    events = [
+        event("c", 2, 3),
+        event("a", 0, 10),
+        event("b", 1, 4),
+        event("other", 2, 3, 2),
+        event("d", 5, 6),
+        event("e", 10, 12),
+    ]
     roots = nested(events)
-    assert [[one.name for one in root.walk()] for root in roots] == [["a", "b", "c", "d"], ["other"], ["e"]]
+    assert [[one.name for one in root.walk()] for root in roots] == [
+        ["a", "b", "c", "d"],
+        ["other"],
+        ["e"],
+    ]
     assert events[0].root().name == "a"
 
 
 def test_innermost_interval():
-    outer, inner, inside, after = event("outer", 0, 10), event("inner", 1, 4), event("x", 2, 3), event("y", 5, 6)
+    outer, inner, inside, after = (
+        event("outer", 0, 10),
+        event("inner", 1, 4),
+        event("x", 2, 3),
+        event("y", 5, 6),
+    )
     elsewhere, across = event("z", 2, 3, 2), event("w", 9, 12)
     found = innermost([outer, inner], [inside, after, elsewhere, across])
     assert found == {id(inside): inner, id(after): outer}
@@ -192,8 +285,14 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
     code, out, err = dpsim("import", "kineto", trace, "-o", tmp_path / "p.json")
     assert (code, out) == (0, "")
     assert "3 layers, 314 parameters" in err
-    assert "measured at batch 4: forward 7.2e-05 s, backward 0.000113 s; 1 collective calls a step" in err
-    assert "beware: a trace does not tell activations or memory traffic: memory is not predicted" in err
+    assert (
+        "measured at batch 4: forward 7.2e-05 s, backward 0.000113 s; 1 collective calls a step"
+        in err
+    )
+    assert (
+        "beware: a trace does not tell activations or memory traffic: memory is not predicted"
+        in err
+    )
     scenario = tmp_path / "s.yaml"
     model = "workload: {model: {profile: p.json}, batch_per_gpu: 4}"
     scenario.write_text(f"name: own\ncluster: {{nodes: 2, node: dgx1-v100}}\n{model}\n")
@@ -206,7 +305,12 @@ def test_the_command_writes_a_profile_that_a_scenario_takes(dpsim, tmp_path):
 
 def test_the_profile_has_the_documented_keys(dpsim, tmp_path):
     code, out, _ = dpsim("import", "kineto", write(tmp_path / "job.json", gpu_trace()))
-    section = (DATA.parents[2] / "docs" / "json.md").read_text().split("## `dpsim import torch")[1].split("\n## ")[0]
+    section = (
+        (DATA.parents[2] / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim import torch")[1]
+        .split("\n## ")[0]
+    )
     documented = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert code == 0
     assert list(json.loads(out)) == ["schema_version", *documented]

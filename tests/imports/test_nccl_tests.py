@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.calibration import CalibrationProfile, load_profile
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.hardware.calibration import CalibrationProfile, load_profile
 from dpsim.imports import ImportFileError, NcclTestsLog, fit_nccl_tests, parse_nccl_tests
 from dpsim.imports.nccl_tests import TableRow
 
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong"
-RANKS = "\n".join(f"#  Rank {i:2d} Group  0 Pid {100 + i} on node{i // 2} device {i} [0x07] NVIDIA H100" for i in range(4))
+RANKS = "\n".join(
+    f"#  Rank {i:2d} Group  0 Pid {100 + i} on node{i // 2} device {i} [0x07] NVIDIA H100"
+    for i in range(4)
+)
 ROW = "1048576 262144 float sum -1 100.0 10.49 15.73 0 101.0 10.38 15.57 0"
 
 
@@ -25,13 +28,20 @@ def made(alpha, busbw, floor=0.0, ranks=8, sizes=tuple(2**e for e in range(10, 3
     """A log whose times follow the formula exactly."""
     factor = 2 * (ranks - 1) / ranks
     times = [max(floor, alpha + size * factor / busbw) for size in sizes]
-    rows = tuple(TableRow(size, t, size * factor / t, None, 0) for size, t in zip(sizes, times, strict=True))
+    rows = tuple(
+        TableRow(size, t, size * factor / t, None, 0) for size, t in zip(sizes, times, strict=True)
+    )
     return NcclTestsLog("all-reduce", ranks, 1, ("X",), rows, "", None, 0)
 
 
 def test_a_log_of_two_nodes_is_read(data):
     log = parse_nccl_tests(data("all-reduce-2x8-a100.log"))
-    assert (log.operation, log.ranks, log.hosts, log.devices) == ("all-reduce", 16, 2, ("NVIDIA A100-SXM4-40GB",))
+    assert (log.operation, log.ranks, log.hosts, log.devices) == (
+        "all-reduce",
+        16,
+        2,
+        ("NVIDIA A100-SXM4-40GB",),
+    )
     assert log.nccl_version == "2.18.3+cuda12.2"
     assert len(log.rows) == 31
     assert log.rows[0].bytes == 8
@@ -65,7 +75,9 @@ def test_prefixes_of_mpirun_and_srun_are_taken_off(data):
     ],
 )
 def test_the_operation_follows_from_columns_and_rates(redop, root, factor, operation):
-    row = f"1048576 262144 float {redop} {root} 100.0 10.49 {10.48576 * factor:.2f} 0 N/A N/A N/A N/A"
+    row = (
+        f"1048576 262144 float {redop} {root} 100.0 10.49 {10.48576 * factor:.2f} 0 N/A N/A N/A N/A"
+    )
     log = parse_nccl_tests(text(HEADER, row, program=""))
     assert log.operation == operation
     assert log.rows[0].in_place_time_s is None
@@ -85,16 +97,31 @@ BAD = {
         text(HEADER, ROW, ROW.rsplit(" ", 3)[0]),
         "line 8: the row must have the 13 columns of the header in line 6, but has 10",
     ),
-    "more columns": (text(HEADER, ROW + " 7"), "line 7: the row must have the 13 columns .* but has 14"),
-    "no number": (text(HEADER, ROW.replace("100.0", "1OO.0")), "line 7: must be a number, but got '1OO.0'"),
-    "negative": (text(HEADER, ROW.replace("100.0", "-1.0")), "line 7: must be a number, but got '-1.0'"),
-    "zero time": (text(HEADER, ROW.replace("100.0", "0.0")), "line 7: the row must have a time above 0"),
+    "more columns": (
+        text(HEADER, ROW + " 7"),
+        "line 7: the row must have the 13 columns .* but has 14",
+    ),
+    "no number": (
+        text(HEADER, ROW.replace("100.0", "1OO.0")),
+        "line 7: must be a number, but got '1OO.0'",
+    ),
+    "negative": (
+        text(HEADER, ROW.replace("100.0", "-1.0")),
+        "line 7: must be a number, but got '-1.0'",
+    ),
+    "zero time": (
+        text(HEADER, ROW.replace("100.0", "0.0")),
+        "line 7: the row must have a time above 0",
+    ),
     "no ranks": (text(HEADER, ROW, ranks=""), "must list its ranks .*--ranks"),
     "ranks twice": (
         text(HEADER, ROW, ranks=RANKS + "\n" + RANKS),
         "line 6: must be the log of one run, but rank 0 is listed a second",
     ),
-    "rank missing": (text(HEADER, ROW, ranks=RANKS.split("\n", 1)[1]), "must list every rank, but has no rank 0"),
+    "rank missing": (
+        text(HEADER, ROW, ranks=RANKS.split("\n", 1)[1]),
+        "must list every rank, but has no rank 0",
+    ),
     "which": (text(HEADER, NO_NAME, program=""), "must name its program .*--operation"),
 }
 
@@ -109,7 +136,10 @@ def test_a_broken_log_gets_one_clear_error(case):
 def test_what_a_log_does_not_say_can_be_said():
     log = parse_nccl_tests(text(HEADER, NO_NAME, program="", ranks=""), "all-gather", 4)
     assert (log.operation, log.ranks) == ("all-gather", 4)
-    with pytest.raises(DpsimError, match=r"must be a known operation, but got 'all-redduce'.*did you mean 'all-reduce'"):
+    with pytest.raises(
+        DpsimError,
+        match=r"must be a known operation, but got 'all-redduce'.*did you mean 'all-reduce'",
+    ):
         parse_nccl_tests(text(HEADER, ROW), "all-redduce")
 
 
@@ -143,8 +173,13 @@ def test_standard_errors_follow_the_noise():
     def noisy(sigma):
         log = made(20e-6, 1e11)
         factors = np.exp(sigma * np.random.default_rng(3).standard_normal(len(log.rows)))
-        rows = tuple(TableRow(r.bytes, r.time_s * f, 0.0, None, 0) for r, f in zip(log.rows, factors, strict=True))
-        found = fit_nccl_tests(NcclTestsLog("all-reduce", 8, 1, (), rows, "", None, 0), "x").parameters["busbw"]
+        rows = tuple(
+            TableRow(r.bytes, r.time_s * f, 0.0, None, 0)
+            for r, f in zip(log.rows, factors, strict=True)
+        )
+        found = fit_nccl_tests(
+            NcclTestsLog("all-reduce", 8, 1, (), rows, "", None, 0), "x"
+        ).parameters["busbw"]
         return found.standard_error / found.value
 
     assert 5 < noisy(0.05) / noisy(0.005) < 20
@@ -158,13 +193,18 @@ def test_a_profile_says_what_it_was_fitted_on_and_comes_back_from_its_file(data,
     (tmp_path / "p.json").write_text(profile.to_json())
     assert load_profile(tmp_path / "p.json") == profile
     again = fit_nccl_tests(parse_nccl_tests(data("all-reduce-2x8-a100.log")), "a100", "all.log")
-    assert again.model_copy(update={"provenance": {}}) == profile.model_copy(update={"provenance": {}})
+    assert again.model_copy(update={"provenance": {}}) == profile.model_copy(
+        update={"provenance": {}}
+    )
 
 
 @pytest.mark.parametrize(
     ("log", "message"),
     [
-        (made(1e-5, 1e9, sizes=(8, 16, 32)), "at least 4 sizes to fit alpha, floor and busbw, but has 3"),
+        (
+            made(1e-5, 1e9, sizes=(8, 16, 32)),
+            "at least 4 sizes to fit alpha, floor and busbw, but has 3",
+        ),
         (made(1e-5, 1e9, ranks=1), "moves nothing over a bus: at least 2 ranks"),
     ],
 )

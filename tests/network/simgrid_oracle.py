@@ -1,8 +1,10 @@
-"""Finish times by SimGrid, for `test_against_simgrid`; run by the system's Python, which has the ``simgrid`` package.
+"""Finish times by SimGrid, for `test_against_simgrid`; run by the system's Python, which has the
+``simgrid`` package.
 
-Reads JSON from stdin: cases of ``capacities`` (B/s) and ``flows`` of ``links``, ``nbytes``, ``start``, ``latency`` (s); all cases
-are disjoint parts of one platform. Writes the finish time of each flow. Network model CM02 (max-min fair) without TCP's
-corrections: no window limit, no cross traffic, no bandwidth or latency factors.
+Reads JSON from stdin: cases of ``capacities`` (B/s) and ``flows`` of ``links``, ``nbytes``,
+``start``, ``latency`` (s); all cases are disjoint parts of one platform. Writes the finish time of
+each flow. Network model CM02 (max-min fair) without TCP's corrections: no window limit, no cross
+traffic, no bandwidth or latency factors.
 """
 
 import json
@@ -25,7 +27,10 @@ OPTIONS = (
 def build(cases):
     zone = NetZone.create_full_zone("all")
     for c, case in enumerate(cases):
-        links = [zone.create_link(f"{c}-{i}", rate).set_latency(0) for i, rate in enumerate(case["capacities"])]
+        links = [
+            zone.create_link(f"{c}-{i}", rate).set_latency(0)
+            for i, rate in enumerate(case["capacities"])
+        ]
         for f, flow in enumerate(case["flows"]):
             ends = [zone.create_host(f"{c}-{f}-{end}", 1e9) for end in ("from", "to")]
             wait = zone.create_link(f"{c}-{f}-latency", 1e15).set_latency(flow["latency"])
@@ -36,7 +41,9 @@ def build(cases):
 
 def main():
     cases = json.load(sys.stdin)
-    engine = Engine(["oracle", *(f"--cfg={option}" for option in OPTIONS), "--log=root.thres:error"])
+    engine = Engine(
+        ["oracle", *(f"--cfg={option}" for option in OPTIONS), "--log=root.thres:error"]
+    )
     build(cases)
     ends = [[0.0] * len(case["flows"]) for case in cases]
 

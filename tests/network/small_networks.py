@@ -9,7 +9,11 @@ from dpsim.topology import Routes, UniformSwitch
 
 @dataclass
 class UnequalSwitch:
-    """Ranks on a switch: ``capacities`` are B/s out of each rank, then into each; ``latency`` s from each rank, or one for all."""
+    """Ranks on a switch.
+
+    ``capacities`` are B/s out of each rank, then into each; ``latency`` s from each rank, or one
+    for all.
+    """
 
     capacities: np.ndarray
     latency: np.ndarray | float = 0.0
@@ -28,7 +32,10 @@ class UnequalSwitch:
 
 @dataclass
 class OneWire:
-    """All ranks share one wire of 1 B/s, without latency: two GPUs of one node behind one network card."""
+    """All ranks share one wire of 1 B/s, without latency.
+
+    Two GPUs of one node behind one network card.
+    """
 
     ranks: int
     capacities = np.array([1.0])

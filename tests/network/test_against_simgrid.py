@@ -1,7 +1,10 @@
-"""An independent oracle: SimGrid (CM02 without TCP's corrections) on random topologies and flows with staggered starts.
+"""An independent oracle.
 
-All flows of a case have the same latency, because CM02 gives flows of unequal latency unequal shares (inversely to it, as TCP
-does), where max-min fairness gives equal ones: with equal latencies the two agree.
+SimGrid (CM02 without TCP's corrections) on random topologies and flows with staggered starts.
+
+All flows of a case have the same latency, because CM02 gives flows of unequal latency unequal
+shares (inversely to it, as TCP does), where max-min fairness gives equal ones: with equal latencies
+the two agree.
 """
 
 import json
@@ -26,7 +29,9 @@ def case(seed):
     latency = float(rng.choice([0.0, 1e-3, 0.25]))
     flows = [
         {
-            "links": rng.choice(links, int(rng.integers(1, min(links, 5) + 1)), replace=False).tolist(),
+            "links": rng.choice(
+                links, int(rng.integers(1, min(links, 5) + 1)), replace=False
+            ).tolist(),
             "nbytes": int(rng.integers(1, 10_000_000)),
             "start": float(rng.choice([0.0, rng.uniform(0, 5)])),
             "latency": latency,
@@ -56,14 +61,26 @@ def ours(case):
 def simgrid():
     """Finish times of all cases by SimGrid, in a process of its own."""
     there = (
-        Path(PYTHON).exists() and not subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True, check=False).returncode
+        Path(PYTHON).exists()
+        and not subprocess.run(
+            [PYTHON, "-c", "import simgrid"], capture_output=True, check=False
+        ).returncode
     )
     if not there:
-        assert os.environ.get("CI") != "true", "CI must have SimGrid: apt-get install python3-simgrid"
-        pytest.skip("SimGrid is not installed for the system's Python (Debian: apt-get install python3-simgrid)")
+        assert os.environ.get("CI") != "true", (
+            "CI must have SimGrid: apt-get install python3-simgrid"
+        )
+        pytest.skip(
+            "SimGrid is not installed for the system's Python (Debian: apt-get install "
+            "python3-simgrid)"
+        )
     script = Path(__file__).with_name("simgrid_oracle.py")
     cases = json.dumps([case(seed) for seed in range(CASES)])
-    return json.loads(subprocess.run([PYTHON, script], input=cases, capture_output=True, text=True, check=True).stdout)
+    return json.loads(
+        subprocess.run(
+            [PYTHON, script], input=cases, capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 @pytest.mark.parametrize("seed", range(CASES))

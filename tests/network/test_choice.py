@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
-from dpsim.network import MODEL_KINDS, Ability, ClosedFormModel, FlowsModel, RoundsModel, collective_model
+from dpsim.network import (
+    MODEL_KINDS,
+    Ability,
+    ClosedFormModel,
+    FlowsModel,
+    RoundsModel,
+    collective_model,
+)
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
 RING = algorithm("ring")
@@ -31,7 +38,10 @@ def test_by_default_every_rank_may_start_at_its_own_time():
     assert type(collective_model("auto", RING, SWITCH)) is RoundsModel
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("rounds", RoundsModel), ("flows", FlowsModel), ("closed-form", ClosedFormModel)],
+)
 def test_a_named_kind_is_taken_whatever_is_needed(kind, expected):
     assert type(collective_model(kind, RING, SWITCH, needs=Ability.UNEVEN_OVERLAP)) is expected
 
@@ -41,7 +51,10 @@ def test_kinds_in_order():
 
 
 def test_closed_form_is_refused_on_a_cluster():
-    with pytest.raises(DpsimError, match="must be rounds, flows or auto on a cluster: closed-form is for one uniform switch"):
+    with pytest.raises(
+        DpsimError,
+        match="must be rounds, flows or auto on a cluster: closed-form is for one uniform switch",
+    ):
         collective_model("closed-form", RING, CLUSTER)
 
 

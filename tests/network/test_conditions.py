@@ -1,18 +1,22 @@
-"""Collectives that share a network with others, with other traffic, and with links that change; worked out by hand."""
+"""Collectives that share a network with others, with other traffic, and with links that change;
+worked out by hand.
+"""
 
 import networkx as nx
 import numpy as np
 import pytest
 from small_networks import OneWire
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
 from dpsim.network import Background, Conditions, FlowsModel, LinkChange, SharedJob, finish_together
 from dpsim.topology import Routes, UniformSwitch
 
 
 def pair(nbytes, *conditions, network=None):
-    """When both of two ranks have exchanged ``nbytes`` by butterfly, one byte an element, on links of 10 B/s."""
+    """When both of two ranks have exchanged ``nbytes`` by butterfly, one byte an element, on links
+    of 10 B/s.
+    """
     network = network or UniformSwitch(2, 10.0, 0.0)
     background = tuple(c for c in conditions if isinstance(c, Background))
     changes = tuple(c for c in conditions if isinstance(c, LinkChange))
@@ -26,7 +30,10 @@ def test_without_conditions_the_exchange_takes_its_bytes_over_the_rate():
 
 
 def test_background_takes_half_of_a_link():
-    assert pair(100, Background(0, 1)) == [20, 20]  # 0 -> 1 has 5 B/s left; 1 -> 0 is through at 10, but the round is not
+    assert pair(100, Background(0, 1)) == [
+        20,
+        20,
+    ]  # 0 -> 1 has 5 B/s left; 1 -> 0 is through at 10, but the round is not
 
 
 def test_background_takes_no_more_than_its_rate():
@@ -51,7 +58,9 @@ def test_a_cut_link_with_no_way_around_is_an_error_that_names_it():
 
 
 class TwoWays:
-    """Two ranks joined over a switch a (10 B/s, the usual route) and a switch b (4 B/s); links out of the switches are fast."""
+    """Two ranks joined over a switch a (10 B/s, the usual route) and a switch b (4 B/s); links out
+    of the switches are fast.
+    """
 
     ranks = 2
     capacities = np.array([10.0, 4.0, 10.0, 4.0, 99.0, 99.0, 99.0, 99.0])
@@ -67,7 +76,14 @@ class TwoWays:
 
     def graph(self):
         graph = nx.DiGraph()
-        for number, way in enumerate([("gpu0", "a", "gpu1"), ("gpu0", "b", "gpu1"), ("gpu1", "a", "gpu0"), ("gpu1", "b", "gpu0")]):
+        for number, way in enumerate(
+            [
+                ("gpu0", "a", "gpu1"),
+                ("gpu0", "b", "gpu1"),
+                ("gpu1", "a", "gpu0"),
+                ("gpu1", "b", "gpu0"),
+            ]
+        ):
             graph.add_edge(way[0], way[1], number=number, latency=0.0)
             graph.add_edge(way[1], way[2], number=4 + number, latency=0.0)
         return graph
@@ -79,12 +95,15 @@ def test_a_cut_link_is_gone_around_where_a_path_remains():
 
 
 def test_two_jobs_share_a_wire():
-    """Two pairs exchange 2 x 10 B each over one wire of 1 B/s; the second job starts at 10 s and has half of the first's size."""
+    """Two pairs exchange 2 x 10 B each over one wire of 1 B/s; the second job starts at 10 s and
+    has half of the first's size.
+    """
     schedule = algorithm("butterfly").schedule(2)
     first = SharedJob(schedule, np.array([0, 1]), np.zeros(2), 10)
     second = SharedJob(schedule, np.array([2, 3]), np.full(2, 10.0), 5)
     outcomes = finish_together(OneWire(4), [first, second], itemsize=1)
-    # Until 10 s the first moves 10 of its 20 B; then four flows share: 10 B each way of both are through together at 30 s.
+    # Until 10 s the first moves 10 of its 20 B; then four flows share: 10 B each way of both are
+    # through together at 30 s.
     assert outcomes[0].finishes.tolist() == [30, 30]
     assert outcomes[1].finishes.tolist() == [30, 30]
     assert outcomes[0].loads.tolist() == [20]

@@ -8,7 +8,7 @@ from small_networks import UnequalSwitch
 
 from dpsim.collectives import algorithm
 from dpsim.network import MessageCosts, RoundsModel, schedule_on
-from dpsim.network.critical_links import CriticalLinks
+from dpsim.network.rounds.critical_links import CriticalLinks
 from dpsim.topology import ClusterConfig, build_cluster
 
 CHUNK = 4000
@@ -17,7 +17,9 @@ COSTLY = MessageCosts(overhead=1e-6, gamma=1e-9)
 
 def both_ways(schedule, network, costs, starts):
     """Finishes with and without shortcuts, and whether the first phase took this one."""
-    quick, slow = (RoundsModel(schedule, network, costs, collapse=collapse) for collapse in (True, False))
+    quick, slow = (
+        RoundsModel(schedule, network, costs, collapse=collapse) for collapse in (True, False)
+    )
     nbytes = CHUNK * schedule.chunks
     timed = quick._round(0, 0, schedule.split(nbytes, 4))
     taken = timed._pace is None and timed._critical is not None
@@ -41,13 +43,20 @@ def test_nodes_of_fast_links_joined_by_slow_ones(nodes, rates, slow_links, skew,
     np.testing.assert_allclose(quick, slow, rtol=1e-12, atol=1e-15)
 
 
-@given(seed=st.integers(0, 999), ranks=st.integers(3, 60), skew=st.sampled_from([1e-6, 1e-3]), kinds=st.integers(2, 4))
+@given(
+    seed=st.integers(0, 999),
+    ranks=st.integers(3, 60),
+    skew=st.sampled_from([1e-6, 1e-3]),
+    kinds=st.integers(2, 4),
+)
 @settings(max_examples=150, deadline=None)
 def test_slow_links_anywhere(seed, ranks, skew, kinds):
     generator = np.random.default_rng(seed)
     out = 1e9 * generator.choice([1.0, 1.3, 2.0, 9.0][:kinds], ranks)
     network = UnequalSwitch(np.concatenate([out, np.full(ranks, 1e15)]), 0.0)
-    quick, slow, _ = both_ways(algorithm("ring").schedule(ranks), network, COSTLY, skew * generator.random(ranks))
+    quick, slow, _ = both_ways(
+        algorithm("ring").schedule(ranks), network, COSTLY, skew * generator.random(ranks)
+    )
     np.testing.assert_allclose(quick, slow, rtol=1e-12, atol=1e-15)
 
 
@@ -62,8 +71,11 @@ def test_a_ring_through_nodes_takes_this_way(node, skew):
 
 
 def test_a_late_rank_holds_up_the_slow_link_one_fast_hop_away():
-    # Messages of 1, 1 and 4 s, half a second for each: a hop of 1.5 s to an end of the slow link, five rounds of 4.5 s there.
-    links = CriticalLinks.of(np.array([[0, 1, 2]]), np.array([[1.0, 1.0, 4.0]]), np.array([0.5]), rounds=6)
+    # Messages of 1, 1 and 4 s, half a second for each: a hop of 1.5 s to an end of the slow link,
+    # five rounds of 4.5 s there.
+    links = CriticalLinks.of(
+        np.array([[0, 1, 2]]), np.array([[1.0, 1.0, 4.0]]), np.array([0.5]), rounds=6
+    )
     assert links is not None
     assert links.finish(np.array([0.0, 10.0, 0.0])).tolist() == [34.0, 31.0, 34.0]
 

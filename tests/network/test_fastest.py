@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dpsim.base.errors import UnknownNameError
 from dpsim.collectives import algorithm, algorithm_names
-from dpsim.errors import UnknownNameError
 from dpsim.network import FlowsModel, RoundsModel, named_model
 from dpsim.network.fastest import is_quick
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
@@ -21,13 +21,21 @@ def seconds(name, nbytes):
 @pytest.mark.parametrize("nbytes", SIZES)
 def test_it_is_as_fast_as_the_fastest_and_says_which(nbytes):
     model = named_model("rounds", "auto", SWITCH)
-    assert model.finish(TOGETHER, nbytes).finishes.max() == min(seconds(name, nbytes) for name in algorithm_names())
-    assert seconds(model.algorithm_for(nbytes), nbytes) == model.finish(TOGETHER, nbytes).finishes.max()
+    assert model.finish(TOGETHER, nbytes).finishes.max() == min(
+        seconds(name, nbytes) for name in algorithm_names()
+    )
+    assert (
+        seconds(model.algorithm_for(nbytes), nbytes)
+        == model.finish(TOGETHER, nbytes).finishes.max()
+    )
 
 
 def test_small_vectors_go_in_one_round_and_large_ones_in_parts():
     model = named_model("auto", "auto", SWITCH)
-    assert [model.algorithm_for(nbytes) for nbytes in (4, 2**30)] == ["all-to-all", "halving-doubling"]
+    assert [model.algorithm_for(nbytes) for nbytes in (4, 2**30)] == [
+        "all-to-all",
+        "halving-doubling",
+    ]
 
 
 def test_it_sends_what_the_chosen_one_sends():
@@ -37,28 +45,39 @@ def test_it_sends_what_the_chosen_one_sends():
 
 
 def test_flows_time_what_rounds_have_chosen():
-    network, starts = build_cluster(ClusterConfig(nodes=2, node="dgx-a100")), np.linspace(0, 1e-4, 16)
+    network, starts = (
+        build_cluster(ClusterConfig(nodes=2, node="dgx-a100")),
+        np.linspace(0, 1e-4, 16),
+    )
     model = named_model("flows", "auto", network)
     chosen = FlowsModel(algorithm(model.algorithm_for(4096)).schedule(16, 8), network)
-    np.testing.assert_array_equal(model.finish(starts, 4096).finishes, chosen.finish(starts, 4096).finishes)
+    np.testing.assert_array_equal(
+        model.finish(starts, 4096).finishes, chosen.finish(starts, 4096).finishes
+    )
 
 
 def test_switches_that_reduce_take_part():
     network = {"fabric": "single-switch", "in_network_reduction": True}
-    model = named_model("auto", "auto", build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network=network)))
+    model = named_model(
+        "auto", "auto", build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network=network))
+    )
     assert model.algorithm_for(2**30) == "in-network"
 
 
 def test_but_not_where_flows_are_asked_for():
     network = {"fabric": "single-switch", "in_network_reduction": True}
-    model = named_model("flows", "auto", build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network=network)))
+    model = named_model(
+        "flows", "auto", build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network=network))
+    )
     assert "in-network" not in model.candidates
 
 
 def test_a_mixed_cluster_does_without_the_algorithms_that_ask_for_equal_nodes():
     groups = [{"nodes": 1, "node": "dgx-a100", "gpus_per_node": gpus} for gpus in (4, 8)]
     network = {"fabric": "single-switch", "in_network_reduction": True}
-    model = named_model("auto", "auto", build_cluster(ClusterConfig(groups=groups, network=network)))
+    model = named_model(
+        "auto", "auto", build_cluster(ClusterConfig(groups=groups, network=network))
+    )
     assert set(model.candidates) == set(algorithm_names()) - {"hierarchical"}
     assert model.finish(np.zeros(12), 2**20).finishes.max() > 0
 

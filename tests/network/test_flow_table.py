@@ -2,15 +2,19 @@
 
 import numpy as np
 
-from dpsim.network.flow_table import FlowTable
+from dpsim.network.flows.flow_table import FlowTable
 
 
 def table(*links):
-    """A table of one-byte flows numbered from 0 on, each over the classes given, the second of them by half."""
+    """A table of one-byte flows numbered from 0 on, each over the classes given, the second of them
+    by half.
+    """
     flows = FlowTable()
     for number, crossed in enumerate(links):
         demand = [[1.0], [0.5]][: len(crossed)]
-        flows.add(np.array([crossed]).T, np.array(demand), np.ones(1), np.ones(1), 7, np.array([number]))
+        flows.add(
+            np.array([crossed]).T, np.array(demand), np.ones(1), np.ones(1), 7, np.array([number])
+        )
     return flows
 
 
@@ -29,7 +33,9 @@ def test_those_that_stay_are_the_others():
     for gone in ([0], [4], [2], [0, 1], [0, 4], [3, 4], [1, 2, 3], [0, 1, 2, 3, 4]):
         flows = table(*([number + 1] for number in range(5)))
         flows.remove(np.array(gone))
-        assert rows(flows) == [(number, {number + 1: 1}) for number in range(5) if number not in gone]
+        assert rows(flows) == [
+            (number, {number + 1: 1}) for number in range(5) if number not in gone
+        ]
 
 
 def test_a_free_row_has_nothing_left_of_the_flow_before():

@@ -1,4 +1,6 @@
-"""Known timelines of flows on links of 10 B/s; bundles against the flows they stand for; random traffic against a slow model."""
+"""Known timelines of flows on links of 10 B/s; bundles against the flows they stand for; random
+traffic against a slow model.
+"""
 
 import numpy as np
 import pytest
@@ -6,14 +8,17 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.network import FluidNetwork, fluid, max_min_rates
+from dpsim.network import FluidNetwork, max_min_rates
+from dpsim.network.flows import fluid
 from dpsim.topology import Routes, UniformSwitch
 
 LINK = 10.0
 
 
 def run(*sends, capacities=(LINK, LINK), begin=0.0):
-    """When each of ``sends`` = (start s, links, latency s, bytes) ends, and how often rates were solved."""
+    """When each of ``sends`` = (start s, links, latency s, bytes) ends, and how often rates were
+    solved.
+    """
     env = simpy.Environment(begin)
     fluid = FluidNetwork(env, np.array(capacities))
     ends = {}
@@ -46,7 +51,8 @@ def test_two_on_different_links_do_not():
 
 
 def test_a_second_flow_takes_half_from_when_it_starts():
-    # The first has 60 B left at 4 s, and 5 B/s from then on: until 16. The second then has 40 B left, and 10 B/s: until 20.
+    # The first has 60 B left at 4 s, and 5 B/s from then on: until 16. The second then has 40 B
+    # left, and 10 B/s: until 20.
     assert ends((0, [0], 0, 100), (4, [0], 0, 100)) == [16, 20]
 
 
@@ -59,7 +65,8 @@ def test_the_slowest_link_of_a_route_counts():
 
 
 def test_a_flow_speeds_up_on_one_link_when_another_ends_elsewhere():
-    # Both cross link 0; the first is held to 2 B/s by link 1, so that the second has 8: 80 B in 10 s. The first needs 20 B / 2.
+    # Both cross link 0; the first is held to 2 B/s by link 1, so that the second has 8: 80 B in 10
+    # s. The first needs 20 B / 2.
     assert ends((0, [0, 1], 0, 20), (0, [0], 0, 80), capacities=(10.0, 2.0)) == [10, 10]
 
 
@@ -122,7 +129,9 @@ def test_small_differences_count_late_in_a_long_run_too():
 
 
 def sent(capacities, sends, changes=()):
-    """When each transfer of ``sends`` = (start s, routes, bytes of each transfer) ends; ``changes`` are (time s, link, B/s)."""
+    """When each transfer of ``sends`` = (start s, routes, bytes of each transfer) ends; ``changes``
+    are (time s, link, B/s).
+    """
     env = simpy.Environment()
     network = FluidNetwork(env, np.array(capacities, float))
     ends = [np.full(len(nbytes), np.nan) for _, _, nbytes in sends]
@@ -131,7 +140,9 @@ def sent(capacities, sends, changes=()):
         env.timeout(time).callbacks.append(lambda _: action(*what))
 
     def send(routes, nbytes, into):
-        network.send(routes, np.array(nbytes, float), lambda which: into.__setitem__(which, env.now))
+        network.send(
+            routes, np.array(nbytes, float), lambda which: into.__setitem__(which, env.now)
+        )
 
     for (start, routes, nbytes), into in zip(sends, ends, strict=True):
         at(start, send, routes, nbytes, into)
@@ -142,11 +153,16 @@ def sent(capacities, sends, changes=()):
 
 
 def routes(links, share=None, latency=0.0):
-    return Routes(np.array(links), np.full(len(links), latency), None if share is None else np.array(share, float))
+    return Routes(
+        np.array(links),
+        np.full(len(links), latency),
+        None if share is None else np.array(share, float),
+    )
 
 
 def test_a_transfer_takes_its_share_of_a_link():
-    # Half of it crosses link 1 of 4 B/s: 8 B/s in all. Beside a whole one that is there from 5 s on, 4/1.5 B/s each.
+    # Half of it crosses link 1 of 4 B/s: 8 B/s in all. Beside a whole one that is there from 5 s
+    # on, 4/1.5 B/s each.
     half = routes([[0, 1]], [[1, 0.5]])
     assert sent([10, 4], [(0, half, [80])])[0] == 10
     first, second = sent([10, 4], [(0, half, [80]), (5, routes([[1]]), [40])])
@@ -154,8 +170,13 @@ def test_a_transfer_takes_its_share_of_a_link():
 
 
 def test_transfers_of_one_call_that_differ_in_share_alone_are_two_flows():
-    ends = sent([10, 4], [(0, routes([[0, 1], [0, 1], [0, 1]], [[1, 0.5], [1, 0.25], [1, 0.5]]), [30, 30, 30])])
-    assert ends[0].tolist() == pytest.approx([9.375, 9.375, 9.375])  # 10/3 B/s each would be 4.17 B/s of link 1, which has 4
+    ends = sent(
+        [10, 4],
+        [(0, routes([[0, 1], [0, 1], [0, 1]], [[1, 0.5], [1, 0.25], [1, 0.5]]), [30, 30, 30])],
+    )
+    assert ends[0].tolist() == pytest.approx(
+        [9.375, 9.375, 9.375]
+    )  # 10/3 B/s each would be 4.17 B/s of link 1, which has 4
     ends = sent([10, 4], [(0, routes([[0, 1], [0, 1]], [[1, 1], [1, 0]]), [16, 30])])
     assert ends[0].tolist() == pytest.approx([4, 4.6])  # 4 B/s and 6 B/s, then 10
 
@@ -165,13 +186,22 @@ def test_no_share_of_any_link_takes_the_latency():
 
 
 def bundle(workers, servers):
-    """Pushes of ``workers`` to all of ``servers`` on a switch of as many ranks: one flow per worker, then one per pair."""
+    """Pushes of ``workers`` to all of ``servers`` on a switch of as many ranks.
+
+    One flow per worker, then one per pair.
+    """
     ranks = workers + servers
     switch, each = UniformSwitch(ranks, LINK, 0.25), np.arange(workers)
     into = ranks + workers + np.arange(servers)
     share = np.tile([1.0] + [1 / servers] * servers, (workers, 1))
-    whole = Routes(np.column_stack([each, np.tile(into, (workers, 1))]), np.full(workers, 0.25), share)
-    return switch, whole, switch.routes(np.repeat(each, servers), np.tile(workers + np.arange(servers), workers))
+    whole = Routes(
+        np.column_stack([each, np.tile(into, (workers, 1))]), np.full(workers, 0.25), share
+    )
+    return (
+        switch,
+        whole,
+        switch.routes(np.repeat(each, servers), np.tile(workers + np.arange(servers), workers)),
+    )
 
 
 @settings(deadline=None)
@@ -182,29 +212,41 @@ def test_a_bundle_ends_when_the_flows_to_each_server_do(workers, servers, data):
     switch, whole, apart = bundle(workers, servers)
     each = [(starts[w], whole.take(np.array([w])), [sizes[w]]) for w in range(workers)]
     parts = np.arange(workers * servers).reshape(workers, servers)
-    pairs = [(starts[w], apart.take(parts[w]), [sizes[w] / servers] * servers) for w in range(workers)]
+    pairs = [
+        (starts[w], apart.take(parts[w]), [sizes[w] / servers] * servers) for w in range(workers)
+    ]
     found, expected = sent(switch.capacities, each), sent(switch.capacities, pairs)
     assert [end.max() for end in found] == pytest.approx([end.max() for end in expected], rel=1e-9)
 
 
 def beside_the_workers(card):
-    """Pushes of 3 workers to servers on their own nodes: links are a GPU's way out (10 B/s), a card's out and in (``card``).
+    """Pushes of 3 workers to servers on their own nodes.
 
-    One third stays inside the node. Returns the capacities, the bundles and the flows that they stand for.
+    Links are a GPU's way out (10 B/s), a card's out and in (``card``).
+
+    One third stays inside the node. Returns the capacities, the bundles and the flows that they
+    stand for.
     """
     gpu, out, into = np.arange(3), 3 + np.arange(3), 6 + np.arange(3)
     whole = [[gpu[w], out[w], *(into[s] for s in range(3) if s != w)] for w in range(3)]
     share = [[1, 2 / 3, 1 / 3, 1 / 3]] * 3
-    apart = [[gpu[w], -1, -1] if s == w else [gpu[w], out[w], into[s]] for w in range(3) for s in range(3)]
+    apart = [
+        [gpu[w], -1, -1] if s == w else [gpu[w], out[w], into[s]]
+        for w in range(3)
+        for s in range(3)
+    ]
     return [LINK] * 3 + [card] * 6, routes(whole, share), routes(apart)
 
 
 @pytest.mark.parametrize("card", [20.0, 2.0])
 @pytest.mark.parametrize("starts", [[0, 0, 0], [0, 0, 200]])
 def test_a_part_of_a_bundle_stays_inside_the_node(card, starts):
-    # Where cards are slow the part inside is through before the others, which then end as those of the bundle do.
+    # Where cards are slow the part inside is through before the others, which then end as those of
+    # the bundle do.
     capacities, whole, apart = beside_the_workers(card)
-    found = sent(capacities, [(start, whole.take(np.array([w])), [90]) for w, start in enumerate(starts)])
+    found = sent(
+        capacities, [(start, whole.take(np.array([w])), [90]) for w, start in enumerate(starts)]
+    )
     parts = [(start, apart.take(np.arange(3) + 3 * w), [30] * 3) for w, start in enumerate(starts)]
     expected = sent(capacities, parts)
     assert [end.max() for end in found] == pytest.approx([end.max() for end in expected], rel=1e-9)
@@ -217,7 +259,9 @@ def test_a_bundle_counts_as_one_flow_and_its_equal_parts_as_many():
     three = routes([[0, 1, 2, 3]] * 3, [share] * 3)
     lone = (0, routes([[0]]), [60])
     assert [end[0] for end in sent([12] + [LINK] * 3, [(0, one, [60]), lone])] == [10, 10]
-    assert [end[0] for end in sent([12] + [LINK] * 3, [(0, three, [20, 20, 20]), lone])] == pytest.approx([20 / 3, 10])
+    assert [
+        end[0] for end in sent([12] + [LINK] * 3, [(0, three, [20, 20, 20]), lone])
+    ] == pytest.approx([20 / 3, 10])
 
 
 def test_what_a_bundle_leaves_on_each_link_is_recorded():
@@ -235,7 +279,12 @@ def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
     log = []
     around = routes([[0, 1]], [[1, 1]])
     both = routes([[0, 1, 2]] * 2, [[1, 0.5, 0.5]] * 2)
-    network.send(both, np.array([20.0, 20.0]), lambda ended: log.append((env.now, ended.tolist())), lambda _: around)
+    network.send(
+        both,
+        np.array([20.0, 20.0]),
+        lambda ended: log.append((env.now, ended.tolist())),
+        lambda _: around,
+    )
     env.timeout(2.5).callbacks.append(lambda _: network.set_capacity(np.array([2]), 0.0))
     env.run()
     assert log == [(7.5, [0, 1])]  # 10 B each are left at 2.5 s, at 2 B/s each
@@ -243,7 +292,8 @@ def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
 
 @pytest.mark.parametrize("few", [0, 1024], ids=["those joined to a change", "all"])
 def test_an_end_is_felt_several_links_away(monkeypatch, few):
-    # The first ends at 10 s, so that the second has 6 B/s instead of 5, the third 6 instead of 7, and the last 8 instead of 7.
+    # The first ends at 10 s, so that the second has 6 B/s instead of 5, the third 6 instead of 7,
+    # and the last 8 instead of 7.
     monkeypatch.setattr(fluid, "_FEW", few)
     chain = routes([[0, -1], [0, 1], [1, 2], [2, -1]])
     assert sent([10, 12, 14], [(0, chain, [50, 1000, 1000, 110])])[0][[0, 3]].tolist() == [10, 15]
@@ -251,12 +301,16 @@ def test_an_end_is_felt_several_links_away(monkeypatch, few):
 
 @st.composite
 def traffic(draw):
-    """Capacities, calls of `sent` and changes of capacity, with links that come up alike at first and apart later."""
+    """Capacities, calls of `sent` and changes of capacity, with links that come up alike at first
+    and apart later.
+    """
     count = draw(st.integers(1, 6))
     link, share = st.integers(0, count - 1), st.sampled_from([1.0, 0.5, 0.25])
     calls = []
     for _ in range(draw(st.integers(1, 8))):
-        each = draw(st.lists(st.dictionaries(link, share, min_size=1, max_size=4), min_size=1, max_size=3))
+        each = draw(
+            st.lists(st.dictionaries(link, share, min_size=1, max_size=4), min_size=1, max_size=3)
+        )
         hops = max(map(len, each))
         links = [[*crossed] + [-1] * (hops - len(crossed)) for crossed in each]
         shares = [[*crossed.values()] + [1.0] * (hops - len(crossed)) for crossed in each]
@@ -269,7 +323,11 @@ def traffic(draw):
 def slowly(capacities, calls, changes):
     """What `sent` finds: every flow by itself, all rates anew whenever anything happens."""
     capacities = np.array(capacities, float)
-    left = {(call, row): nbytes for call, (_, _, sizes) in enumerate(calls) for row, nbytes in enumerate(sizes)}
+    left = {
+        (call, row): nbytes
+        for call, (_, _, sizes) in enumerate(calls)
+        for row, nbytes in enumerate(sizes)
+    }
     ends = [np.full(len(sizes), np.nan) for _, _, sizes in calls]
     times = [start for start, *_ in calls] + [time for time, *_ in changes]
     now = 0.0
@@ -278,9 +336,15 @@ def slowly(capacities, calls, changes):
             if time <= now:
                 capacities[link] = rate
         moving = [flow for flow in left if calls[flow[0]][0] <= now]
-        links, share = (np.array([padded(getattr(calls[call][1], of)[row], pad) for call, row in moving]) for of, pad in PADS)
+        links, share = (
+            np.array([padded(getattr(calls[call][1], of)[row], pad) for call, row in moving])
+            for of, pad in PADS
+        )
         rates = max_min_rates(links.reshape(-1, 4), capacities, None, share.reshape(-1, 4))
-        then = min([now + left[f] / rate for f, rate in zip(moving, rates, strict=True)] + [time for time in times if time > now])
+        then = min(
+            [now + left[f] / rate for f, rate in zip(moving, rates, strict=True)]
+            + [time for time in times if time > now]
+        )
         for flow, rate in zip(moving, rates, strict=True):
             left[flow] -= rate * (then - now)
             if left[flow] <= 1e-9:

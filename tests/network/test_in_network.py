@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_networks import UnequalSwitch
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
 from dpsim.network import Ability, InNetworkModel, MessageCosts, RoundsModel, named_model
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
@@ -30,7 +30,8 @@ def test_each_rank_sends_its_vector_once_and_everyone_waits_for_the_last():
 
 
 def test_ranks_of_a_node_share_the_work():
-    # Half of the vector to the neighbour and back by a ring, 6 s each; in between a half through the switches, 6 s.
+    # Half of the vector to the neighbour and back by a ring, 6 s each; in between a half through
+    # the switches, 6 s.
     model = InNetworkModel(Nodes(np.ones(8)), itemsize=1)
     outcome = model.finish(np.zeros(4), 12)
     assert outcome.finishes.tolist() == [18] * 4
@@ -50,7 +51,9 @@ def test_inside_one_node_there_is_no_switch_to_ask():
 @pytest.mark.parametrize("ranks", [1, 2, 16, 64])
 def test_its_bound_is_half_of_what_schedules_need(ranks):
     network, nbytes = UniformSwitch(ranks, 1e9, 0.0), 1 << 30
-    assert InNetworkModel(network).finish(np.zeros(ranks), nbytes).finishes.max() == (nbytes / 1e9 if ranks > 1 else 0)
+    assert InNetworkModel(network).finish(np.zeros(ranks), nbytes).finishes.max() == (
+        nbytes / 1e9 if ranks > 1 else 0
+    )
 
 
 def test_it_asks_for_switches_that_can():
@@ -61,7 +64,8 @@ def test_it_asks_for_switches_that_can():
 
 
 @pytest.mark.parametrize(
-    ("kind", "needs"), [("flows", Ability.NONE), ("closed-form", Ability.NONE), ("auto", Ability.UNEVEN_OVERLAP)]
+    ("kind", "needs"),
+    [("flows", Ability.NONE), ("closed-form", Ability.NONE), ("auto", Ability.UNEVEN_OVERLAP)],
 )
 def test_it_is_timed_by_rounds_alone(kind, needs):
     with pytest.raises(DpsimError, match="network model of in-network must be rounds or auto"):
@@ -70,5 +74,10 @@ def test_it_is_timed_by_rounds_alone(kind, needs):
 
 def test_on_a_large_vector_it_beats_every_schedule_between_nodes():
     network, starts, nbytes = cluster(reduces=True), np.zeros(32), 1 << 30
-    hierarchical = named_model("rounds", "hierarchical", network).finish(starts, nbytes).finishes.max()
-    assert named_model("rounds", "in-network", network).finish(starts, nbytes).finishes.max() < hierarchical
+    hierarchical = (
+        named_model("rounds", "hierarchical", network).finish(starts, nbytes).finishes.max()
+    )
+    assert (
+        named_model("rounds", "in-network", network).finish(starts, nbytes).finishes.max()
+        < hierarchical
+    )

@@ -1,15 +1,18 @@
-"""Library models on clusters: what they read off the catalogue, whose algorithms they run, how they meet the engine."""
+"""Library models on clusters.
+
+What they read off the catalogue, whose algorithms they run, how they meet the engine.
+"""
 
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm, traffic
-from dpsim.errors import DpsimError
 from dpsim.network import Background, Conditions, RoundsModel, named_model
-from dpsim.network.gloo import MESSAGE_SECONDS, GlooModel, segment_count
-from dpsim.network.library import library_model
-from dpsim.network.mpi import MpiModel
-from dpsim.network.nccl import NcclModel, predict
+from dpsim.network.libraries.gloo import MESSAGE_SECONDS, GlooModel, segment_count
+from dpsim.network.libraries.library import library_model
+from dpsim.network.libraries.mpi import MpiModel
+from dpsim.network.libraries.nccl import NcclModel, predict
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
 
@@ -29,7 +32,9 @@ def cluster(node, nodes=1, **more):
         ("single-gpu", 2, "pcie", 15.75e9, "tcp", 3.125e9),
     ],
 )
-def test_a_cluster_is_read_as_its_catalogue_entries_say(node, nodes, intra, rate, transport, nic_rate):
+def test_a_cluster_is_read_as_its_catalogue_entries_say(
+    node, nodes, intra, rate, transport, nic_rate
+):
     machine = NcclModel(cluster(node, nodes)).machine
     assert (machine.intra, machine.transport) == (intra, transport)
     assert machine.intra_rate == pytest.approx(rate)
@@ -60,19 +65,26 @@ def test_all_ranks_leave_together_after_the_last_has_entered():
 def test_link_loads_are_those_of_a_ring():
     network = cluster("dgx-h100", 2)
     ring = RoundsModel(algorithm("ring").schedule(16), network)
-    assert NcclModel(network).finish(np.zeros(16), 2**20).loads.tolist() == ring.loads(2**20).tolist()
+    assert (
+        NcclModel(network).finish(np.zeros(16), 2**20).loads.tolist() == ring.loads(2**20).tolist()
+    )
     moved = NcclModel(network).traffic(2**20)
     assert moved.total == traffic(ring.schedule, ring.schedule.split(2**20, 4)).total
 
 
-@pytest.mark.parametrize(("restriction", "runs"), [("ring", {"ring"}), ("tree", {"tree"}), ("in-network", {"nvls"})])
+@pytest.mark.parametrize(
+    ("restriction", "runs"), [("ring", {"ring"}), ("tree", {"tree"}), ("in-network", {"nvls"})]
+)
 def test_an_algorithm_restricts_nccl(restriction, runs):
     model = NcclModel(cluster("dgx-h100"), restriction=restriction)
     assert {model.algorithm_for(size).split("/")[0] for size in (8, 2**20, 2**30)} == runs
 
 
 def test_between_nodes_in_network_is_nvlstree():
-    assert NcclModel(cluster("dgx-h100", 4), restriction="in-network").algorithm_for(2**30) == "nvlstree/Simple"
+    assert (
+        NcclModel(cluster("dgx-h100", 4), restriction="in-network").algorithm_for(2**30)
+        == "nvlstree/Simple"
+    )
 
 
 def test_int8_does_not_reduce_in_the_switch():
@@ -80,10 +92,19 @@ def test_int8_does_not_reduce_in_the_switch():
 
 
 WRONG = {
-    "butterfly is not NCCL's": (("nccl", "butterfly", "dgx-h100"), "algorithm must be auto, ring, tree or in-network"),
-    "no NVLS before Hopper": (("nccl", "in-network", "dgx-a100"), "algorithm in-network must be one that NCCL can run here"),
+    "butterfly is not NCCL's": (
+        ("nccl", "butterfly", "dgx-h100"),
+        "algorithm must be auto, ring, tree or in-network",
+    ),
+    "no NVLS before Hopper": (
+        ("nccl", "in-network", "dgx-a100"),
+        "algorithm in-network must be one that NCCL can run here",
+    ),
     "TPUs": (("nccl", "auto", "tpu-v3"), "library nccl must have NVIDIA GPUs, but got 'tpu-v3'"),
-    "gloo has its ring": (("gloo", "tree", "dgx-a100"), "algorithm must be auto or ring with library gloo"),
+    "gloo has its ring": (
+        ("gloo", "tree", "dgx-a100"),
+        "algorithm must be auto or ring with library gloo",
+    ),
     "MPI chooses": (("mpi", "ring", "dgx-a100"), "algorithm must be auto with library mpi"),
     "no such library": (("ncll", "auto", "dgx-a100"), "did you mean 'nccl'"),
 }
@@ -117,7 +138,10 @@ def test_libraries_are_no_network_models_under_contention():
             named_model(kind, "auto", cluster("dgx-h100"), conditions=conditions, library="nccl")
 
 
-@pytest.mark.parametrize(("ranks", "nbytes", "segments"), [(4, 1, 8), (4, 2**20, 8), (4, 9 * 2**20, 12), (3, 16 * 2**20, 18)])
+@pytest.mark.parametrize(
+    ("ranks", "nbytes", "segments"),
+    [(4, 1, 8), (4, 2**20, 8), (4, 9 * 2**20, 12), (3, 16 * 2**20, 18)],
+)
 def test_gloo_cuts_a_vector_into_segments(ranks, nbytes, segments):
     assert segment_count(ranks, nbytes) == segments
 
@@ -132,7 +156,9 @@ def test_gloo_takes_what_was_measured(ranks):
 
 
 def test_gloo_without_bytes_is_its_messages_alone():
-    assert GlooModel(UniformSwitch(4, 1e9, 0.0)).finish(np.zeros(4), 0).finishes[0] == pytest.approx(6 * 1.5 * MESSAGE_SECONDS)
+    assert GlooModel(UniformSwitch(4, 1e9, 0.0)).finish(np.zeros(4), 0).finishes[
+        0
+    ] == pytest.approx(6 * 1.5 * MESSAGE_SECONDS)
     assert GlooModel(UniformSwitch(1, 1e9, 0.0)).finish(np.zeros(1), 8).finishes[0] == 0.0
 
 

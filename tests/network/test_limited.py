@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpsim.network.limited import Clock, LimitedLinks, Limiter, Message
+from dpsim.network.transport.limited import Clock, LimitedLinks, Limiter, Message
 
 RATE = 1e6  # B/s
 
@@ -10,7 +10,9 @@ RATE = 1e6  # B/s
 def times(messages, limiters, *, window=1e9, queue=1e9, stall=0.0, contention=0.0):
     """When each of ``messages`` (start, path, bytes, buffer) was handed over, and when it had come."""
     clock = Clock()
-    links = LimitedLinks(clock, limiters, window=window, queue=queue, stall=stall, contention=contention)
+    links = LimitedLinks(
+        clock, limiters, window=window, queue=queue, stall=stall, contention=contention
+    )
     handed, done = {}, {}
 
     def start(number, path, nbytes, buffer):
@@ -51,11 +53,15 @@ def test_a_pause_is_made_up_for_as_far_as_the_bucket_goes():
 
 
 def test_pieces_cut_through_so_that_two_links_take_no_longer_than_one():
-    assert came([(0, (0, 1), 1e6, 0)], [Limiter(RATE, 0.0), Limiter(RATE, 0.0)]) == [pytest.approx(1.0)]
+    assert came([(0, (0, 1), 1e6, 0)], [Limiter(RATE, 0.0), Limiter(RATE, 0.0)]) == [
+        pytest.approx(1.0)
+    ]
 
 
 def test_the_slowest_link_rules():
-    assert came([(0, (0, 1), 1e6, 0)], [Limiter(RATE, 0.0), Limiter(RATE / 4, 0.0)]) == [pytest.approx(4.0)]
+    assert came([(0, (0, 1), 1e6, 0)], [Limiter(RATE, 0.0), Limiter(RATE / 4, 0.0)]) == [
+        pytest.approx(4.0)
+    ]
 
 
 def test_two_messages_into_one_link_take_twice_as_long():
@@ -67,7 +73,9 @@ def test_two_messages_into_one_link_take_twice_as_long():
 
 def test_a_later_message_waits_behind_the_window_of_an_earlier_one():
     messages = [(0, (0,), 1e6, 0), (0.1, (0,), 100, 0)]
-    assert came(messages, [Limiter(RATE, 0.0)], window=200e3)[1] == pytest.approx(0.1 + 0.2, abs=0.04)
+    assert came(messages, [Limiter(RATE, 0.0)], window=200e3)[1] == pytest.approx(
+        0.1 + 0.2, abs=0.04
+    )
 
 
 def test_a_send_is_handed_over_when_the_buffer_holds_the_rest():
@@ -78,7 +86,14 @@ def test_a_send_is_handed_over_when_the_buffer_holds_the_rest():
 
 def test_each_full_limiter_slows_all_down():
     once = came([(0, (0,), 1e6, 0)], [Limiter(RATE, 0.0)], stall=0.1, window=1e5)[0]
-    twice = came([(0, (0,), 1e6, 0), (0, (1,), 1e6, 0)], [Limiter(RATE, 0.0), Limiter(RATE, 0.0)], stall=0.1, window=1e5)
+    twice = came(
+        [(0, (0,), 1e6, 0), (0, (1,), 1e6, 0)],
+        [Limiter(RATE, 0.0), Limiter(RATE, 0.0)],
+        stall=0.1,
+        window=1e5,
+    )
     assert once == pytest.approx(1.1, abs=0.02)
     assert max(twice) == pytest.approx(1.2, abs=0.02)
-    assert came([(0, (0,), 1e6, 0)], [Limiter(RATE, 0.0)], contention=1e-7, window=1e5)[0] == pytest.approx(1.1, abs=0.02)
+    assert came([(0, (0,), 1e6, 0)], [Limiter(RATE, 0.0)], contention=1e-7, window=1e5)[
+        0
+    ] == pytest.approx(1.1, abs=0.02)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.network.link_classes import LinkClasses
+from dpsim.network.flows.link_classes import LinkClasses
 
 LINKS = 6
 

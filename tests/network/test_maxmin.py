@@ -13,25 +13,40 @@ from dpsim.network import max_min_rates
 def laid_out(flows):
     """Lists of links as one array, short ones padded with -1."""
     hops = max((len(flow) for flow in flows), default=0)
-    return np.array([list(flow) + [-1] * (hops - len(flow)) for flow in flows], dtype=np.int64).reshape(len(flows), hops)
+    return np.array(
+        [list(flow) + [-1] * (hops - len(flow)) for flow in flows], dtype=np.int64
+    ).reshape(len(flows), hops)
 
 
 def rates(flows, capacities, weights=None, shares=None):
     weights = None if weights is None else np.array(weights, float)
     links = laid_out(flows)
-    share = None if shares is None else np.array([[*map(float, s)] + [0] * (links.shape[1] - len(s)) for s in shares])
+    share = (
+        None
+        if shares is None
+        else np.array([[*map(float, s)] + [0] * (links.shape[1] - len(s)) for s in shares])
+    )
     return max_min_rates(links, np.array(capacities, float), weights, share)
 
 
 def slow_rates(flows, capacities, shares=None):
     """One bottleneck at a time, in exact fractions."""
     shares = shares or [[1] * len(links) for links in flows]
-    takes = [dict(zip(links, share, strict=True)) for links, share in zip(flows, shares, strict=True)]
+    takes = [
+        dict(zip(links, share, strict=True)) for links, share in zip(flows, shares, strict=True)
+    ]
     left = [Fraction(capacity) for capacity in capacities]
     found = {}
     while len(found) < len(flows):
-        users = {link: [f for f, links in enumerate(flows) if link in links and f not in found] for link in range(len(left))}
-        levels = {link: left[link] / sum(takes[f][link] for f in using) for link, using in users.items() if using}
+        users = {
+            link: [f for f, links in enumerate(flows) if link in links and f not in found]
+            for link in range(len(left))
+        }
+        levels = {
+            link: left[link] / sum(takes[f][link] for f in using)
+            for link, using in users.items()
+            if using
+        }
         if not levels:
             return [float(found.get(f, np.inf)) for f in range(len(flows))]
         narrowest = min(levels, key=levels.get)
@@ -62,7 +77,8 @@ def test_one_link_is_shared_evenly():
 
 
 def test_what_one_flow_cannot_use_goes_to_the_others():
-    # Flow 0 crosses both links and gets half of the narrow one; flow 2 has the rest of the wide one.
+    # Flow 0 crosses both links and gets half of the narrow one; flow 2 has the rest of the wide
+    # one.
     assert rates([[0, 1], [0], [1]], [2, 10]).tolist() == [1, 1, 9]
 
 
@@ -77,7 +93,8 @@ def test_a_link_crossed_twice_counts_twice():
 
 
 def test_a_flow_takes_its_share_of_a_link():
-    # Half of flow 0 crosses link 1: by itself it would be held to 8 by that one; flow 1 takes all of its rate there.
+    # Half of flow 0 crosses link 1: by itself it would be held to 8 by that one; flow 1 takes all
+    # of its rate there.
     assert rates([[0, 1]], [10, 4], shares=[[1, 0.5]]).tolist() == [8]
     assert rates([[0, 1], [1]], [10, 6], shares=[[1, 0.5], [1]]).tolist() == [4, 4]
     assert rates([[0, 1], [1]], [2, 6], shares=[[1, 0.5], [1]]).tolist() == [2, 5]
@@ -107,20 +124,32 @@ def test_few_links_of_many_are_solved_by_themselves():
 @given(shared_problems())
 def test_rates_with_shares_are_those_of_the_slow_solver(problem):
     flows, capacities, shares = problem
-    np.testing.assert_allclose(rates(flows, capacities, shares=shares), slow_rates(flows, capacities, shares), rtol=1e-9)
+    np.testing.assert_allclose(
+        rates(flows, capacities, shares=shares), slow_rates(flows, capacities, shares), rtol=1e-9
+    )
 
 
 @given(shared_problems())
 def test_shares_exceed_no_capacity_and_every_flow_has_a_full_link_where_nobody_gets_more(problem):
     flows, capacities, shares = problem
     found = rates(flows, capacities, shares=shares)
-    takes = [dict(zip(links, share, strict=True)) for links, share in zip(flows, shares, strict=True)]
-    users = [[f for f, links in enumerate(flows) if link in links] for link in range(len(capacities))]
-    used = [sum(found[f] * float(takes[f][link]) for f in using) for link, using in enumerate(users)]
-    assert all(taken <= capacity * (1 + 1e-9) for taken, capacity in zip(used, capacities, strict=True))
+    takes = [
+        dict(zip(links, share, strict=True)) for links, share in zip(flows, shares, strict=True)
+    ]
+    users = [
+        [f for f, links in enumerate(flows) if link in links] for link in range(len(capacities))
+    ]
+    used = [
+        sum(found[f] * float(takes[f][link]) for f in using) for link, using in enumerate(users)
+    ]
+    assert all(
+        taken <= capacity * (1 + 1e-9) for taken, capacity in zip(used, capacities, strict=True)
+    )
     for flow, links in enumerate(flows):
         full = [link for link in links if used[link] >= capacities[link] * (1 - 1e-9)]
-        assert not links or any(found[flow] >= max(found[users[link]]) * (1 - 1e-9) for link in full)
+        assert not links or any(
+            found[flow] >= max(found[users[link]]) * (1 - 1e-9) for link in full
+        )
 
 
 @given(problems())
@@ -133,8 +162,14 @@ def test_rates_are_those_of_the_slow_solver(problem):
 def test_no_capacity_is_exceeded_and_every_flow_has_a_full_link_where_nobody_gets_more(problem):
     flows, capacities = problem
     found = rates(flows, capacities)
-    users = [[found[f] for f, links in enumerate(flows) if link in links] for link in range(len(capacities))]
-    assert all(sum(using) <= capacity * (1 + 1e-9) for using, capacity in zip(users, capacities, strict=True))
+    users = [
+        [found[f] for f, links in enumerate(flows) if link in links]
+        for link in range(len(capacities))
+    ]
+    assert all(
+        sum(using) <= capacity * (1 + 1e-9)
+        for using, capacity in zip(users, capacities, strict=True)
+    )
     for flow, links in enumerate(flows):
         full = [link for link in links if sum(users[link]) >= capacities[link] * (1 - 1e-9)]
         assert not links or any(found[flow] >= max(users[link]) * (1 - 1e-9) for link in full)
@@ -144,7 +179,9 @@ def test_no_capacity_is_exceeded_and_every_flow_has_a_full_link_where_nobody_get
 def test_the_order_of_flows_does_not_matter(problem, random):
     flows, capacities = problem
     order = random.sample(range(len(flows)), len(flows))
-    np.testing.assert_allclose(rates([flows[f] for f in order], capacities), rates(flows, capacities)[order], rtol=1e-12)
+    np.testing.assert_allclose(
+        rates([flows[f] for f in order], capacities), rates(flows, capacities)[order], rtol=1e-12
+    )
 
 
 @given(problems(), st.data())
@@ -152,7 +189,11 @@ def test_a_weight_stands_for_as_many_equal_flows(problem, data):
     flows, capacities = problem
     weights = data.draw(st.lists(st.integers(1, 5), min_size=len(flows), max_size=len(flows)))
     repeated = [flow for flow, weight in zip(flows, weights, strict=True) for _ in range(weight)]
-    np.testing.assert_allclose(np.repeat(rates(flows, capacities, weights), weights), rates(repeated, capacities), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.repeat(rates(flows, capacities, weights), weights),
+        rates(repeated, capacities),
+        rtol=1e-9,
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e12])

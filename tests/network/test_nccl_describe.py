@@ -2,11 +2,18 @@
 
 import pytest
 
-from dpsim.errors import DpsimError
-from dpsim.network.nccl import NcclMachine, Note, describe, describe_system
-from dpsim.network.nccl.describe import dtype_bytes, parse_gpu, parse_inside, parse_launch, parse_settings, parse_version
-from dpsim.network.nccl.gpus import gpu_facts
-from dpsim.network.nccl.network_text import parse_nics, parse_transport
+from dpsim.base.errors import DpsimError
+from dpsim.network.libraries.nccl import NcclMachine, Note, describe, describe_system
+from dpsim.network.libraries.nccl.describe import (
+    dtype_bytes,
+    parse_gpu,
+    parse_inside,
+    parse_launch,
+    parse_settings,
+    parse_version,
+)
+from dpsim.network.libraries.nccl.gpus import gpu_facts
+from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 
 H100 = gpu_facts("H100")
 
@@ -89,11 +96,15 @@ def test_between_nodes(text, transport, rate):
     assert parse_nics(text, H100, 8)[0] == rate
 
 
-@pytest.mark.parametrize("text", ["RoCE, plateau 71GB/s (untuned; reaches 222GB/s)", "RoCE (effective 0.74GB/s)", "RoCE"])
+@pytest.mark.parametrize(
+    "text", ["RoCE, plateau 71GB/s (untuned; reaches 222GB/s)", "RoCE (effective 0.74GB/s)", "RoCE"]
+)
 def test_results_are_never_read_as_line_rates(text):
     rate, notes = parse_nics(text, gpu_facts("A100"), 8)
     assert rate == 8 * 200e9 / 8
-    assert [note.taken_as for note in notes] == ["8 x 200 Gbit/s a node: the number of cards is not stated"]
+    assert [note.taken_as for note in notes] == [
+        "8 x 200 Gbit/s a node: the number of cards is not stated"
+    ]
 
 
 def test_fewer_gpus_than_cards_use_their_own():
@@ -104,7 +115,10 @@ def test_fewer_gpus_than_cards_use_their_own():
 def test_an_unknown_transport_is_noted_and_a_bare_speed_is_tcp():
     assert parse_transport("carrier pigeon")[0] == "unknown"
     assert "not recognised" in parse_transport("carrier pigeon")[1][0].taken_as
-    assert parse_transport("10Gb-class NIC") == ("tcp", [Note("inter_link", "10Gb-class NIC", "TCP: only a speed is given")])
+    assert parse_transport("10Gb-class NIC") == (
+        "tcp",
+        [Note("inter_link", "10Gb-class NIC", "TCP: only a speed is given")],
+    )
 
 
 def test_version_settings_launch_and_data_type():
@@ -115,7 +129,9 @@ def test_version_settings_launch_and_data_type():
     assert parse_launch("float32 (torch bench)") == "torch"
     assert parse_launch("8x A100, single process -g 8") == "single-process"
     assert parse_launch("nccl-tests -g 1") == "default"
-    assert [dtype_bytes(text) for text in ("float32 (torch bench)", "half", "int8", "", "quaternion")] == [4, 2, 1, 4, None]
+    assert [
+        dtype_bytes(text) for text in ("float32 (torch bench)", "half", "int8", "", "quaternion")
+    ] == [4, 2, 1, 4, None]
 
 
 def test_a_row_in_full():
@@ -131,7 +147,12 @@ def test_a_row_in_full():
     described = describe(row)
     machine = described.machine
     assert described.notes == ()
-    assert (machine.ranks, machine.transport, machine.nic_rate, machine.nccl_version) == (16, "ib", 400e9, (2, 26, 2))
+    assert (machine.ranks, machine.transport, machine.nic_rate, machine.nccl_version) == (
+        16,
+        "ib",
+        400e9,
+        (2, 26, 2),
+    )
 
 
 def test_a_system_is_its_name():
@@ -144,18 +165,29 @@ def test_a_system_is_its_name():
     [
         ({"nodes": 0}, "nodes must be at least 1, but got 0"),
         ({"gpus_per_node": 0}, "gpus_per_node must be at least 1, but got 0"),
-        ({"intra": "string"}, "intra must be one of nvswitch, nvlink-mesh, pcie, xgmi, but got 'string'"),
+        (
+            {"intra": "string"},
+            "intra must be one of nvswitch, nvlink-mesh, pcie, xgmi, but got 'string'",
+        ),
         ({"transport": "pigeon"}, "transport must be one of"),
         ({"nodes": 2}, "nic_rate must be above 0 on 2 nodes"),
     ],
 )
 def test_a_machine_that_cannot_be(wrong, message):
     with pytest.raises(DpsimError, match=message):
-        NcclMachine(**{"gpu": "h100", "capability": 90, "intra": "nvswitch", "intra_rate": 450e9, **wrong})
+        NcclMachine(
+            **{"gpu": "h100", "capability": 90, "intra": "nvswitch", "intra_rate": 450e9, **wrong}
+        )
 
 
 def test_nvlink_between_nodes_is_one_domain_and_noted():
-    row = {"gpu": "GB200", "nodes": "2", "gpus_per_node": "4", "intra_link": "NVLink5", "inter_link": "NVLink (NVL72)"}
+    row = {
+        "gpu": "GB200",
+        "nodes": "2",
+        "gpus_per_node": "4",
+        "intra_link": "NVLink5",
+        "inter_link": "NVLink (NVL72)",
+    }
     described = describe(row)
     assert (described.machine.nodes, described.machine.gpus_per_node) == (1, 8)
     assert [note.taken_as for note in described.notes] == ["one NVLink domain of 8 GPUs"]

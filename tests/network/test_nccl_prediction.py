@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.errors import DpsimError
-from dpsim.network.nccl import OPS, NcclMachine, describe_system, explain, predict
-from dpsim.network.nccl.selection import choose
+from dpsim.base.errors import DpsimError
+from dpsim.network.libraries.nccl import OPS, NcclMachine, describe_system, explain, predict
+from dpsim.network.libraries.nccl.selection import choose
 
 SIZES = np.exp2(np.arange(9, 31))
 NVLINKS = {80: 300e9, 90: 450e9, 100: 900e9}
 
 
 def nvswitch(capability, local=8, **more):
-    return NcclMachine("gpu", capability, "nvswitch", NVLINKS[capability], gpus_per_node=local, **more)
+    return NcclMachine(
+        "gpu", capability, "nvswitch", NVLINKS[capability], gpus_per_node=local, **more
+    )
 
 
 def first(machine, op, element, branch):
@@ -63,7 +65,9 @@ machines = st.builds(
     st.sampled_from(sorted(NVLINKS)),
     st.sampled_from([2, 4, 8]),
     nodes=st.sampled_from([1, 2, 3, 8, 100]),
-    transport=st.sampled_from(["ib", "roce", "efa", "tcp", "slingshot", "gpudirect-tcpx", "unknown"]),
+    transport=st.sampled_from(
+        ["ib", "roce", "efa", "tcp", "slingshot", "gpudirect-tcpx", "unknown"]
+    ),
     nic_rate=st.sampled_from([3e9, 25e9, 400e9]),
 )
 
@@ -97,7 +101,9 @@ def test_an_all_reduce_over_two_nodes_may_beat_the_ring_bound_of_the_cards_but_n
 
 def test_slower_networks_take_longer():
     times = [
-        predict(nvswitch(80, nodes=2, transport=transport, nic_rate=25e9), "all_reduce", 4, [1024]).seconds[0]
+        predict(
+            nvswitch(80, nodes=2, transport=transport, nic_rate=25e9), "all_reduce", 4, [1024]
+        ).seconds[0]
         for transport in ("ib", "efa")
     ]
     assert times[0] < times[1]
@@ -105,7 +111,8 @@ def test_slower_networks_take_longer():
 
 def test_a_launch_from_one_process_has_a_floor():
     plain, single = (
-        predict(nvswitch(80, launch=launch), "all_reduce", 4, [8]).seconds[0] for launch in ("default", "single-process")
+        predict(nvswitch(80, launch=launch), "all_reduce", 4, [8]).seconds[0]
+        for launch in ("default", "single-process")
     )
     assert single > plain + 5e-6
 
@@ -124,12 +131,18 @@ def test_wrong_questions():
 
 
 def test_explain_says_what_runs_why_and_what_would_change_it():
-    machine = describe_system({"system": "h100_sxm", "num_gpus": "8", "nccl_version": "2.29"}).machine
+    machine = describe_system(
+        {"system": "h100_sxm", "num_gpus": "8", "nccl_version": "2.29"}
+    ).machine
     found = explain(machine, "all_reduce", 2, 2**20)
     predicted = predict(machine, "all_reduce", 2, [2**20])
-    assert found.chosen == f"{predicted.algorithm[0]}/{predicted.protocol[0]}" == found.rivals[0].name
+    assert (
+        found.chosen == f"{predicted.algorithm[0]}/{predicted.protocol[0]}" == found.rivals[0].name
+    )
     assert found.predicted == found.rivals[0].predicted == predicted.seconds[0]
-    assert [rival.nccl_estimate for rival in found.rivals] == sorted(rival.nccl_estimate for rival in found.rivals)
+    assert [rival.nccl_estimate for rival in found.rivals] == sorted(
+        rival.nccl_estimate for rival in found.rivals
+    )
     assert sum(found.terms.values()) == pytest.approx(found.predicted)
     assert found.constants == ("common", "nvlink-hopper")
     size, other = found.above
@@ -138,4 +151,6 @@ def test_explain_says_what_runs_why_and_what_would_change_it():
     assert other == "nvls/Simple" == explain(machine, "all_reduce", 2, size).chosen
     assert explain(machine, "all_reduce", 2, 8).dominant == "latency"
     assert explain(machine, "all_reduce", 2, 2**32).dominant == "transfer"
-    assert explain(machine, "alltoall", 2, 8).reason == "p2p/Simple is the only one that can run here"
+    assert (
+        explain(machine, "alltoall", 2, 8).reason == "p2p/Simple is the only one that can run here"
+    )

@@ -1,21 +1,41 @@
-"""How long every algorithm in the registry takes on the uniform switch; a new member is tested by being registered."""
+"""How long every algorithm in the registry takes on the uniform switch; a new member is tested by
+being registered.
+"""
 
 import numpy as np
 import pytest
 
-from dpsim.collectives import ALGORITHMS, Costs, Layout, double_binary_tree, pipelined_tree, ring, traffic
+from dpsim.collectives import (
+    ALGORITHMS,
+    Costs,
+    Layout,
+    double_binary_tree,
+    pipelined_tree,
+    ring,
+    traffic,
+)
 from dpsim.network import ClosedFormModel, FlowsModel, MessageCosts, RoundsModel
 from dpsim.topology import UniformSwitch
 
 RATE, LATENCY = 50e9, 500e-9
-SIZES = [4 * elements for elements in (0, 1, 37, 1440, 12345)]  # 1440: what the chunks of 8 ranks divide
+SIZES = [
+    4 * elements for elements in (0, 1, 37, 1440, 12345)
+]  # 1440: what the chunks of 8 ranks divide
 FREE = MessageCosts()
 COSTLY = MessageCosts(overhead=1e-6, gamma=2e-11)
 
-OPTIONS = [ring.with_channels(3), *(double_binary_tree.with_chunks(k) for k in (1, 3)), pipelined_tree.with_chunks(3)]
+OPTIONS = [
+    ring.with_channels(3),
+    *(double_binary_tree.with_chunks(k) for k in (1, 3)),
+    pipelined_tree.with_chunks(3),
+]
 MEMBERS = [*ALGORITHMS, *OPTIONS]
-ON_NODES = [member for member in MEMBERS if member.name in ("hierarchical", "torus-2d", "ring-3-channels")]
-RACING = ("ring-3-channels",)  # where chunks are unequal, one channel makes room for another: flows are faster than rounds
+ON_NODES = [
+    member for member in MEMBERS if member.name in ("hierarchical", "torus-2d", "ring-3-channels")
+]
+RACING = (
+    "ring-3-channels",
+)  # where chunks are unequal, one channel makes room for another: flows are faster than rounds
 
 both_costs = pytest.mark.parametrize("costs", [FREE, COSTLY], ids=["free", "costly"])
 
@@ -31,7 +51,9 @@ def switch(ranks):
 
 def times(model, ranks, start=0.0, sizes=SIZES):
     """Seconds until the last rank has finished, for each of ``sizes``."""
-    return np.array([model.finish(np.full(ranks, start), nbytes).finishes.max() - start for nbytes in sizes])
+    return np.array(
+        [model.finish(np.full(ranks, start), nbytes).finishes.max() - start for nbytes in sizes]
+    )
 
 
 def stated(algorithm, layout, costs):
@@ -40,7 +62,9 @@ def stated(algorithm, layout, costs):
     costs = Costs(LATENCY, 1 / RATE, costs.gamma, costs.overhead)
     splits = [schedule.split(nbytes, 4) for nbytes in SIZES]
     seconds = [algorithm.exact_time(layout, split, costs) for split in splits]
-    return np.array(seconds), np.array([algorithm.exact_for(layout, split, costs) for split in splits])
+    return np.array(seconds), np.array(
+        [algorithm.exact_for(layout, split, costs) for split in splits]
+    )
 
 
 def layouts(algorithm, ranks):
@@ -54,7 +78,9 @@ def layouts(algorithm, ranks):
 def test_rounds_take_the_exact_time_and_where_that_is_a_bound_no_more(algorithm, costs, collapse):
     for layout in (layout for ranks in range(1, 18) for layout in layouts(algorithm, ranks)):
         schedule = algorithm.schedule(layout.ranks, layout.per_node)
-        found = times(RoundsModel(schedule, switch(layout.ranks), costs, collapse=collapse), layout.ranks)
+        found = times(
+            RoundsModel(schedule, switch(layout.ranks), costs, collapse=collapse), layout.ranks
+        )
         expected, exact = stated(algorithm, layout, costs)
         np.testing.assert_allclose(found[exact], expected[exact], rtol=1e-12, err_msg=str(layout))
         assert (found <= expected * (1 + 1e-12)).all(), layout
@@ -71,9 +97,15 @@ def test_every_algorithm_says_for_which_sizes_it_is_exact_and_there_are_some(alg
 def test_flows_take_the_time_of_rounds(algorithm, ranks, costs):
     layout = layouts(algorithm, ranks)[len(layouts(algorithm, ranks)) // 2]
     schedule = algorithm.schedule(ranks, layout.per_node)
-    sizes = [nbytes for nbytes in SIZES[2:] if algorithm.name not in RACING or nbytes % (4 * schedule.chunks) == 0]
+    sizes = [
+        nbytes
+        for nbytes in SIZES[2:]
+        if algorithm.name not in RACING or nbytes % (4 * schedule.chunks) == 0
+    ]
     rounds, flows = (kind(schedule, switch(ranks), costs) for kind in (RoundsModel, FlowsModel))
-    np.testing.assert_allclose(times(flows, ranks, sizes=sizes), times(rounds, ranks, sizes=sizes), rtol=1e-9)
+    np.testing.assert_allclose(
+        times(flows, ranks, sizes=sizes), times(rounds, ranks, sizes=sizes), rtol=1e-9
+    )
 
 
 def test_the_closed_form_is_the_exact_time(algorithm):
@@ -93,7 +125,9 @@ def test_links_carry_the_same_bytes_in_every_model(algorithm, ranks):
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 6, 8, 13, 16])
-def test_no_time_is_below_what_the_busiest_link_needs_or_one_latency_for_each_round_of_the_busiest_rank(algorithm, ranks):
+def test_no_time_is_below_what_the_busiest_link_needs_or_one_latency_for_each_round_of_the_busiest_rank(
+    algorithm, ranks
+):
     schedule = algorithm.schedule(ranks)
     moved = [traffic(schedule, schedule.split(nbytes, 4)) for nbytes in SIZES]
     busiest = np.array([max(found.sent.max(), found.received.max()) for found in moved])
@@ -105,7 +139,9 @@ def test_no_time_is_below_what_the_busiest_link_needs_or_one_latency_for_each_ro
 
 @pytest.mark.parametrize("model", [RoundsModel, FlowsModel])
 def test_one_rank_is_done_when_it_starts(algorithm, model):
-    assert model(algorithm.schedule(1), switch(1), COSTLY).finish(np.array([3.0]), 1000).finishes.tolist() == [3.0]
+    assert model(algorithm.schedule(1), switch(1), COSTLY).finish(
+        np.array([3.0]), 1000
+    ).finishes.tolist() == [3.0]
 
 
 @pytest.mark.parametrize("model", [RoundsModel, FlowsModel])

@@ -1,4 +1,7 @@
-"""Every rank starts at a time of its own: what must hold then, and where the shortcuts of rounds are exact."""
+"""Every rank starts at a time of its own.
+
+What must hold then, and where the shortcuts of rounds are exact.
+"""
 
 import numpy as np
 import pytest
@@ -13,8 +16,15 @@ from dpsim.topology import UniformSwitch
 
 RATE, LATENCY = 1e9, 1e-6
 COSTLY = MessageCosts(overhead=1e-6, gamma=1e-9)
-TOGETHER = ("all-to-all", "master-worker")  # messages of one round share a link: under flows a late one makes room for the others
-ALONE = [member for member in ALGORITHMS if member.operation != "all-reduce" or member.name not in TOGETHER]
+TOGETHER = (
+    "all-to-all",
+    "master-worker",
+)  # messages of one round share a link: under flows a late one makes room for the others
+ALONE = [
+    member
+    for member in ALGORITHMS
+    if member.operation != "all-reduce" or member.name not in TOGETHER
+]
 
 seconds = st.floats(0, 1e-3)
 
@@ -46,7 +56,10 @@ def test_starting_all_later_finishes_all_later_by_as_much(kind, starts, member, 
     timed = model(kind, member, len(starts))
     rounding = 4e-16 * shift + 1e-14
     np.testing.assert_allclose(
-        timed.finish(starts + shift, 4000).finishes, timed.finish(starts, 4000).finishes + shift, rtol=0, atol=8 * rounding
+        timed.finish(starts + shift, 4000).finishes,
+        timed.finish(starts, 4000).finishes + shift,
+        rtol=0,
+        atol=8 * rounding,
     )
 
 
@@ -54,13 +67,19 @@ def test_a_long_ring_keeps_its_digits_late_in_a_run():
     ranks = 2048
     network = UnequalSwitch(np.linspace(1, 1.1, 2 * ranks) * 50e9, 5e-7)
     timed = RoundsModel(algorithm("ring").schedule(ranks), network)
-    early, late = (timed.finish(np.full(ranks, begin), 4096).finishes - begin for begin in (0.0, 2.0**17))
-    np.testing.assert_allclose(late, early, rtol=0, atol=2.0**-35)  # the distance from 2^17 to the next number
+    early, late = (
+        timed.finish(np.full(ranks, begin), 4096).finishes - begin for begin in (0.0, 2.0**17)
+    )
+    np.testing.assert_allclose(
+        late, early, rtol=0, atol=2.0**-35
+    )  # the distance from 2^17 to the next number
 
 
 @given(starts=several_starts(), seconds_per_byte_reduced=st.sampled_from([0.0, 1e-9]))
 @settings(max_examples=60, deadline=None)
-def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start(starts, seconds_per_byte_reduced):
+def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start(
+    starts, seconds_per_byte_reduced
+):
     ranks, chunk = len(starts), 4000
     costs = MessageCosts(overhead=1e-6, gamma=seconds_per_byte_reduced)
     message = costs.overhead + LATENCY + chunk / RATE
@@ -71,7 +90,9 @@ def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start
         RoundsModel(schedule, network, costs, collapse=False),
         FlowsModel(schedule, network, costs),
     ):
-        np.testing.assert_allclose(timed.finish(starts, ranks * chunk).finishes, np.full(ranks, expected), rtol=1e-12)
+        np.testing.assert_allclose(
+            timed.finish(starts, ranks * chunk).finishes, np.full(ranks, expected), rtol=1e-12
+        )
 
 
 @given(starts=several_starts(), member=st.sampled_from(ALONE), seed=st.integers(0, 99))
@@ -79,9 +100,16 @@ def test_a_ring_on_equal_links_ends_for_everyone_all_rounds_after_the_last_start
 def test_rounds_are_flows_where_no_link_is_shared_even_on_unequal_links(starts, member, seed):
     ranks = len(starts)
     generator = np.random.default_rng(seed)
-    network = UnequalSwitch(RATE * (1 + generator.random(2 * ranks)), 1e-6 * generator.random(ranks))
-    nbytes = 4 * 840  # elements that 1 .. 8 divide: in repeated rounds every chunk counts as the largest
-    rounds, flows = (kind(member.schedule(ranks), network, COSTLY).finish(starts, nbytes) for kind in (RoundsModel, FlowsModel))
+    network = UnequalSwitch(
+        RATE * (1 + generator.random(2 * ranks)), 1e-6 * generator.random(ranks)
+    )
+    nbytes = (
+        4 * 840
+    )  # elements that 1 .. 8 divide: in repeated rounds every chunk counts as the largest
+    rounds, flows = (
+        kind(member.schedule(ranks), network, COSTLY).finish(starts, nbytes)
+        for kind in (RoundsModel, FlowsModel)
+    )
     np.testing.assert_allclose(rounds.finishes, flows.finishes, rtol=1e-10)
     np.testing.assert_array_equal(rounds.loads, flows.loads)
 
@@ -91,9 +119,13 @@ def test_rounds_are_flows_where_no_link_is_shared_even_on_unequal_links(starts, 
 def test_collapsing_any_number_of_rounds_changes_nothing(starts, turns):
     rank = np.arange(len(starts))
     around = Phase(rank, fixed((rank + 1) % len(rank)), fixed(0 * rank), reduce=True, turns=turns)
-    schedule, network = Schedule("pass on", "ring", len(rank), 1, (around,)), UniformSwitch(len(rank), RATE, LATENCY)
+    schedule, network = (
+        Schedule("pass on", "ring", len(rank), 1, (around,)),
+        UniformSwitch(len(rank), RATE, LATENCY),
+    )
     one_line, every_round = (
-        RoundsModel(schedule, network, COSTLY, collapse=collapse).finish(starts, 4000).finishes for collapse in (True, False)
+        RoundsModel(schedule, network, COSTLY, collapse=collapse).finish(starts, 4000).finishes
+        for collapse in (True, False)
     )
     np.testing.assert_allclose(one_line, every_round, rtol=1e-12)
 
@@ -101,7 +133,10 @@ def test_collapsing_any_number_of_rounds_changes_nothing(starts, turns):
 def plain_ring(starts, network, costs, chunk):
     """A ring all-reduce one round after another, one rank after another."""
     ranks = len(starts)
-    rates = [min(network.capacities[i], network.capacities[ranks + (i + 1) % ranks]) for i in range(ranks)]
+    rates = [
+        min(network.capacities[i], network.capacities[ranks + (i + 1) % ranks])
+        for i in range(ranks)
+    ]
     seconds = network.latency + chunk / np.array(rates)
     ready = np.array(starts)
     for gamma in [costs.gamma] * (ranks - 1) + [0.0] * (ranks - 1):
@@ -123,5 +158,9 @@ def test_stopping_at_a_steady_step_changes_nothing(ranks, spread, skew, seed, co
     generator = np.random.default_rng(seed)
     network = UnequalSwitch(RATE * (1 + spread * generator.random(2 * ranks)), LATENCY)
     starts = skew * generator.random(ranks)
-    found = RoundsModel(algorithm("ring").schedule(ranks), network, costs).finish(starts, ranks * 4000).finishes
+    found = (
+        RoundsModel(algorithm("ring").schedule(ranks), network, costs)
+        .finish(starts, ranks * 4000)
+        .finishes
+    )
     np.testing.assert_allclose(found, plain_ring(starts, network, costs, 4000), rtol=1e-12)

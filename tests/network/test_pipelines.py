@@ -15,17 +15,23 @@ def push(*channels_of_phases):
     phases = []
     for channels in channels_of_phases:
         zeros = np.zeros(len(channels), dtype=np.int64)
-        phases.append(Phase(zeros, fixed(zeros + 1), fixed(zeros), reduce=False, channel=np.array(channels)))
+        phases.append(
+            Phase(zeros, fixed(zeros + 1), fixed(zeros), reduce=False, channel=np.array(channels))
+        )
     return Schedule("push", "by-hand", 2, 1, tuple(phases))
 
 
 def finishes(schedule, starts=(0, 0)):
     starts = np.array(starts, float)
-    return [kind(schedule, OneWire(2)).finish(starts, 12).finishes.tolist() for kind in (RoundsModel, FlowsModel)]
+    return [
+        kind(schedule, OneWire(2)).finish(starts, 12).finishes.tolist()
+        for kind in (RoundsModel, FlowsModel)
+    ]
 
 
 def test_what_one_channel_does_in_turn_two_do_at_once():
-    # One channel: 12 s, then 12 s. Two: rounds give each pattern the wire to itself; under flows the two share it.
+    # One channel: 12 s, then 12 s. Two: rounds give each pattern the wire to itself; under flows
+    # the two share it.
     assert finishes(push([0], [0])) == [[24, 24], [24, 24]]
     assert finishes(push([0], [1])) == [[12, 12], [24, 24]]
 
@@ -46,5 +52,9 @@ def test_every_channel_starts_when_its_rank_does():
 @pytest.mark.parametrize("ranks", [*range(2, 24), 32, 63, 100, 255])
 def test_the_lockstep_bound_of_a_pipelined_tree_is_at_most_two_messages_too_long(name, ranks):
     schedule = algorithm(name).schedule(ranks)
-    messages = RoundsModel(schedule, UniformSwitch(ranks, 1.0, 1.0)).finish(np.zeros(ranks), 0).finishes.max()
+    messages = (
+        RoundsModel(schedule, UniformSwitch(ranks, 1.0, 1.0))
+        .finish(np.zeros(ranks), 0)
+        .finishes.max()
+    )
     assert schedule.rounds - 2 <= messages <= schedule.rounds

@@ -16,7 +16,13 @@ INSTANT = 1e30  # B/s: servers whose own work takes no time
 def servers(workers, count, rate=1.0, latency=0.0, update_rate=INSTANT, **more):
     """Workers and servers on ports of their own of one switch."""
     ends = np.arange(workers + count)
-    return Servers(UniformSwitch(workers + count, rate, latency), ends[:workers], ends[workers:], update_rate, **more)
+    return Servers(
+        UniformSwitch(workers + count, rate, latency),
+        ends[:workers],
+        ends[workers:],
+        update_rate,
+        **more,
+    )
 
 
 def both_ways(placed, nbytes, starts=None):
@@ -36,13 +42,19 @@ def test_a_push_takes_the_time_of_the_narrower_side(workers, count):
 
 
 def test_a_server_takes_up_pushes_one_after_the_other():
-    """Two servers at 10 B/s: half of 120 B takes 6 s each; three arrive together at 180 and the last is through 18 s later."""
+    """Two servers at 10 B/s.
+
+    Half of 120 B takes 6 s each; three arrive together at 180 and the last is through 18 s later.
+    """
     pushed, _ = both_ways(servers(3, 2, update_rate=10.0), 120)
     assert pushed.tolist() == pytest.approx([198] * 3)
 
 
 def test_an_early_push_is_taken_up_while_others_are_on_their_way():
-    """One server, 1 s a push: the first comes at 10, the second, which begins later, alone at 110: 111."""
+    """One server, 1 s a push.
+
+    The first comes at 10, the second, which begins later, alone at 110: 111.
+    """
     pushed, _ = both_ways(servers(2, 1, update_rate=10.0), 10, starts=[0, 100])
     assert pushed.tolist() == pytest.approx([111, 111])
 
@@ -85,7 +97,9 @@ def test_workers_behind_one_wire_share_it():
 @given(workers=st.integers(1, 6), count=st.integers(1, 6), nbytes=st.integers(1, 10**6))
 @settings(max_examples=40, deadline=None)
 def test_what_enters_leaves(workers, count, nbytes):
-    """Loads: what leaves the workers enters the servers, shares included; and a link's load takes at least its time."""
+    """Loads: what leaves the workers enters the servers, shares included; and a link's load takes
+    at least its time.
+    """
     placed = servers(workers, count)
     model = ServersModel(placed, "push")
     loads = model.finish(np.zeros(workers), nbytes).loads
@@ -101,7 +115,9 @@ def test_what_enters_leaves(workers, count, nbytes):
 @settings(max_examples=40, deadline=None)
 def test_later_starts_never_end_earlier(starts, nbytes, update_rate):
     placed = servers(3, 2, update_rate=update_rate)
-    early, late = (both_ways(placed, nbytes, begin) for begin in (starts, [start + 7 for start in starts]))
+    early, late = (
+        both_ways(placed, nbytes, begin) for begin in (starts, [start + 7 for start in starts])
+    )
     np.testing.assert_allclose(late[1], early[1] + 7, rtol=1e-9)
     assert (early[0] >= max(starts) + nbytes * (1 - 1e-9)).all()
 
@@ -112,7 +128,9 @@ def test_the_flow_that_stands_for_pushes_to_all_servers_is_as_fast_as_they_are()
     shared = SharedNetwork(placed.network, 0.0, Conditions((), ()))
     ends = []
     routes = placed.network.routes(np.repeat(placed.workers, 4), np.tile(placed.servers, 3))
-    shared.send(routes, np.arange(12), 120 / 4, lambda rows: ends.extend([shared.env.now] * len(rows)))
+    shared.send(
+        routes, np.arange(12), 120 / 4, lambda rows: ends.extend([shared.env.now] * len(rows))
+    )
     while len(ends) < 12:
         shared.step()
     assert ends == pytest.approx([both_ways(placed, 120)[0][0]] * 12)

@@ -19,8 +19,14 @@ NETWORKS = [
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network["fabric"])
 @pytest.mark.parametrize("name", algorithm_names())
 def test_bytes_in_are_bytes_out_of_everything_but_gpus(network, name):
-    cluster = build_cluster(ClusterConfig(nodes=4, node="dgx1-v100", network={**network, "nics_per_node": 1}))
-    loads = RoundsModel(schedule_on(cluster, algorithm(name)), cluster).finish(np.zeros(cluster.ranks), 10_000_000).loads
+    cluster = build_cluster(
+        ClusterConfig(nodes=4, node="dgx1-v100", network={**network, "nics_per_node": 1})
+    )
+    loads = (
+        RoundsModel(schedule_on(cluster, algorithm(name)), cluster)
+        .finish(np.zeros(cluster.ranks), 10_000_000)
+        .loads
+    )
     graph = cluster.graph()
     carried = {}
     for a, b, number in graph.edges(data="number"):

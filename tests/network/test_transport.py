@@ -1,15 +1,18 @@
-"""Collectives over a measured transport: exact where it says little, and the effects that it is for."""
+"""Collectives over a measured transport.
+
+Exact where it says little, and the effects that it is for.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.calibration import Transport
 from dpsim.collectives import algorithm, algorithm_names
+from dpsim.hardware.calibration import Transport
 from dpsim.network import RoundsModel, TransportModel, transport_model
-from dpsim.network.gloo import segment_count
-from dpsim.network.programs import gloo_programs, schedule_programs
+from dpsim.network.libraries.gloo import segment_count
+from dpsim.network.transport.programs import gloo_programs, schedule_programs
 from dpsim.topology import TestbedConfig, UniformSwitch, build_cluster
 
 RATE, LATENCY = 1e6, 1e-3
@@ -17,17 +20,28 @@ PLAIN = Transport(latency=LATENCY, window=1e9, queue=1e9)
 
 
 def seconds(name, ranks, nbytes, transport=PLAIN, starts=None, rate=RATE):
-    model = TransportModel(UniformSwitch(ranks, rate, 0.0), transport, None if name == "gloo" else algorithm(name).schedule(ranks))
+    model = TransportModel(
+        UniformSwitch(ranks, rate, 0.0),
+        transport,
+        None if name == "gloo" else algorithm(name).schedule(ranks),
+    )
     return model.finish(np.zeros(ranks) if starts is None else np.array(starts), nbytes).finishes
 
 
-@pytest.mark.parametrize(("name", "rounds", "chunk"), [("ring", 6, 4), ("halving-doubling", None, None), ("butterfly", 2, 1)])
+@pytest.mark.parametrize(
+    ("name", "rounds", "chunk"),
+    [("ring", 6, 4), ("halving-doubling", None, None), ("butterfly", 2, 1)],
+)
 def test_a_round_takes_an_announcement_a_way_and_its_bytes(name, rounds, chunk):
     nbytes = 4_000_000
-    by_rounds = RoundsModel(algorithm(name).schedule(4), UniformSwitch(4, RATE, 2 * LATENCY)).finish(np.zeros(4), nbytes)
+    by_rounds = RoundsModel(
+        algorithm(name).schedule(4), UniformSwitch(4, RATE, 2 * LATENCY)
+    ).finish(np.zeros(4), nbytes)
     assert seconds(name, 4, nbytes) == pytest.approx(by_rounds.finishes, rel=1e-6)
     if rounds:
-        assert seconds(name, 4, nbytes).max() == pytest.approx(rounds * (2 * LATENCY + nbytes / chunk / RATE))
+        assert seconds(name, 4, nbytes).max() == pytest.approx(
+            rounds * (2 * LATENCY + nbytes / chunk / RATE)
+        )
 
 
 @pytest.mark.parametrize("name", algorithm_names())
@@ -37,7 +51,9 @@ def test_every_algorithm_ends_on_every_rank_and_takes_no_less_than_its_bytes(nam
     ends = seconds(name, ranks, nbytes)
     assert ends.shape == (ranks,)
     if ranks > 1:
-        assert ends.max() >= 2 * (ranks - 1) / ranks * nbytes / RATE * (1 - 1e-9), "or they cannot all have the sum"
+        assert ends.max() >= 2 * (ranks - 1) / ranks * nbytes / RATE * (1 - 1e-9), (
+            "or they cannot all have the sum"
+        )
     else:
         assert ends.max() == 0
 
@@ -50,15 +66,28 @@ def test_gloo_cuts_every_byte_once_and_what_is_sent_is_received(ranks, nbytes):
     for half in (0, 1):
         for rank in range(ranks):
             sent = [size for step in programs[rank][half].steps for _, size in step.sends]
-            received = [size for step in programs[(rank - 1) % ranks][half].steps for _, size in step.receives]
+            received = [
+                size
+                for step in programs[(rank - 1) % ranks][half].steps
+                for _, size in step.receives
+            ]
             assert sent == received
-        total = sum(size for rank in range(ranks) for step in programs[rank][half].steps for _, size in step.sends)
+        total = sum(
+            size
+            for rank in range(ranks)
+            for step in programs[rank][half].steps
+            for _, size in step.sends
+        )
         assert total == (ranks - 1) * nbytes
 
 
 @pytest.mark.parametrize("name", algorithm_names())
 def test_a_schedules_messages_are_all_sent_and_received(name):
-    steps = [(rank, step) for rank, (phase,) in schedule_programs(algorithm(name).schedule(6), 60_000, 4) for step in phase.steps]
+    steps = [
+        (rank, step)
+        for rank, (phase,) in schedule_programs(algorithm(name).schedule(6), 60_000, 4)
+        for step in phase.steps
+    ]
     sent = sorted((rank, peer, size) for rank, step in steps for peer, size in step.sends)
     received = sorted((peer, rank, size) for rank, step in steps for peer, size in step.receives)
     assert sent == received
@@ -71,7 +100,9 @@ def test_links_at_rest_carry_their_burst_for_nothing():
 
 def test_what_comes_right_after_finds_links_without_rest():
     model = TransportModel(
-        UniformSwitch(2, RATE, 0.0), Transport(burst=0.5, window=1e9, queue=1e9), algorithm("butterfly").schedule(2)
+        UniformSwitch(2, RATE, 0.0),
+        Transport(burst=0.5, window=1e9, queue=1e9),
+        algorithm("butterfly").schedule(2),
     )
     first = model.finish(np.zeros(2), 2_000_000)
     assert first.rested_at == pytest.approx(2.0)
@@ -87,8 +118,13 @@ def test_processors_that_ranks_share_make_small_messages_take_turns():
 
 
 def test_in_an_all_to_all_announcements_wait_behind_data():
-    free, behind = (Transport(overhead=1e-4, cores=1, window=window, queue=1e9) for window in (8192, 1e9))
-    assert seconds("all-to-all", 4, 100_000, behind).max() > 1.2 * seconds("all-to-all", 4, 100_000, free).max()
+    free, behind = (
+        Transport(overhead=1e-4, cores=1, window=window, queue=1e9) for window in (8192, 1e9)
+    )
+    assert (
+        seconds("all-to-all", 4, 100_000, behind).max()
+        > 1.2 * seconds("all-to-all", 4, 100_000, free).max()
+    )
 
 
 @given(st.floats(0, 100), st.lists(st.floats(0, 1), min_size=3, max_size=3))
@@ -111,8 +147,14 @@ def test_a_transport_without_processors_and_limiters_is_left_to_the_other_models
 
 
 def test_auto_is_the_fastest_of_all():
-    cluster, transport = build_cluster(TestbedConfig().cluster()), Transport(latency=1e-4, cores=2, entry=1e-4)
+    cluster, transport = (
+        build_cluster(TestbedConfig().cluster()),
+        Transport(latency=1e-4, cores=2, entry=1e-4),
+    )
     model = transport_model("auto", cluster, transport)
-    each = {name: transport_model(name, cluster, transport).finish(np.zeros(4), 4096).finishes.max() for name in algorithm_names()}
+    each = {
+        name: transport_model(name, cluster, transport).finish(np.zeros(4), 4096).finishes.max()
+        for name in algorithm_names()
+    }
     assert model.finish(np.zeros(4), 4096).finishes.max() == min(each.values())
     assert each[model.algorithm_for(4096)] == min(each.values())

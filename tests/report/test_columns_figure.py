@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.report.columns_figure import axis_title, columns_figure, front
+from dpsim.report.figures.columns_figure import axis_title, columns_figure, front
 
 ROWS = [
     {"point": 0, "name": "a", "nodes": 1, "step_time_s": 3.0, "kind": "ring"},
@@ -22,7 +22,10 @@ def test_a_known_front():
 numbers = st.integers(-5, 5)
 
 
-@given(st.lists(st.tuples(numbers, numbers), max_size=12), st.tuples(*[st.sampled_from(["least", "most"])] * 2))
+@given(
+    st.lists(st.tuples(numbers, numbers), max_size=12),
+    st.tuples(*[st.sampled_from(["least", "most"])] * 2),
+)
 def test_the_front_is_what_no_other_beats(points, aims):
     xs, ys = [x for x, _ in points], [y for _, y in points]
     signs = [1 if aim == "least" else -1 for aim in aims]
@@ -39,7 +42,10 @@ def test_rows_without_a_value_are_left_out_and_counted():
     figure = columns_figure(ROWS, "nodes", "step_time_s")
     assert list(figure.data[0].x) == [1, 2, 3]
     assert "3 points; 1 lack one of the two" in figure.layout.title.text
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("nodes", "step time (s)")
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
+        "nodes",
+        "step time (s)",
+    )
 
 
 def test_colours_are_by_value_and_told_apart_by_symbol_too():
@@ -52,7 +58,9 @@ def test_the_front_is_a_line_and_only_of_numbers():
     figure = columns_figure(ROWS, "nodes", "step_time_s", aims=("least", "least"))
     assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([1, 2], [3.0, 2.0])
     assert "least nodes, least step_time_s" in figure.layout.title.text
-    assert [trace.name for trace in columns_figure(ROWS, "kind", "nodes", aims=("least", "least")).data] == ["points"]
+    assert [
+        trace.name for trace in columns_figure(ROWS, "kind", "nodes", aims=("least", "least")).data
+    ] == ["points"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Figures as functions: their numbers are the result's, axes have units, titles say what is shown, colours are told apart."""
+"""Figures as functions.
+
+Their numbers are the result's, axes have units, titles say what is shown, colours are told apart.
+"""
 
 from itertools import pairwise
 from pathlib import Path
@@ -8,10 +11,19 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.engine.simulate import timeline
-from dpsim.report import style
-from dpsim.report.resource_figures import memory_figure, staleness_figure
-from dpsim.report.scaling_figures import algorithms_figure, knobs_figure, scaling_figure, winners
-from dpsim.report.step_figures import breakdown_figure, step_distribution_figure, timeline_figure
+from dpsim.report.figures import style
+from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
+from dpsim.report.figures.scaling_figures import (
+    algorithms_figure,
+    knobs_figure,
+    scaling_figure,
+    winners,
+)
+from dpsim.report.figures.step_figures import (
+    breakdown_figure,
+    step_distribution_figure,
+    timeline_figure,
+)
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -29,11 +41,16 @@ def titles(figure):
 def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
     figure = breakdown_figure([quickstart, quickstart.to_json()], ["one", "same"])
     bars = {bar.name: bar.x for bar in figure.data}
-    assert bars["computing (forward, backward, optimiser)"] == pytest.approx([1e3 * quickstart.parts_s["compute"]] * 2)
+    assert bars["computing (forward, backward, optimiser)"] == pytest.approx(
+        [1e3 * quickstart.parts_s["compute"]] * 2
+    )
     assert sum(x[0] for x in bars.values()) == pytest.approx(1e3 * quickstart.step_time_s["mean"])
     assert titles(figure)[:2] == ("Where the time of a step goes", "mean time of a step (ms)")
     assert len({bar.marker.color for bar in figure.data}) == len(figure.data)
-    assert titles(breakdown_figure([quickstart]))[0] == f"Where the {1e3 * quickstart.step_time_s['mean']:.4g} ms of a step go"
+    assert (
+        titles(breakdown_figure([quickstart]))[0]
+        == f"Where the {1e3 * quickstart.step_time_s['mean']:.4g} ms of a step go"
+    )
 
 
 def test_a_timeline_has_every_interval_where_it_is(tiny):
@@ -44,7 +61,10 @@ def test_a_timeline_has_every_interval_where_it_is(tiny):
         for bar in figure.data
         for row, name, base, length in zip(bar.y, bar.text, bar.base, bar.x, strict=True)
     )
-    expected = sorted((f"worker {w} {stream}", name, 1e3 * start, 1e3 * (end - start)) for w, stream, name, start, end in intervals)
+    expected = sorted(
+        (f"worker {w} {stream}", name, 1e3 * start, 1e3 * (end - start))
+        for w, stream, name, start, end in intervals
+    )
     assert drawn == expected
     assert titles(figure)[1] == "time (ms)"
     assert timeline_figure([]).data == ()
@@ -92,12 +112,19 @@ def test_the_fastest_algorithm_of_each_size_is_marked():
         (1000, 100_000, figure.data[1].line.color),
         (100_000, 100_000, figure.data[0].line.color),
     ]
-    assert titles(figure) == ("Fastest: tree from 1 kB, ring from 100 kB", "size (bytes)", "time (us)")
+    assert titles(figure) == (
+        "Fastest: tree from 1 kB, ring from 100 kB",
+        "size (bytes)",
+        "time (us)",
+    )
 
 
 def test_many_algorithms_are_told_apart_by_more_than_colour():
     rows = [{"bytes": 8, "algorithm": f"a{number}", "time_s": 1e-6} for number in range(13)]
-    looks = {(line.line.color, line.line.dash, line.marker.symbol) for line in algorithms_figure(rows).data}
+    looks = {
+        (line.line.color, line.line.dash, line.marker.symbol)
+        for line in algorithms_figure(rows).data
+    }
     assert len(looks) == 13
 
 
@@ -109,7 +136,9 @@ def test_two_kinds_of_staleness_are_not_mixed():
     assert list(versions.y) == pytest.approx(list(counted / counted.sum()))
     assert sum(gap.y) == pytest.approx(1)
     assert versions.name != gap.name
-    assert titles(figure)[0].startswith(f"Staleness: {result.staleness['versions']['mean']:.3g} versions on average")
+    assert titles(figure)[0].startswith(
+        f"Staleness: {result.staleness['versions']['mean']:.3g} versions on average"
+    )
 
 
 def test_memory_is_in_gb_beside_the_gpus(quickstart):
@@ -143,7 +172,10 @@ def luminance(colour):
 
 
 def test_parts_that_stand_side_by_side_differ_in_lightness():
-    shown = [luminance(style.PART_COLOURS[part]) for part in ("compute", "exposed_comm", "straggler_wait")]
+    shown = [
+        luminance(style.PART_COLOURS[part])
+        for part in ("compute", "exposed_comm", "straggler_wait")
+    ]
     assert all(abs(one - other) > 0.05 for one, other in pairwise(shown))
     assert len(set(style.PART_COLOURS.values())) == len(style.PART_COLOURS)
 

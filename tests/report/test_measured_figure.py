@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpsim.report.measured_figure import Pair, measured_figure
+from dpsim.report.figures.measured_figure import Pair, measured_figure
 
 PAIRS = [Pair("a", 1.0, 1.1), Pair("b", 10.0, 9.0)]
 
@@ -20,10 +20,15 @@ def test_the_band_is_within_a_quarter_of_the_line():
     band, line = figure.data[:2]
     assert list(line.x) == list(line.y) == [1 / 1.3, 13.0]
     assert list(band.x) == [*line.x, *reversed(line.x)]
-    assert [y / x for x, y in zip(band.x, band.y, strict=True)] == pytest.approx([1.25, 1.25, 0.8, 0.8])
+    assert [y / x for x, y in zip(band.x, band.y, strict=True)] == pytest.approx(
+        [1.25, 1.25, 0.8, 0.8]
+    )
 
 
-@pytest.mark.parametrize(("unit", "kind", "label"), [("s", "log", "measured step time (s)"), ("", None, "measured step time")])
+@pytest.mark.parametrize(
+    ("unit", "kind", "label"),
+    [("s", "log", "measured step time (s)"), ("", None, "measured step time")],
+)
 def test_times_have_logarithmic_axes_with_their_unit_and_shares_linear_ones(unit, kind, label):
     layout = measured_figure({"mine": PAIRS}, "step time", unit, "A title").layout
     assert (layout.xaxis.type, layout.yaxis.type) == (kind, kind)
@@ -34,5 +39,7 @@ def test_times_have_logarithmic_axes_with_their_unit_and_shares_linear_ones(unit
 def test_groups_differ_in_colour_and_symbol_and_none_is_no_error():
     figure = measured_figure({"one": PAIRS, "two": PAIRS}, "step time", "s", "A title")
     markers = [trace.marker for trace in figure.data if trace.mode == "markers"]
-    assert len({marker.color for marker in markers}) == len({marker.symbol for marker in markers}) == 2
+    assert (
+        len({marker.color for marker in markers}) == len({marker.symbol for marker in markers}) == 2
+    )
     assert len(measured_figure({}, "step time", "s", "A title").data) == 0

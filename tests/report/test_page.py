@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsim import DpsimError
-from dpsim.report.result_files import of_sweep, read_results
+from dpsim.report.pages.result_files import of_sweep, read_results
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
@@ -46,7 +46,13 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
     commands = {
         "run": ["run", QUICKSTART, *FEW, "--set", "cost.price_per_gpu_hour=2"],
         "scale": ["scale", QUICKSTART, "--nodes", "1,2", *FEW],
-        "compare": ["compare", QUICKSTART, "--vary", "strategy.aggregation.algorithm=ring,tree", *FEW],
+        "compare": [
+            "compare",
+            QUICKSTART,
+            "--vary",
+            "strategy.aggregation.algorithm=ring,tree",
+            *FEW,
+        ],
         "collective": [
             "collective",
             "--ranks",
@@ -69,7 +75,9 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
         files[-1].write_text(dpsim(*command, "--json")[1])
         assert read_results(files[-1]).kind == kind
     out = tmp_path / "report.html"
-    code, said, _ = dpsim("report", *files, "--html", out, "--question", "Is <this> enough?", "--json")
+    code, said, _ = dpsim(
+        "report", *files, "--html", out, "--question", "Is <this> enough?", "--json"
+    )
     assert code == 0
     assert [source["kind"] for source in json.loads(said)["sources"]] == list(commands)
     assert [source["rows"] for source in json.loads(said)["sources"]] == [1, 2, 2, 6]
@@ -82,12 +90,17 @@ def test_a_page_over_what_the_commands_print(dpsim, tmp_path):
     assert "algorithm ring" in page.all("td")
     assert "2 nodes" in page.all("td")
     assert "USD per million samples" in page.all("th")
-    assert any(re.match(r"Compute times come from the catalogue's figures.*median error \d+%", line) for line in page.all("li"))
+    assert any(
+        re.match(r"Compute times come from the catalogue's figures.*median error \d+%", line)
+        for line in page.all("li")
+    )
 
 
 def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_path):
     out = tmp_path / "run.html"
-    code, said, err = dpsim("run", QUICKSTART, *FEW, "--html", out, "--trace", tmp_path / "trace.json", "--json")
+    code, said, err = dpsim(
+        "run", QUICKSTART, *FEW, "--html", out, "--trace", tmp_path / "trace.json", "--json"
+    )
     assert code == 0
     assert json.loads(said)["name"] == "quickstart"
     assert err.splitlines() == [f"wrote {tmp_path / 'trace.json'}", f"wrote {out}"]
@@ -95,7 +108,9 @@ def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_pat
     text = out.read_text()
     assert "streams do in one step" in text
     assert "How long steps take: 3 steps of 32 workers" in text
-    assert Page(text).all("p") == ["How long does a step of quickstart take, and where does its time go?"]
+    assert Page(text).all("p") == [
+        "How long does a step of quickstart take, and where does its time go?"
+    ]
 
 
 def test_an_explanation_becomes_advice(dpsim, tmp_path):
@@ -121,14 +136,46 @@ def test_a_sweep_is_read_from_its_table():
         "encode_s",
         "exposed_comm_s",
     ]
-    columns += ["straggler_wait_s", "other_s", "throughput_samples_per_s", "scaling_efficiency", "bytes_sent_per_worker", "notes"]
+    columns += [
+        "straggler_wait_s",
+        "other_s",
+        "throughput_samples_per_s",
+        "scaling_efficiency",
+        "bytes_sent_per_worker",
+        "notes",
+    ]
     columns += ["calibration", *(f"step_time_{key}_s" for key in ("median", "p95", "low", "high"))]
-    row = [0, "f", "n", 0, 4, 32, 0.2, 0.1, 0.0, 0.0, 0.1, 0.0, 0.0, 100.0, 0.5, 10, "", "catalogue", 0.2, 0.2, 0.2, 0.2]
+    row = [
+        0,
+        "f",
+        "n",
+        0,
+        4,
+        32,
+        0.2,
+        0.1,
+        0.0,
+        0.0,
+        0.1,
+        0.0,
+        0.0,
+        100.0,
+        0.5,
+        10,
+        "",
+        "catalogue",
+        0.2,
+        0.2,
+        0.2,
+        0.2,
+    ]
     failed = [1, "f", "n", 0, 8, *[None] * (len(columns) - 5)]
     source = of_sweep("results", columns, [row, failed])
     assert source.labels == ("nodes 4",)
     assert source.rows[0]["parts_s"]["exposed_comm"] == 0.1
-    with pytest.raises(DpsimError, match="results: must have at least one point that was computed, but has none"):
+    with pytest.raises(
+        DpsimError, match="results: must have at least one point that was computed, but has none"
+    ):
         of_sweep("results", columns, [failed])
 
 
@@ -136,7 +183,10 @@ def test_a_sweep_is_read_from_its_table():
     ("content", "problem"),
     [
         ("no JSON", "but is no JSON"),
-        ("[]", "must be JSON that dpsim run, compare, scale, collective or explain printed, but is not"),
+        (
+            "[]",
+            "must be JSON that dpsim run, compare, scale, collective or explain printed, but is not",
+        ),
         ('{"rows": []}', "but is not"),
         ('{"rows": [{"other": 1}]}', "but is not"),
     ],

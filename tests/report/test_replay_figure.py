@@ -2,16 +2,24 @@
 
 import pytest
 
-from dpsim.replay import replay
-from dpsim.report.replay_figure import replay_figure
+from dpsim.report.figures.replay_figure import replay_figure
+from dpsim.studies.replay import replay
 
 
 @pytest.fixture
 def trained(tiny):
     def run(sync, rate=0.1):
         scenario = tiny(3, sync=sync)
-        settings = {"model": "mlp", "steps": 5, "points": 5, "learning_rate": rate, "target_accuracy": 0.3}
-        return replay(scenario.model_copy(update={"replay": scenario.replay.model_copy(update=settings)}))
+        settings = {
+            "model": "mlp",
+            "steps": 5,
+            "points": 5,
+            "learning_rate": rate,
+            "target_accuracy": 0.3,
+        }
+        return replay(
+            scenario.model_copy(update={"replay": scenario.replay.model_copy(update=settings)})
+        )
 
     return run
 

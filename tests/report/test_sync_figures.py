@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.engine import simulate
-from dpsim.report.sync_figures import staleness_by_kind_figure, step_times_figure
+from dpsim.report.figures.sync_figures import staleness_by_kind_figure, step_times_figure
 
 
 @pytest.fixture(scope="module")
@@ -12,17 +12,26 @@ def results(request):
     build = request.getfixturevalue("tiny")
     slow = {"slow": [{"workers": [0], "factor": 2}]}
     servers = {"kind": "parameter-server"}
-    return {kind: simulate(build(aggregation=servers, sync=kind, disturbance=slow)) for kind in ("bsp", "asp")}
+    return {
+        kind: simulate(build(aggregation=servers, sync=kind, disturbance=slow))
+        for kind in ("bsp", "asp")
+    }
 
 
 def test_each_curve_rises_from_the_shortest_step_to_the_longest(results):
     figure = step_times_figure(results)
     for trace, result in zip(figure.data, results.values(), strict=True):
-        assert (trace.x[0], trace.x[-1]) == pytest.approx((1e3 * result.steps.step.min(), 1e3 * result.steps.step.max()))
+        assert (trace.x[0], trace.x[-1]) == pytest.approx(
+            (1e3 * result.steps.step.min(), 1e3 * result.steps.step.max())
+        )
         assert list(trace.y) == sorted(trace.y)
         assert (trace.y[0], trace.y[-1]) == (0, 100)
     assert [trace.name.split()[0] for trace in figure.data] == ["bsp", "asp"]
-    assert len({trace.line.color for trace in figure.data}) == len({trace.line.dash for trace in figure.data}) == 2
+    assert (
+        len({trace.line.color for trace in figure.data})
+        == len({trace.line.dash for trace in figure.data})
+        == 2
+    )
 
 
 def test_the_bars_of_each_are_all_of_its_gradients(results):

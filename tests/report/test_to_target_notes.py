@@ -2,7 +2,7 @@
 
 from dpsim import load_scenario
 from dpsim.engine.to_target import time_to_target
-from dpsim.report import to_target_notes
+from dpsim.report.text.to_target import to_target_notes
 
 
 def test_lines_say_time_steps_batch_and_learning_rate():
@@ -10,5 +10,10 @@ def test_lines_say_time_steps_batch_and_learning_rate():
     time, batch, rate = to_target_notes(found)
     assert time.startswith(f"to target   {found.time_s / 3600:,.3g} h (")
     assert "to top-1 accuracy 0.75 on ImageNet: 46,400 steps, 74.2 epochs" in time
-    assert batch.startswith("batch       fine: a global batch of 2,048 needs 1.13 times the samples")
-    assert rate.startswith("rate        linear rule: multiply the learning rate that is right at a batch of 200 by 10.2")
+    assert batch.startswith(
+        "batch       fine: a global batch of 2,048 needs 1.13 times the samples"
+    )
+    assert rate.startswith(
+        "rate        linear rule: multiply the learning rate that is right at a batch of 200 by "
+        "10.2"
+    )

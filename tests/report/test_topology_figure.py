@@ -10,9 +10,9 @@ import pytest
 
 from dpsim.engine.job import prepare
 from dpsim.hardware import nodes
+from dpsim.report.figures.topology_figure import topology_figure
+from dpsim.report.figures.topology_layout import layout
 from dpsim.report.link_loads import LinkLoads, busiest_links, link_loads
-from dpsim.report.topology_figure import topology_figure
-from dpsim.report.topology_layout import layout
 from dpsim.scenario import load_scenario
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 
@@ -26,7 +26,9 @@ def cluster(count=2, node="dgx1-v100", **network) -> Cluster:
 
 
 def loads_of(made, **by_name):
-    """100 s under loads given by the name of the link, as a share of its rate; ``__`` stands for ``->``."""
+    """100 s under loads given by the name of the link, as a share of its rate; ``__`` stands for
+    ``->``.
+    """
     names = [made.link_name(link) for link in range(len(made.capacities))]
     carried = np.zeros(len(names))
     for name, share in by_name.items():
@@ -37,13 +39,16 @@ def loads_of(made, **by_name):
 def hovers(figure):
     (trace,) = [trace for trace in figure.data if trace.name == "links"]
     return {
-        text.split("</b>")[0].removeprefix("<b>"): (text, share) for text, share in zip(trace.text, trace.marker.color, strict=True)
+        text.split("</b>")[0].removeprefix("<b>"): (text, share)
+        for text, share in zip(trace.text, trace.marker.color, strict=True)
     }
 
 
 def test_each_full_duplex_link_is_one_line_with_both_directions_under_the_pointer():
     made = cluster()
-    figure = topology_figure(made, loads_of(made, **{"node0/nic0->switch": 0.5, "switch->node0/nic0": 0.25}))
+    figure = topology_figure(
+        made, loads_of(made, **{"node0/nic0->switch": 0.5, "switch->node0/nic0": 0.25})
+    )
     shown = hovers(figure)
     assert len(shown) == made.graph().number_of_edges() / 2
     (key,) = [key for key in shown if key in ("node0/nic0 → switch", "switch → node0/nic0")]
@@ -57,12 +62,18 @@ def test_each_full_duplex_link_is_one_line_with_both_directions_under_the_pointe
 def line_styles(figure):
     """Colour and width of each trace of lines, with how many lines it holds."""
     drawn = [trace for trace in figure.data if trace.mode == "lines"]
-    return [(trace.line.color, trace.line.width, sum(x is None for x in trace.x)) for trace in drawn]
+    return [
+        (trace.line.color, trace.line.width, sum(x is None for x in trace.x)) for trace in drawn
+    ]
 
 
 def test_more_load_is_another_colour_and_more_bytes_a_wider_line():
     made = cluster()
-    styles = line_styles(topology_figure(made, loads_of(made, **{"node0/nic0->switch": 1.0, "node1/nic0->switch": 0.2})))
+    styles = line_styles(
+        topology_figure(
+            made, loads_of(made, **{"node0/nic0->switch": 1.0, "node1/nic0->switch": 0.2})
+        )
+    )
     unused, low, high = sorted(styles, key=lambda style: style[1])
     assert (low[2], high[2]) == (1, 1)
     assert unused[2] == made.graph().number_of_edges() / 2 - 2
@@ -78,7 +89,9 @@ def test_nothing_loaded_is_all_grey():
 
 def test_the_title_says_what_is_shown_and_what_is_busiest():
     made = cluster()
-    title = topology_figure(made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine").layout.title.text
+    title = topology_figure(
+        made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine"
+    ).layout.title.text
     assert title.startswith("mine: load of the links<br><sub>under a test, which takes 100 s")
     assert "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%" in title
 
@@ -88,8 +101,15 @@ def test_of_many_nodes_the_first_few_are_drawn_and_it_says_so():
     figure = topology_figure(made, loads_of(made, **{"node64/nic0->switch": 0.9}))
     assert "only the first 16 nodes are drawn" in figure.layout.title.text
     assert "busiest: node64/nic0->switch at 90%" in figure.layout.title.text
-    assert [note.text for note in figure.layout.annotations] == [f"node{i}" for i in range(0, 16, 3)]  # the names that have room
-    assert "only" not in topology_figure(cluster(64, "single-gpu"), loads_of(cluster(64, "single-gpu"))).layout.title.text
+    assert [note.text for note in figure.layout.annotations] == [
+        f"node{i}" for i in range(0, 16, 3)
+    ]  # the names that have room
+    assert (
+        "only"
+        not in topology_figure(
+            cluster(64, "single-gpu"), loads_of(cluster(64, "single-gpu"))
+        ).layout.title.text
+    )
 
 
 @pytest.mark.parametrize("node", list(nodes()))
@@ -112,7 +132,17 @@ def test_devices_never_stand_on_one_another_and_nodes_never_overlap(node):
 
 
 @pytest.mark.parametrize(
-    "fabric", ["single-switch", "leaf-spine", "fat-tree", "rail-optimised", "torus", "ring", "full-mesh", "dragonfly"]
+    "fabric",
+    [
+        "single-switch",
+        "leaf-spine",
+        "fat-tree",
+        "rail-optimised",
+        "torus",
+        "ring",
+        "full-mesh",
+        "dragonfly",
+    ],
 )
 def test_every_fabric_is_drawn_whole_and_apart(fabric):
     made = cluster(8, "dgx1-v100", fabric=fabric)
@@ -121,7 +151,9 @@ def test_every_fabric_is_drawn_whole_and_apart(fabric):
     joined = {device for device in graph if graph.degree(device) > 0}
     assert joined <= set(place.places)
     assert len({(round(x, 3), round(y, 3)) for x, y in place.places.values()}) == len(place.places)
-    assert len(hovers(topology_figure(made, loads_of(made)))) == len({frozenset(edge) for edge in graph.edges})
+    assert len(hovers(topology_figure(made, loads_of(made)))) == len(
+        {frozenset(edge) for edge in graph.edges}
+    )
 
 
 def test_the_ring_loads_each_card_with_twice_its_share():
@@ -131,7 +163,9 @@ def test_the_ring_loads_each_card_with_twice_its_share():
     card = next(link for link in shown if link["link"] == "node0/nic0->switch")
     assert card["bytes"] == 2 * 31 * 4096
     assert card["utilisation"] == pytest.approx(card["bytes"] / card["rate_Bps"] / found.time_s)
-    assert [link["utilisation"] for link in shown] == sorted((link["utilisation"] for link in shown), reverse=True)
+    assert [link["utilisation"] for link in shown] == sorted(
+        (link["utilisation"] for link in shown), reverse=True
+    )
 
 
 def test_a_step_is_the_sum_of_its_operations():
@@ -168,17 +202,23 @@ def test_without_a_page_it_prints_the_most_loaded_links(dpsim):
 
 
 def test_json_has_the_documented_keys(dpsim):
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim topology")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md").read_text().split("## `dpsim topology")[1].split("\n## ")[0]
+    )
     code, out, _ = dpsim(QUICKSTART, "--json", "--top", "2", "--collective-bytes", "1M")
     answer = json.loads(out)
     assert code == 0
     assert list(answer) == ["schema_version", *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)]
-    assert [list(link) for link in answer["links"]] == [["link", "rate_Bps", "bytes", "utilisation"]] * 2
+    assert [list(link) for link in answer["links"]] == [
+        ["link", "rate_Bps", "bytes", "utilisation"]
+    ] * 2
     assert answer["links_loaded"] <= answer["links_total"]
 
 
 def test_one_worker_sends_nothing(dpsim):
-    code, out, _ = dpsim(QUICKSTART, "--json", "--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1")
+    code, out, _ = dpsim(
+        QUICKSTART, "--json", "--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1"
+    )
     answer = json.loads(out)
     assert (code, answer["links"], answer["what"]) == (0, [], "no communication: one worker")
 
@@ -186,7 +226,10 @@ def test_one_worker_sends_nothing(dpsim):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--html", "/nowhere/at/all/out.html"], "the folder /nowhere/at/all must exist, but does not"),
+        (
+            ["--html", "/nowhere/at/all/out.html"],
+            "the folder /nowhere/at/all must exist, but does not",
+        ),
         (["--html", "/tmp"], "/tmp: must be a file, but is a folder"),
         (["--collective-bytes", "0"], "--collective-bytes: must be above 0, but got '0'"),
         (["--collective-bytes", "5 apples"], "--collective-bytes: must be an amount of data"),

@@ -1,4 +1,6 @@
-"""Traces: what Perfetto needs, slices that nest, and times that are the result's and the timeline's."""
+"""Traces: what Perfetto needs, slices that nest, and times that are the result's and the
+timeline's.
+"""
 
 import json
 from collections import defaultdict
@@ -11,7 +13,17 @@ from dpsim.engine.simulate import recorded, timeline
 from dpsim.report.trace import trace
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-FILES = ("quickstart", "priority", "ssp", "ad-psgd", "backup", "local-sgd", "gossip", "host", "average-loss")
+FILES = (
+    "quickstart",
+    "priority",
+    "ssp",
+    "ad-psgd",
+    "backup",
+    "local-sgd",
+    "gossip",
+    "host",
+    "average-loss",
+)
 FEW = ["run.steps=4", "run.warmup=1"]
 CLOSE = 1e-3  # us
 
@@ -21,7 +33,11 @@ def of_kind(content, kind):
 
 
 def names(content, what):
-    return {(event["pid"], event["tid"]): event["args"]["name"] for event in of_kind(content, "M") if event["name"] == what}
+    return {
+        (event["pid"], event["tid"]): event["args"]["name"]
+        for event in of_kind(content, "M")
+        if event["name"] == what
+    }
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -43,7 +59,9 @@ def test_slices_of_a_thread_nest_and_steps_are_as_long_as_the_results(file):
 
     _, steps, _ = recorded(scenario, 1, 2, 1)
     shown = [event for event in of_kind(content, "X") if event["name"] in ("step 1", "step 2")]
-    expected = [steps.step[number, worker] for worker in range(scenario.cluster.ranks) for number in (2, 3)]
+    expected = [
+        steps.step[number, worker] for worker in range(scenario.cluster.ranks) for number in (2, 3)
+    ]
     assert [event["dur"] / 1e6 for event in shown] == pytest.approx(expected, rel=1e-9)
 
 
@@ -59,34 +77,61 @@ def test_what_is_computed_is_the_timelines(tiny):
             event["dur"] / 1e6,
         )
         for event in of_kind(content, "X")
-        if threads[event["pid"], event["tid"]].startswith("gpu") and not event["name"].startswith("step")
+        if threads[event["pid"], event["tid"]].startswith("gpu")
+        and not event["name"].startswith("step")
     )
-    expected = sorted((w, stream, name, start, end - start) for w, stream, name, start, end in timeline(tiny(overlap="wfbp"), 0))
+    expected = sorted(
+        (w, stream, name, start, end - start)
+        for w, stream, name, start, end in timeline(tiny(overlap="wfbp"), 0)
+    )
     assert [each[:3] for each in found] == [each[:3] for each in expected]
-    assert [time for each in found for time in each[3:]] == pytest.approx([time for each in expected for time in each[3:]])
+    assert [time for each in found for time in each[3:]] == pytest.approx(
+        [time for each in expected for time in each[3:]]
+    )
 
 
 def test_links_carry_what_is_sent_at_the_share_of_their_rate(tiny):
-    """1 MB from each of two workers each way and layer, 1 s at 1 MB/s: all of the rate, from 7 to 8 and from 10 to 11."""
+    """1 MB from each of two workers each way and layer, 1 s at 1 MB/s.
+
+    All of the rate, from 7 to 8 and from 10 to 11.
+    """
     content = trace(tiny(overlap="wfbp"), steps=1)
     threads = names(content, "thread_name")
-    sent = [event for event in of_kind(content, "X") if threads[event["pid"], event["tid"]] == "node0/nic0->switch"]
+    sent = [
+        event
+        for event in of_kind(content, "X")
+        if threads[event["pid"], event["tid"]] == "node0/nic0->switch"
+    ]
     assert [(event["ts"] / 1e6, event["dur"] / 1e6, event["args"]["bytes"]) for event in sent] == [
         pytest.approx((7, 1, 1_000_000)),
         pytest.approx((10, 1, 1_000_000)),
     ]
-    loads = [event for event in of_kind(content, "C") if event["name"] == "load of node0/nic0->switch"]
+    loads = [
+        event for event in of_kind(content, "C") if event["name"] == "load of node0/nic0->switch"
+    ]
     assert [(event["ts"] / 1e6, event["args"]["share"]) for event in loads] == [
         pytest.approx(point) for point in ((7, 1), (8, 0), (10, 1), (11, 0))
     ]
 
 
 def test_staleness_is_counted(tiny):
-    scenario = tiny(aggregation="parameter-server", sync="asp", disturbance={"slow": [{"workers": [1], "factor": 2}]})
+    scenario = tiny(
+        aggregation="parameter-server",
+        sync="asp",
+        disturbance={"slow": [{"workers": [1], "factor": 2}]},
+    )
     _, steps, _ = recorded(scenario, 0, 3, 2)
     content = trace(scenario)
-    gaps = [event["args"]["iterations"] for event in of_kind(content, "C") if event["name"] == "gpu0 clock gap"]
-    versions = [event["args"]["versions"] for event in of_kind(content, "C") if event["name"] == "gpu0 staleness"]
+    gaps = [
+        event["args"]["iterations"]
+        for event in of_kind(content, "C")
+        if event["name"] == "gpu0 clock gap"
+    ]
+    versions = [
+        event["args"]["versions"]
+        for event in of_kind(content, "C")
+        if event["name"] == "gpu0 staleness"
+    ]
     assert gaps == [*steps.clock_gap[:, 0], *steps.clock_gap[:, 1]]
     assert versions == [*steps.versions[:, 0], *steps.versions[:, 1]]
     assert max(versions) > 0
@@ -94,10 +139,16 @@ def test_staleness_is_counted(tiny):
 
 def test_a_process_for_each_node_and_one_for_the_network():
     content = trace(load_scenario(SCENARIOS / "oversubscribed.yaml", FEW), links=10_000)
-    processes = {event["args"]["name"] for event in of_kind(content, "M") if event["name"] == "process_name"}
+    processes = {
+        event["args"]["name"] for event in of_kind(content, "M") if event["name"] == "process_name"
+    }
     nodes = {name for name in processes if name.startswith("node")}
     assert processes == nodes | {"network"}
-    assert any("->spine" in name for (pid, _), name in names(content, "thread_name").items() if pid == len(nodes) + 1)
+    assert any(
+        "->spine" in name
+        for (pid, _), name in names(content, "thread_name").items()
+        if pid == len(nodes) + 1
+    )
 
 
 def test_only_so_many_workers_and_links_are_shown_and_it_says_so():

@@ -1,4 +1,6 @@
-"""A small Scenario with every shape that the real one has, so that the loader's tests do not move with the schema."""
+"""A small Scenario with every shape that the real one has, so that the loader's tests do not move
+with the schema.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
-from dpsim.registry import Registry
-from dpsim.units import Bytes, BytesPerSecond, Seconds
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from dpsim.base.registry import Registry
+from dpsim.base.units import Bytes, BytesPerSecond, Seconds
 
 PositiveBytes = Annotated[Bytes, Field(gt=0)]
 
@@ -95,7 +97,9 @@ class Run(Config):
     @model_validator(mode="after")
     def _warm(self) -> Run:
         if self.warmup >= self.steps:
-            raise DpsimError(f"warmup must be less than steps, but got {self.warmup} of {self.steps}")
+            raise DpsimError(
+                f"warmup must be less than steps, but got {self.warmup} of {self.steps}"
+            )
         return self
 
 

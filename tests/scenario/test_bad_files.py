@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from stand_in import GOOD, Scenario
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 from dpsim.scenario.document import SHOWN_PROBLEMS
 from dpsim.scenario.loader import MAX_BYTES, from_text, load, validate
 
-HEAD = "name: a\nworkload: {model: m}\n"  # a file that is good, to which a table's row adds from line 3 on
+# A file that is good, to which a table's row adds from line 3 on.
+HEAD = "name: a\nworkload: {model: m}\n"
 
 VALUES = {
     "strategy: {sync: {kind: ssp, stalenes: 1}}": "3:30: strategy.sync.stalenes: is not a known key (did you mean 'staleness'?)",
@@ -22,13 +23,17 @@ VALUES = {
     "clutser: {nodes: 2}": "3:1: clutser: is not a known key (did you mean 'cluster'?)",
     "cluster:\n  zzz: 1": "4:3: cluster.zzz: is not a known key (known: network, node, nodes)",
     "1: 2": "3:1: 1: is not a known key (known: calibration, cluster, disturbance, name, run, strategy, workload)",
-    '"a\\eb": 2': ("3:1: 'a\\x1bb': is not a known key (known: calibration, cluster, disturbance, name, run, strategy, workload)"),
+    '"a\\eb": 2': (
+        "3:1: 'a\\x1bb': is not a known key (known: calibration, cluster, disturbance, name, run, "
+        "strategy, workload)"
+    ),
     "cluster: {network: {bandwidth: 25 Gb}}": (
         "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
         "but got '25 Gb', which is an amount of data"
     ),
     "cluster: {network: {bandwidth: 25}}": (
-        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', but got 25, which has no unit"
+        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
+        "but got 25, which has no unit"
     ),
     "cluster: {network: {bandwidth: 0 Gbit/s}}": "3:32: cluster.network.bandwidth: must be greater than 0, but got '0 Gbit/s'",
     "cluster: {network: {bandwidth: -1 GB/s}}": "3:32: cluster.network.bandwidth: must be greater than 0, but got '-1 GB/s'",
@@ -54,7 +59,8 @@ VALUES = {
     "cluster: {node: {gpu: 1, gpus: 1}}": "3:18: cluster.node.gpu: is not a known key (did you mean 'gpus'?)",
     "cluster: {node: {memory: 1 GB}}": "3:17: cluster.node.gpus: is missing",
     "strategy: {sync: {kind: sspp}}": (
-        "3:25: strategy.sync.kind: must be one of bsp, backup, ssp, but got 'sspp' (did you mean 'ssp'?)"
+        "3:25: strategy.sync.kind: must be one of bsp, backup, ssp, but got 'sspp' (did you mean "
+        "'ssp'?)"
     ),
     "strategy: {sync: {kind: 7}}": "3:25: strategy.sync.kind: must be one of bsp, backup, ssp, but got 7",
     "strategy: {sync: {kind: [ssp]}}": "3:25: strategy.sync.kind: must be one of bsp, backup, ssp, but got a list",
@@ -69,7 +75,8 @@ VALUES = {
         "3:50: strategy.overlap.bucket_size: must be greater than 0 or 'auto', but got '0 B'"
     ),
     "strategy: {overlap: {kind: buckets, bucket_size: atuo}}": (
-        "3:50: strategy.overlap.bucket_size: must be an amount of data with its unit, such as '25 MiB', or 'auto', but got 'atuo'"
+        "3:50: strategy.overlap.bucket_size: must be an amount of data with its unit, such as '25 "
+        "MiB', or 'auto', but got 'atuo'"
     ),
     "strategy: {overlap: {kind: buckets, first_bucket: 0 MB}}": (
         "3:51: strategy.overlap.first_bucket: must be greater than 0, but got '0 MB'"
@@ -78,13 +85,15 @@ VALUES = {
     "disturbance: {faults: nic0}": "3:23: disturbance.faults: must be a list, but got 'nic0'",
     "disturbance: {slow: {gpu0: fast}}": "3:28: disturbance.slow.gpu0: must be a number, but got 'fast'",
     "run: {network_model: round}": (
-        "3:22: run.network_model: must be one of rounds, flows, auto, but got 'round' (did you mean 'rounds'?)"
+        "3:22: run.network_model: must be one of rounds, flows, auto, but got 'round' (did you "
+        "mean 'rounds'?)"
     ),
     "run: {verbose: maybe}": "3:16: run.verbose: must be true or false, but got 'maybe'",
     "run: {steps: 5, warmup: 5}": "3:6: run: warmup must be less than steps, but got 5 of 5",
     f"calibration: {'x' * 999}\nrun: {{steps: {'x' * 999}}}": f"4:14: run.steps: must be an integer, but got '{'x' * 57}...'",
     f"cluster: {{network: {{bandwidth: [{'1, ' * 99}]}}}}": (
-        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', but got a list, which has no unit"
+        "3:32: cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
+        "but got a list, which has no unit"
     ),
     "name: b": "3:1: name: is given twice, first on line 1",
     "run: {steps: 1, warmup: 0, steps: 2}": "3:28: run.steps: is given twice, first on line 3",
@@ -113,7 +122,10 @@ DOCUMENTS = {
     "name: !!int a": "1:7: name: must be what its tag '!!int' says, but got 'a'",
     "name: *a": "1:7: name: must refer to an anchor above, but got '*a'",
     "name: &a [*a]": "1:11: name[0]: must not hold itself, but '*a' does",
-    "a: &a {b: 1}\nc: {<<: *a}": ("2:5: c: must not merge mappings with '<<', which YAML 1.2 does not have: write the keys out"),
+    "a: &a {b: 1}\nc: {<<: *a}": (
+        "2:5: c: must not merge mappings with '<<', which YAML 1.2 does not have: write the keys "
+        "out"
+    ),
     "[a, b]: c": "1:1: must have text as keys, but got an alias, a list or a mapping",
     f"name: {'9' * 5000}": "1:7: name: must have at most 400 digits, but got 5000",
     f"name: {'!' * 200_000} a": "1:1: must have lines of at most 100,000 characters, but got one of 200,008",
@@ -145,11 +157,18 @@ def test_each_text_that_is_no_mapping_is_refused(text: str, message: str) -> Non
 
 
 def test_missing_keys_are_shown_at_the_mapping_that_lacks_them() -> None:
-    assert _error("# first\ncluster: {}\n") == "f.yaml:2:1: name: is missing\nf.yaml:2:1: workload: is missing"
+    assert (
+        _error("# first\ncluster: {}\n")
+        == "f.yaml:2:1: name: is missing\nf.yaml:2:1: workload: is missing"
+    )
 
 
 def test_all_problems_are_shown_from_top_to_bottom() -> None:
-    text = GOOD.replace("nodes: 4", "nodes: 0").replace("steps: 10", "stesp: 10").replace("staleness: 2", "staleness: -2")
+    text = (
+        GOOD.replace("nodes: 4", "nodes: 0")
+        .replace("steps: 10", "stesp: 10")
+        .replace("staleness: 2", "staleness: -2")
+    )
     assert _error(text).splitlines() == [
         "f.yaml:3:10: cluster.nodes: must be at least 1, but got 0",
         "f.yaml:9:16: strategy.sync.staleness: must be at least 0, but got -2",
@@ -173,15 +192,23 @@ def test_a_file_is_named_as_it_was_given(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     Path("sub").mkdir()
     Path("sub/f.yaml").write_text(GOOD.replace("nodes: 4", "nodes: 0"))
-    assert _file_error("sub/f.yaml") == "sub/f.yaml:3:10: cluster.nodes: must be at least 1, but got 0"
+    assert (
+        _file_error("sub/f.yaml") == "sub/f.yaml:3:10: cluster.nodes: must be at least 1, but got 0"
+    )
 
 
 def test_paths_that_are_no_file(tmp_path: Path) -> None:
     assert _file_error(tmp_path) == f"{tmp_path}: must be a YAML file, but got a directory"
-    assert _file_error(tmp_path / "no.yaml") == f"{tmp_path / 'no.yaml'}: must be a YAML file, but there is none of this name"
+    assert (
+        _file_error(tmp_path / "no.yaml")
+        == f"{tmp_path / 'no.yaml'}: must be a YAML file, but there is none of this name"
+    )
     assert _file_error("a\0b") == "'a\\x00b': must be a file's name"
     (tmp_path / "f").touch()
-    assert _file_error(tmp_path / "f" / "g") == f"{tmp_path / 'f' / 'g'}: must be a file that can be read, but: Not a directory"
+    assert (
+        _file_error(tmp_path / "f" / "g")
+        == f"{tmp_path / 'f' / 'g'}: must be a file that can be read, but: Not a directory"
+    )
 
 
 def test_100_mb_are_refused_in_milliseconds(tmp_path: Path) -> None:
@@ -194,17 +221,25 @@ def test_100_mb_are_refused_in_milliseconds(tmp_path: Path) -> None:
 
 
 def test_an_endless_file_is_read_no_further_than_the_limit() -> None:
-    assert _file_error("/dev/zero") == f"/dev/zero: must be at most {MAX_BYTES:,} bytes, but got more"
+    assert (
+        _file_error("/dev/zero") == f"/dev/zero: must be at most {MAX_BYTES:,} bytes, but got more"
+    )
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"name: a\nx: \xe4\n", ":2:4: must be text in UTF-8, but got the byte 0xe4"),
-        ("name: \u00e4\u00f6".encode() + b"\xff", ":1:9: must be text in UTF-8, but got the byte 0xff"),
+        (
+            "name: \u00e4\u00f6".encode() + b"\xff",
+            ":1:9: must be text in UTF-8, but got the byte 0xff",
+        ),
         ("name: a".encode("utf-16"), ":1:1: must be text in UTF-8, but got the byte 0xff"),
         (b"\x89PNG\r\n\x1a\n\x00", ":1:1: must be text in UTF-8, but got the byte 0x89"),
-        (b"\x7fELF\x02\x01\x00", ":1:1: must be text, but got the character '\\x7f', as in a binary file"),
+        (
+            b"\x7fELF\x02\x01\x00",
+            ":1:1: must be text, but got the character '\\x7f', as in a binary file",
+        ),
     ],
 )
 def test_files_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dpsim import load_scenario
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 
 NODE = """
 gpu: v100
@@ -13,7 +13,9 @@ nic_slots: [cpu0]
 nic_bus: pcie3-x16
 nics: {link: 25GbE, count: 1}
 """
-SCENARIO = "name: x\ncluster: {nodes: 2, node: mine.yaml}\nworkload: {model: resnet50, batch_per_gpu: 1}\n"
+SCENARIO = (
+    "name: x\ncluster: {nodes: 2, node: mine.yaml}\nworkload: {model: resnet50, batch_per_gpu: 1}\n"
+)
 
 
 def scenario(folder, node):
@@ -38,7 +40,9 @@ def test_a_node_of_ones_own(tmp_path):
     ],
 )
 def test_a_node_file_that_is_wrong(tmp_path, node, message):
-    with pytest.raises(ScenarioError, match=r"scenario.yaml:2:\d+: cluster.node: .*mine.yaml.*" + message):
+    with pytest.raises(
+        ScenarioError, match=r"scenario.yaml:2:\d+: cluster.node: .*mine.yaml.*" + message
+    ):
         scenario(tmp_path, node)
 
 

@@ -1,4 +1,6 @@
-"""Whatever stands in a file or an option, it is a scenario or a ScenarioError, never another exception."""
+"""Whatever stands in a file or an option, it is a scenario or a ScenarioError, never another
+exception.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stand_in import GOOD, Scenario
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 from dpsim.scenario.loader import from_text, validate
 from dpsim.scenario.overrides import apply_overrides
 
@@ -17,7 +19,9 @@ _ODD = "`|\x00|\ufeff|\u2028|😀"
 _WORDS = '-1|0|1e999|.nan|25 Gb|kind: ssp|true|{kind: [x]}|{kind: {}}|{gpus: 1}|[[1]]|"\\ud800"|"\\UFFFFFFFF"'
 SNIPPETS = st.sampled_from([*_MARKS.split("|"), *_ODD.split("|"), *_WORDS.split("|"), "|\n"])
 MUTATIONS = st.lists(
-    st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), SNIPPETS | st.text(max_size=4)), min_size=1, max_size=4
+    st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), SNIPPETS | st.text(max_size=4)),
+    min_size=1,
+    max_size=4,
 )
 SETTINGS = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -31,7 +35,9 @@ def _mutated(mutations: list[tuple[int, int, str]]) -> str:
 
 def _check(text: str, *overrides: str) -> None:
     try:
-        scenario = validate(apply_overrides(from_text(text, "f.yaml"), overrides, Scenario), Scenario)
+        scenario = validate(
+            apply_overrides(from_text(text, "f.yaml"), overrides, Scenario), Scenario
+        )
     except ScenarioError as error:
         lines = str(error).splitlines()
         assert lines
@@ -57,13 +63,33 @@ def test_any_text(text: str) -> None:
 
 
 PATHS = st.lists(
-    st.sampled_from(["strategy", "sync", "kind", "overlap", "cluster", "nodes", "disturbance", "faults", "0", "x", "run", ""]),
+    st.sampled_from(
+        [
+            "strategy",
+            "sync",
+            "kind",
+            "overlap",
+            "cluster",
+            "nodes",
+            "disturbance",
+            "faults",
+            "0",
+            "x",
+            "run",
+            "",
+        ]
+    ),
     max_size=5,
 ).map(".".join)
 
 
 @SETTINGS
-@given(st.lists(st.tuples(PATHS | st.text(max_size=8), SNIPPETS | st.text(max_size=8)).map("=".join), max_size=3))
+@given(
+    st.lists(
+        st.tuples(PATHS | st.text(max_size=8), SNIPPETS | st.text(max_size=8)).map("=".join),
+        max_size=3,
+    )
+)
 def test_any_overrides(overrides: list[str]) -> None:
     _check(GOOD, *overrides)
 
@@ -75,7 +101,10 @@ VALUES = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.sampled_from(["ssp", "bsp", "1 GB/s", "auto"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["kind", "gpus", "at", "sync", "nodes"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["kind", "gpus", "at", "sync", "nodes"]), inner)
+    ),
     max_leaves=6,
 )
 

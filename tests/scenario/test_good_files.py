@@ -29,7 +29,9 @@ def test_a_byte_order_mark_and_windows_line_ends_are_no_matter(tmp_path: Path) -
 
 
 def test_an_alias_stands_for_what_its_anchor_holds() -> None:
-    text = "name: &n a\nworkload: {model: *n}\ndisturbance:\n  faults:\n    - &f {at: 1 s}\n    - *f\n"
+    text = (
+        "name: &n a\nworkload: {model: *n}\ndisturbance:\n  faults:\n    - &f {at: 1 s}\n    - *f\n"
+    )
     scenario = validate(from_text(text, "f.yaml"), Scenario)
     assert scenario.workload.model == "a"
     assert scenario.disturbance.faults[0] == scenario.disturbance.faults[1]
@@ -51,11 +53,22 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: object) -> None:
 
 def test_quoted_and_tagged_scalars() -> None:
     text = "a: '5'\nb: !!str 5\nc: !!float 5\nd: |\n  5\ne: ! 5\nf: !!map {}\n5: 6\n"
-    assert from_text(text, "f.yaml").plain() == {"a": "5", "b": "5", "c": 5.0, "d": "5\n", "e": "5", "f": {}, "5": 6}
+    assert from_text(text, "f.yaml").plain() == {
+        "a": "5",
+        "b": "5",
+        "c": 5.0,
+        "d": "5\n",
+        "e": "5",
+        "f": {},
+        "5": 6,
+    }
 
 
 def test_a_document_of_plain_values_is_checked_alike() -> None:
-    document = Document.of({"name": "a", "workload": {"model": "m"}, "disturbance": {"faults": [{"at": "1 s"}]}}, "point 3")
+    document = Document.of(
+        {"name": "a", "workload": {"model": "m"}, "disturbance": {"faults": [{"at": "1 s"}]}},
+        "point 3",
+    )
     assert validate(document, Scenario).disturbance.faults[0].at == 1.0
 
 

@@ -30,7 +30,10 @@ def test_the_text_is_the_schema_and_ends_in_a_newline() -> None:
 
 def test_the_committed_schema_is_that_of_the_code() -> None:
     scenario = pytest.importorskip("dpsim.scenario.schema").Scenario
-    assert COMMITTED.is_file(), f"{COMMITTED.name} is missing: dpsim schema > scenarios/scenario.schema.json"
+    assert COMMITTED.is_file(), (
+        f"{COMMITTED.name} is missing: dpsim schema > scenarios/scenario.schema.json"
+    )
     assert COMMITTED.read_text(encoding="utf-8") == json_schema.text(scenario), (
-        "scenarios/scenario.schema.json has drifted from the models: dpsim schema > scenarios/scenario.schema.json"
+        "scenarios/scenario.schema.json has drifted from the models: dpsim schema > "
+        "scenarios/scenario.schema.json"
     )

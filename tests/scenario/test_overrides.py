@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from stand_in import GOOD, Backup, Bsp, Buckets, Network, Scenario, Sequential, Ssp
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 from dpsim.scenario.document import Document
 from dpsim.scenario.loader import from_text, validate
 from dpsim.scenario.overrides import Override, apply_overrides
@@ -22,8 +22,14 @@ def _error(*overrides: str, text: str = GOOD) -> str:
 
 
 def test_values_are_replaced_and_the_last_one_wins() -> None:
-    scenario = _load("cluster.nodes=8", "name=some words", "cluster.nodes=16", "cluster.network.bandwidth=1 GB/s")
-    assert (scenario.cluster.nodes, scenario.name, scenario.cluster.network.bandwidth) == (16, "some words", 1e9)
+    scenario = _load(
+        "cluster.nodes=8", "name=some words", "cluster.nodes=16", "cluster.network.bandwidth=1 GB/s"
+    )
+    assert (scenario.cluster.nodes, scenario.name, scenario.cluster.network.bandwidth) == (
+        16,
+        "some words",
+        1e9,
+    )
 
 
 def test_a_value_may_be_a_flow_collection_and_hold_equals_signs() -> None:
@@ -52,22 +58,29 @@ def test_setting_a_kind_drops_what_the_new_kind_does_not_know_and_keeps_the_rest
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_kind_and_its_fields_may_be_set_in_either_order(order: int) -> None:
-    assert _load(*["strategy.sync.kind=backup", "strategy.sync.extra=2"][::order]).strategy.sync == Backup(extra=2, timeout="5 ms")
+    assert _load(
+        *["strategy.sync.kind=backup", "strategy.sync.extra=2"][::order]
+    ).strategy.sync == Backup(extra=2, timeout="5 ms")
 
 
 def test_a_kind_does_not_drop_what_another_override_sets() -> None:
     assert _error("strategy.sync.staleness=4", "strategy.sync.kind=bsp") == (
-        "--set strategy.sync.staleness=4: strategy.sync.staleness: is not a known key of this kind (it belongs to 'ssp')"
+        "--set strategy.sync.staleness=4: strategy.sync.staleness: is not a known key of this "
+        "kind (it belongs to 'ssp')"
     )
 
 
 def test_a_mapping_that_the_file_lacks_is_made_from_its_default() -> None:
-    assert _load("cluster.network.oversubscription=2", text=MINIMAL).cluster.network == Network(nic="100GbE", oversubscription=2)
+    assert _load("cluster.network.oversubscription=2", text=MINIMAL).cluster.network == Network(
+        nic="100GbE", oversubscription=2
+    )
     assert _load("strategy.overlap.first_bucket=1 MB", text=MINIMAL).strategy.overlap == Buckets(
         bucket_size="auto", first_bucket="1 MB"
     )
     assert _load("strategy.overlap.kind=sequential", text=MINIMAL).strategy.overlap == Sequential()
-    assert _load("strategy.sync.kind=ssp", "strategy.sync.staleness=9", text=MINIMAL).strategy.sync == Ssp(staleness=9)
+    assert _load(
+        "strategy.sync.kind=ssp", "strategy.sync.staleness=9", text=MINIMAL
+    ).strategy.sync == Ssp(staleness=9)
     assert _load("disturbance.slow.gpu0=2.0", text=MINIMAL).disturbance.slow == {"gpu0": 2.0}
     assert _load("cluster.nodes=2", text=MINIMAL + "cluster:\n").cluster.nodes == 2
 
@@ -77,18 +90,31 @@ def test_a_mapping_that_the_file_lacks_is_made_from_its_default() -> None:
     [
         (
             "strategy.sync.kind=sspp",
-            "strategy.sync.kind: must be one of bsp, backup, ssp, but got 'sspp' (did you mean 'ssp'?)",
+            "strategy.sync.kind: must be one of bsp, backup, ssp, but got 'sspp' (did you mean "
+            "'ssp'?)",
         ),
         ("cluster.nodes=0", "cluster.nodes: must be at least 1, but got 0"),
         ("run.warmup=10", "run: warmup must be less than steps, but got 10 of 10"),
         ("cluster.nodes=", "cluster.nodes: must be an integer, but got nothing"),
-        ("strategy.sync.stalenes=1", "strategy.sync.stalenes: is not a known key (did you mean 'staleness'?)"),
+        (
+            "strategy.sync.stalenes=1",
+            "strategy.sync.stalenes: is not a known key (did you mean 'staleness'?)",
+        ),
         ("clutser.nodes=1", "clutser: is not a known key (did you mean 'cluster'?)"),
         ("strategy.snyc.kind=ssp", "strategy.snyc: is not a known key (did you mean 'sync'?)"),
         ("cluster.nodes.x=1", "cluster.nodes: must be a mapping to have 'x', but got 4"),
-        ("disturbance.faults[1].at=1 s", "disturbance.faults: must be followed by an index below 1, but got '1'"),
-        ("disturbance.faults.x.at=1 s", "disturbance.faults: must be followed by an index below 1, but got 'x'"),
-        ("disturbance.faults[0].at=-1 s", "disturbance.faults[0].at: must be at least 0, but got '-1 s'"),
+        (
+            "disturbance.faults[1].at=1 s",
+            "disturbance.faults: must be followed by an index below 1, but got '1'",
+        ),
+        (
+            "disturbance.faults.x.at=1 s",
+            "disturbance.faults: must be followed by an index below 1, but got 'x'",
+        ),
+        (
+            "disturbance.faults[0].at=-1 s",
+            "disturbance.faults[0].at: must be at least 0, but got '-1 s'",
+        ),
         (
             "cluster.network={bandwidth: 25 Gb}",
             "cluster.network.bandwidth: must be a data rate with its unit, such as '25 Gbit/s', "
@@ -124,12 +150,25 @@ def test_every_override_that_cannot_be_applied_is_shown() -> None:
 
 def test_a_sweep_sets_plain_values_on_plain_documents() -> None:
     document = Document.of(
-        {"name": "a", "workload": {"model": "m"}, "strategy": {"sync": {"kind": "ssp", "staleness": 1}}}, "sweep"
+        {
+            "name": "a",
+            "workload": {"model": "m"},
+            "strategy": {"sync": {"kind": "ssp", "staleness": 1}},
+        },
+        "sweep",
     )
     points = [
         apply_overrides(
-            document, [Override.of("strategy.sync.kind", kind, "point"), Override.of("cluster.nodes", 2, "point")], Scenario
+            document,
+            [
+                Override.of("strategy.sync.kind", kind, "point"),
+                Override.of("cluster.nodes", 2, "point"),
+            ],
+            Scenario,
         )
         for kind in ("bsp", "ssp")
     ]
-    assert [validate(point, Scenario).strategy.sync for point in points] == [Bsp(), Ssp(staleness=1)]
+    assert [validate(point, Scenario).strategy.sync for point in points] == [
+        Bsp(),
+        Ssp(staleness=1),
+    ]

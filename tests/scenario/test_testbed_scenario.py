@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import validate
-from dpsim.calibration import CalibrationProfile, load_profile
+from dpsim.base.errors import ScenarioError
 from dpsim.engine import simulate
-from dpsim.errors import ScenarioError
+from dpsim.hardware.calibration import CalibrationProfile, load_profile
 from dpsim.scenario import Scenario, load_scenario
 
 TEXT = "name: real ranks\ntestbed: {hosts: 4, rate: 100 Mbit/s}\nworkload: {model: resnet18, batch_per_gpu: 1}\n"
@@ -16,14 +16,30 @@ PARAMETERS = {"latency": 150e-6, "efficiency": 0.5, "entry": 1e-4, "cores": 2.0}
 
 @pytest.fixture
 def scenario(tmp_path, monkeypatch):
-    """Loads a scenario in an empty folder with what is added to it and overridden in it; a profile lies beside it."""
+    """Loads a scenario in an empty folder with what is added to it and overridden in it; a profile
+    lies beside it.
+    """
     monkeypatch.chdir(tmp_path)
-    residuals = {"counted_on": "held-out rows", "n": 3, "median_ape": 0.01, "mean_ape": 0.02, "p95_ape": 0.03, "worst_ape": 0.04}
+    residuals = {
+        "counted_on": "held-out rows",
+        "n": 3,
+        "median_ape": 0.01,
+        "mean_ape": 0.02,
+        "p95_ape": 0.03,
+        "worst_ape": 0.04,
+    }
     content = {"name": "ours", "kind": "transport", "residuals": {**residuals, "worst_bytes": 4}}
 
     def write(name, **changes):
-        parameters = {key: {"value": value, "unit": "1"} for key, value in changes.pop("parameters", PARAMETERS).items()}
-        Path(name).write_text(CalibrationProfile.model_validate({**content, "parameters": parameters, **changes}).to_json())
+        parameters = {
+            key: {"value": value, "unit": "1"}
+            for key, value in changes.pop("parameters", PARAMETERS).items()
+        }
+        Path(name).write_text(
+            CalibrationProfile.model_validate(
+                {**content, "parameters": parameters, **changes}
+            ).to_json()
+        )
 
     write("profile.json")
     write("nccl.json", kind="nccl-tests")
@@ -43,7 +59,9 @@ def test_its_cluster_is_the_testbeds(scenario):
     assert scenario("", "testbed.hosts=8").cluster.ranks == 8
 
 
-@pytest.mark.parametrize("overrides", [(), ("calibration=profile.json", "testbed.racks={uplink: 50 Mbit/s}")])
+@pytest.mark.parametrize(
+    "overrides", [(), ("calibration=profile.json", "testbed.racks={uplink: 50 Mbit/s}")]
+)
 def test_what_was_loaded_reads_back(scenario, overrides):
     loaded = scenario("", *overrides)
     assert Scenario.model_validate(loaded.model_dump(mode="json")) == loaded
@@ -70,7 +88,9 @@ def test_what_does_not_go_together_is_said(scenario, added):
 def test_a_wrong_testbed_is_the_only_problem(scenario):
     with pytest.raises(ScenarioError) as caught:
         scenario("", "testbed.hosts=0")
-    assert str(caught.value) == "--set testbed.hosts=0: testbed.hosts: must be at least 1, but got 0"
+    assert (
+        str(caught.value) == "--set testbed.hosts=0: testbed.hosts: must be at least 1, but got 0"
+    )
 
 
 def test_one_of_the_two_must_be_there():
@@ -80,14 +100,21 @@ def test_one_of_the_two_must_be_there():
 
 def test_a_profile_that_comes_with_the_program_has_a_name(scenario):
     loaded = scenario("calibration: testbed")
-    assert loaded.calibration == load_profile(Path(validate.__file__).parent / "profiles" / "testbed.json")
+    assert loaded.calibration == load_profile(
+        Path(validate.__file__).parent / "profiles" / "testbed.json"
+    )
     Path("testbed.json").write_text("a file beside the scenario does not stand for it")
     assert scenario("calibration: testbed") == loaded
 
 
 def test_a_profile_is_used_and_named(scenario):
-    plain, calibrated = (simulate(scenario("run: {steps: 2, warmup: 0}", *more)) for more in ((), ("calibration=profile.json",)))
-    assert calibrated.parts_s["exposed_comm"] == pytest.approx(2 * plain.parts_s["exposed_comm"], rel=0.1), "half the rate"
+    plain, calibrated = (
+        simulate(scenario("run: {steps: 2, warmup: 0}", *more))
+        for more in ((), ("calibration=profile.json",))
+    )
+    assert calibrated.parts_s["exposed_comm"] == pytest.approx(
+        2 * plain.parts_s["exposed_comm"], rel=0.1
+    ), "half the rate"
     said = calibrated.to_json()["calibration"]
     assert said["name"] == "ours"
     assert said["residuals"]["mean_ape"] == 0.02

@@ -2,8 +2,18 @@
 
 import numpy as np
 
-from dpsim.topology import Custom, Dragonfly, FatTree, FullMesh, LeafSpine, Ports, SingleSwitch, Spread, Torus
-from dpsim.topology.rail_optimised import RailOptimisedConfig
+from dpsim.topology import (
+    Custom,
+    Dragonfly,
+    FatTree,
+    FullMesh,
+    LeafSpine,
+    Ports,
+    SingleSwitch,
+    Spread,
+    Torus,
+)
+from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
 
 
 def ports(count, cards=None):
@@ -11,7 +21,9 @@ def ports(count, cards=None):
 
 
 def leaf_spine(count=64, per_leaf=16, spines=4, **others):
-    return LeafSpine(ports(count), np.arange(count) // per_leaf, spines=spines, switch_latency=0.25, **others)
+    return LeafSpine(
+        ports(count), np.arange(count) // per_leaf, spines=spines, switch_latency=0.25, **others
+    )
 
 
 def rails(nodes=6, cards=4, **others):
@@ -38,7 +50,12 @@ def dragonfly(groups=9, routers=4, ports_per_router=2, global_links=2, count=Non
 
 def ladder():
     """Two ports on each of three switches in a row, and a second row of slower switches beside it."""
-    rows = [("a0", "a1", 20.0, 0.5), ("a1", "a2", 20.0, 0.5), ("b0", "b1", 20.0, 0.5), ("b1", "b2", 20.0, 0.5)]
+    rows = [
+        ("a0", "a1", 20.0, 0.5),
+        ("a1", "a2", 20.0, 0.5),
+        ("b0", "b1", 20.0, 0.5),
+        ("b1", "b2", 20.0, 0.5),
+    ]
     steps = [(f"a{i}", f"b{i}", 5.0, 0.125) for i in range(3)]
     ends = [(f"port{p}", f"a{p // 2}", 10.0, 1.0) for p in range(6)]
     return Custom(ports(6), [*ends, *rows, *steps])
@@ -86,6 +103,10 @@ def switches(fabric):
 
 
 def between(fabric, first, second):
-    """Number and total rate of the links from places of ``first`` to places of ``second`` (predicates on names)."""
-    rates = [data["capacity"] for a, b, data in fabric.graph().edges(data=True) if first(a) and second(b)]
+    """Number and total rate of the links from places of ``first`` to places of ``second``
+    (predicates on names).
+    """
+    rates = [
+        data["capacity"] for a, b, data in fabric.graph().edges(data=True) if first(a) and second(b)
+    ]
     return len(rates), sum(rates)

@@ -1,11 +1,14 @@
-"""What a link keeps of its rate while both directions carry: one more capacity, and none where that is all of it."""
+"""What a link keeps of its rate while both directions carry.
+
+One more capacity, and none where that is all of it.
+"""
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpsim.calibration import Transport
 from dpsim.collectives import algorithm
+from dpsim.hardware.calibration import Transport
 from dpsim.network import FlowsModel, RoundsModel
 from dpsim.topology import ClusterConfig, TestbedConfig, build_cluster, transported
 
@@ -14,23 +17,43 @@ BYTES = 8_000_000
 
 
 def cluster(duplex, fabric="single-switch", nodes=4):
-    link = {"name": "l", "rate": {"value": f"{RATE} B/s", "source": "t"}, "latency": {"value": "0 s", "source": "t"}}
+    link = {
+        "name": "l",
+        "rate": {"value": f"{RATE} B/s", "source": "t"},
+        "latency": {"value": "0 s", "source": "t"},
+    }
     network = {"fabric": fabric, "nic": link, "duplex": duplex}
-    return build_cluster(ClusterConfig.model_validate({"nodes": nodes, "node": "testbed-host", "network": network}))
+    return build_cluster(
+        ClusterConfig.model_validate({"nodes": nodes, "node": "testbed-host", "network": network})
+    )
 
 
 def seconds(name, duplex, operation="all-reduce", model=RoundsModel, **options):
     where = cluster(duplex, **options)
-    return float(model(algorithm(name, operation).schedule(where.ranks), where).finish(np.zeros(where.ranks), BYTES).finishes.max())
+    return float(
+        model(algorithm(name, operation).schedule(where.ranks), where)
+        .finish(np.zeros(where.ranks), BYTES)
+        .finishes.max()
+    )
 
 
 def test_full_duplex_changes_nothing():
     plain = build_cluster(
-        ClusterConfig.model_validate({"nodes": 4, "node": "testbed-host", "network": {"fabric": "single-switch", "nic": "10GbE"}})
+        ClusterConfig.model_validate(
+            {
+                "nodes": 4,
+                "node": "testbed-host",
+                "network": {"fabric": "single-switch", "nic": "10GbE"},
+            }
+        )
     )
     same = build_cluster(
         ClusterConfig.model_validate(
-            {"nodes": 4, "node": "testbed-host", "network": {"fabric": "single-switch", "nic": "10GbE", "duplex": 1}}
+            {
+                "nodes": 4,
+                "node": "testbed-host",
+                "network": {"fabric": "single-switch", "nic": "10GbE", "duplex": 1},
+            }
         )
     )
     assert plain.both_ways is same.both_ways is None
@@ -45,7 +68,10 @@ def test_rings_send_both_ways_and_broadcasts_do_not(duplex):
 
 @pytest.mark.parametrize("fabric", ["single-switch", "leaf-spine", "ring", "full-mesh"])
 def test_flows_and_rounds_agree(fabric):
-    rounds, flows = (seconds("halving-doubling", 0.6, model=model, fabric=fabric) for model in (RoundsModel, FlowsModel))
+    rounds, flows = (
+        seconds("halving-doubling", 0.6, model=model, fabric=fabric)
+        for model in (RoundsModel, FlowsModel)
+    )
     assert flows == pytest.approx(rounds, rel=1e-6)
     assert rounds > seconds("halving-doubling", 1, fabric=fabric)
 
@@ -55,7 +81,10 @@ def test_one_direction_has_all_that_the_other_leaves():
     where = cluster(0.6, nodes=3)
     routes = where.routes(np.array([0, 1]), np.array([1, 0]))
     crossed = routes.links[0][routes.links[0] >= 0]
-    assert {where.link_name(link) for link in crossed[-2:]} == {"node0/nic0<->switch", "node1/nic0<->switch"}
+    assert {where.link_name(link) for link in crossed[-2:]} == {
+        "node0/nic0<->switch",
+        "node1/nic0<->switch",
+    }
     assert where.capacities[crossed[-2:]] == pytest.approx([1.2 * RATE] * 2)
 
 

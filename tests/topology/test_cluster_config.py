@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.topology import (
     ClusterConfig,
     Dragonfly,
@@ -42,24 +42,41 @@ def test_the_gpus_can_be_others_than_the_nodes_own():
     ],
 )
 def test_fabrics_by_name(fabric, kind):
-    assert type(build_cluster(ClusterConfig(nodes=2, node="single-gpu", network={"fabric": fabric})).fabric) is kind
+    assert (
+        type(
+            build_cluster(
+                ClusterConfig(nodes=2, node="single-gpu", network={"fabric": fabric})
+            ).fabric
+        )
+        is kind
+    )
 
 
 def test_leaves_hold_whole_nodes():
     network = {"fabric": "leaf-spine", "nodes_per_leaf": 2, "nics_per_node": 4}
     fabric = build_cluster(ClusterConfig(nodes=5, node="dgx1-v100", network=network)).fabric
-    assert (np.bincount(fabric.leaf_of).tolist(), fabric.leaves, fabric.ports.count) == ([8, 8, 4], 3, 20)
+    assert (np.bincount(fabric.leaf_of).tolist(), fabric.leaves, fabric.ports.count) == (
+        [8, 8, 4],
+        3,
+        20,
+    )
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"node": "dgx1-v100", "gpus_per_node": 9}, "gpus_per_node must be at most the node's 8 GPUs, but got 9"),
+        (
+            {"node": "dgx1-v100", "gpus_per_node": 9},
+            "gpus_per_node must be at most the node's 8 GPUs, but got 9",
+        ),
         ({"node": "dgx1-v100", "gpus_per_node": 0}, "greater than 0"),
         ({"node": "dgx1-v100", "nodes": 0}, "greater than 0"),
         ({"node": "dgx1-v10"}, "dgx1-v100"),
         ({"node": "dgx1-v100", "gpu": "v1000"}, "v100"),
-        ({"node": "dgx1-v100", "network": {"fabric": "leafspine"}}, "'single-switch', 'leaf-spine'"),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "leafspine"}},
+            "'single-switch', 'leaf-spine'",
+        ),
         (
             {"nodes": 4, "node": "single-gpu", "network": {"fabric": "torus", "dims": [2, 3]}},
             "dims must multiply to the 4 network cards of all nodes, but [2, 3] make 6",
@@ -71,21 +88,42 @@ def test_leaves_hold_whole_nodes():
         ({"node": "dgx1-v100", "network": {"fabric": "fat-tree", "k": 5}}, "multiple of 2"),
         (
             {"nodes": 5, "node": "dgx1-v100", "network": {"fabric": "dragonfly", "groups": 2}},
-            "groups x routers x ports_per_router must be at least the 20 network cards, but got 2 x 4 x 2 = 16",
+            "groups x routers x ports_per_router must be at least the 20 network cards, but got 2 "
+            "x 4 x 2 = 16",
         ),
         (
-            {"nodes": 40, "node": "dgx1-v100", "network": {"fabric": "dragonfly", "global_links": 1}},
-            "routers x global_links must be at least 19, a link to each other group, but got 4 x 1 = 4",
+            {
+                "nodes": 40,
+                "node": "dgx1-v100",
+                "network": {"fabric": "dragonfly", "global_links": 1},
+            },
+            "routers x global_links must be at least 19, a link to each other group, but got 4 x "
+            "1 = 4",
         ),
         (
             {"nodes": 3000, "node": "single-gpu", "network": {"fabric": "full-mesh"}},
             "a full mesh must have at most 2,048 network cards, but got 3,000",
         ),
-        ({"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "ecmp_seed": -1}}, "greater than or equal to 0"),
-        ({"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "routing": "valiant"}}, "'ecmp' or 'destination'"),
-        ({"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "oversubscription": 0.5}}, "greater than or equal to 1"),
-        ({"node": "dgx1-v100", "network": {"fabric": "single-switch", "oversubscription": 2}}, "Extra inputs are not permitted"),
-        ({"node": "dgx1-v100", "network": {"fabric": "single-switch", "nics_per_node": 0}}, "greater than 0"),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "ecmp_seed": -1}},
+            "greater than or equal to 0",
+        ),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "routing": "valiant"}},
+            "'ecmp' or 'destination'",
+        ),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "leaf-spine", "oversubscription": 0.5}},
+            "greater than or equal to 1",
+        ),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "single-switch", "oversubscription": 2}},
+            "Extra inputs are not permitted",
+        ),
+        (
+            {"node": "dgx1-v100", "network": {"fabric": "single-switch", "nics_per_node": 0}},
+            "greater than 0",
+        ),
         ({"node": "dgx1-v100", "network": {"fabric": "single-switch", "nic": "25 Gb"}}, "nic"),
     ],
 )
@@ -96,18 +134,27 @@ def test_what_it_refuses(fields, message):
 
 
 def test_one_node_needs_no_network_that_fits():
-    assert build_cluster(ClusterConfig(node="single-gpu", network={"fabric": "torus", "dims": [4, 4]})).fabric is None
+    assert (
+        build_cluster(
+            ClusterConfig(node="single-gpu", network={"fabric": "torus", "dims": [4, 4]})
+        ).fabric
+        is None
+    )
 
 
 def test_whether_switches_reduce_is_told():
     plain = ClusterConfig(nodes=2, node="dgx-h100")
-    sharp = ClusterConfig(nodes=2, node="dgx-h100", network={"fabric": "fat-tree", "in_network_reduction": True})
+    sharp = ClusterConfig(
+        nodes=2, node="dgx-h100", network={"fabric": "fat-tree", "in_network_reduction": True}
+    )
     assert (build_cluster(plain).reduces, build_cluster(sharp).reduces) == (False, True)
     assert plain.node.in_network_reduction == ("nvswitch",)
 
 
 def test_a_pod_of_tpus_is_a_torus_of_chips():
-    pod = build_cluster(ClusterConfig(nodes=1024, node="tpu-v3", network={"fabric": "torus", "dims": [32, 32]}))
+    pod = build_cluster(
+        ClusterConfig(nodes=1024, node="tpu-v3", network={"fabric": "torus", "dims": [32, 32]})
+    )
     routes = pod.routes(np.array([0, 0]), np.array([1, 33]))
     assert [pod.link_name(int(link)) for link in routes.links[0] if link >= 0] == [
         "node0/gpu0->nic0",
@@ -134,14 +181,18 @@ def test_a_fat_tree_of_16384_gpus_is_built_and_routed_at_once():
 def test_another_number_of_nodes():
     torus = ClusterConfig(nodes=4, node="tpu-v2", network={"fabric": "torus", "dims": [2, 2]})
     assert torus.with_nodes(1).ranks == 1
-    with pytest.raises(DpsimError, match=r"cluster with 6 nodes: dims must multiply to the 6 network cards of all nodes"):
+    with pytest.raises(
+        DpsimError,
+        match=r"cluster with 6 nodes: dims must multiply to the 6 network cards of all nodes",
+    ):
         torus.with_nodes(6)
     with pytest.raises(DpsimError, match=r"cluster\.groups: must be changed group by group"):
         ClusterConfig(groups=[{"node": "tpu-v2"}]).with_nodes(2)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"), [(2**20 + 1, "less than or equal to 1048576"), (2**64, "less than or equal to 1048576")]
+    ("nodes", "said"),
+    [(2**20 + 1, "less than or equal to 1048576"), (2**64, "less than or equal to 1048576")],
 )
 def test_numbers_of_nodes_that_no_machine_could_count(nodes, said):
     with pytest.raises(ValidationError, match=said):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.topology import ClusterConfig, build_cluster
 
 STAR = [{"between": ["node*/nic*", "hub"], "link": "10GbE"}]
@@ -16,18 +16,30 @@ TWO_SWITCHES = [
 
 
 def config(edges=None, nodes=4, **network):
-    said = {"fabric": "custom", **network} if edges is None else {"fabric": "custom", "edges": edges, **network}
+    said = (
+        {"fabric": "custom", **network}
+        if edges is None
+        else {"fabric": "custom", "edges": edges, **network}
+    )
     return ClusterConfig.model_validate({"nodes": nodes, "node": "single-gpu", "network": said})
 
 
 def names(cluster, a, b):
     links = cluster.routes(np.array([a]), np.array([b])).links[0]
-    return [cluster.link_name(int(link)) for link in links if link >= 0 and "->" in cluster.link_name(int(link))]
+    return [
+        cluster.link_name(int(link))
+        for link in links
+        if link >= 0 and "->" in cluster.link_name(int(link))
+    ]
 
 
 def test_a_star_is_a_single_switch():
     star = build_cluster(config(STAR))
-    switch = build_cluster(ClusterConfig(nodes=4, node="single-gpu", network={"fabric": "single-switch", "nic": "10GbE"}))
+    switch = build_cluster(
+        ClusterConfig(
+            nodes=4, node="single-gpu", network={"fabric": "single-switch", "nic": "10GbE"}
+        )
+    )
     pairs = np.array([0, 1, 3, 2]), np.array([3, 0, 2, 1])
     np.testing.assert_allclose(star.routes(*pairs).latency, switch.routes(*pairs).latency)
     assert sorted(star.capacities) == sorted(switch.capacities)
@@ -44,7 +56,9 @@ def test_edges_between_switches_carry_what_passes():
 
 def test_cards_that_are_joined_to_each_other_forward():
     line = [{"between": [f"node{i}/nic0", f"node{i + 1}/nic0"], "link": "10GbE"} for i in range(3)]
-    assert names(build_cluster(config(line)), 0, 3)[2:5] == [f"node{i}/nic0->node{i + 1}/nic0" for i in range(3)]
+    assert names(build_cluster(config(line)), 0, 3)[2:5] == [
+        f"node{i}/nic0->node{i + 1}/nic0" for i in range(3)
+    ]
 
 
 def test_a_card_on_two_switches_does_not_forward():
@@ -57,13 +71,19 @@ def test_a_card_on_two_switches_does_not_forward():
     cluster = build_cluster(config(dual))
     for a in range(4):
         for b in range(4):
-            assert a == b or not any("nic0" in hop.split("->")[0] for hop in names(cluster, a, b)[3:-2])
+            assert a == b or not any(
+                "nic0" in hop.split("->")[0] for hop in names(cluster, a, b)[3:-2]
+            )
 
 
 def test_equally_short_paths_are_shared_by_the_seed():
     square = [
         {"between": ["node*/nic0", "a"], "link": "10GbE"},
-        *({"between": [end, middle], "link": "10GbE"} for end in ("a", "z") for middle in ("b", "c")),
+        *(
+            {"between": [end, middle], "link": "10GbE"}
+            for end in ("a", "z")
+            for middle in ("b", "c")
+        ),
         {"between": ["node4/nic0", "z"], "link": "10GbE"},
     ]
     square[0]["between"] = ["node[0-3]/nic0", "a"]
@@ -78,7 +98,8 @@ def test_equally_short_paths_are_shared_by_the_seed():
 def test_graphml_says_the_same_as_edges(tmp_path):
     ends = [(f"node{i}/nic0", "left" if i < 2 else "right") for i in range(4)]
     edges = "".join(
-        f'<edge source="{a}" target="{b}"><data key="r">10 Gbit/s</data><data key="l">1 us</data></edge>' for a, b in ends
+        f'<edge source="{a}" target="{b}"><data key="r">10 Gbit/s</data><data key="l">1 us</data></edge>'
+        for a, b in ends
     )
     (tmp_path / "net.graphml").write_text(
         '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
@@ -89,7 +110,10 @@ def test_graphml_says_the_same_as_edges(tmp_path):
         + edges
         + '<edge source="left" target="right"><data key="r">5 Gbit/s</data><data key="l">3 us</data></edge></graph></graphml>'
     )
-    inline, read = build_cluster(config(TWO_SWITCHES)), build_cluster(config(graphml=str(tmp_path / "net.graphml")))
+    inline, read = (
+        build_cluster(config(TWO_SWITCHES)),
+        build_cluster(config(graphml=str(tmp_path / "net.graphml"))),
+    )
     pairs = np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4)
     pairs = tuple(side[pairs[0] != pairs[1]] for side in pairs)
     np.testing.assert_allclose(inline.routes(*pairs).latency, read.routes(*pairs).latency)
@@ -98,8 +122,15 @@ def test_graphml_says_the_same_as_edges(tmp_path):
 
 
 def test_a_graphml_file_is_looked_for_beside_the_scenario():
-    said = {"nodes": 4, "node": "single-gpu", "network": {"fabric": "custom", "graphml": "net.graphml"}}
-    assert ClusterConfig.model_validate(said, context={"folder": "some/where"}).network.graphml == "some/where/net.graphml"
+    said = {
+        "nodes": 4,
+        "node": "single-gpu",
+        "network": {"fabric": "custom", "graphml": "net.graphml"},
+    }
+    assert (
+        ClusterConfig.model_validate(said, context={"folder": "some/where"}).network.graphml
+        == "some/where/net.graphml"
+    )
     assert ClusterConfig.model_validate(said).network.graphml == "net.graphml"
 
 
@@ -108,13 +139,22 @@ def test_a_graphml_file_is_looked_for_beside_the_scenario():
     [
         ([], "must have either edges or graphml, but got neither"),
         ([{"between": ["a", "b"]}], "must have either link or rate, but got neither"),
-        ([{"between": ["a", "b"], "link": "10GbE", "rate": "1 GB/s"}], "must have either link or rate, but got both"),
+        (
+            [{"between": ["a", "b"], "link": "10GbE", "rate": "1 GB/s"}],
+            "must have either link or rate, but got both",
+        ),
         ([{"between": ["a", "b"], "rate": "1 GB/s"}], "must have a latency beside its rate"),
-        ([{"between": ["node4/nic0", "b"], "link": "10GbE"}], "but got 'node4/nic0' (did you mean 'node"),
+        (
+            [{"between": ["node4/nic0", "b"], "link": "10GbE"}],
+            "but got 'node4/nic0' (did you mean 'node",
+        ),
         ([{"between": ["node0/nic1", "b"], "link": "10GbE"}], "but got 'node0/nic1'"),
         ([{"between": ["node*/gpu0", "b"], "link": "10GbE"}], "'node*/gpu0' matches none"),
         ([{"between": ["a", "a"], "link": "10GbE"}], "'a' and 'a' are the same one"),
-        ([*STAR, {"between": ["hub", "node1/nic0"], "link": "10GbE"}], "'hub' and 'node1/nic0' are joined twice"),
+        (
+            [*STAR, {"between": ["hub", "node1/nic0"], "link": "10GbE"}],
+            "'hub' and 'node1/nic0' are joined twice",
+        ),
         ([{"between": ["node[0-2]/nic0", "b"], "link": "10GbE"}], "nothing joins node3/nic0"),
     ],
 )
@@ -126,7 +166,8 @@ def test_edges_that_are_refused(edges, message):
 
 def test_a_network_in_two_parts_is_refused():
     with pytest.raises(
-        DpsimError, match=r"edges must connect all network cards, but there is no path from node2/nic0 to node0/nic0$"
+        DpsimError,
+        match=r"edges must connect all network cards, but there is no path from node2/nic0 to node0/nic0$",
     ):
         build_cluster(config(TWO_SWITCHES[:2]))
 
@@ -154,5 +195,11 @@ def test_graphml_that_is_refused(tmp_path, text, message):
 
 def test_more_cards_than_can_be_gone_through_by_name():
     edges = [{"between": ["node*/nic*", "hub"], "rate": "1 GB/s", "latency": 0}]
-    with pytest.raises(ValueError, match="a custom network must have at most 65,536 network cards, but got 131,072"):
-        ClusterConfig(nodes=131_072, node="tpu-v2", network={"fabric": "custom", "edges": edges, "nics_per_node": 1})
+    with pytest.raises(
+        ValueError, match="a custom network must have at most 65,536 network cards, but got 131,072"
+    ):
+        ClusterConfig(
+            nodes=131_072,
+            node="tpu-v2",
+            network={"fabric": "custom", "edges": edges, "nics_per_node": 1},
+        )

@@ -6,11 +6,20 @@ from fabrics import between, every_pair, ports, walked
 
 from dpsim.network import max_min_rates
 from dpsim.topology import FullMesh, Ports, RingConfig, Torus
-from dpsim.topology.torus import near_square
+from dpsim.topology.fabrics.torus import near_square
 
 
 @pytest.mark.parametrize(
-    ("dims", "links"), [((4, 4), 64), ((4, 5), 80), ((3, 3, 3), 162), ((2, 4), 8 + 16), ((2, 2), 8), ((1, 5), 10), ((8,), 16)]
+    ("dims", "links"),
+    [
+        ((4, 4), 64),
+        ((4, 5), 80),
+        ((3, 3, 3), 162),
+        ((2, 4), 8 + 16),
+        ((2, 2), 8),
+        ((1, 5), 10),
+        ((8,), 16),
+    ],
 )
 def test_links_of_a_torus(dims, links):
     """Two out of each port in every dimension; one where the dimension is 2, none where it is 1."""
@@ -48,7 +57,9 @@ def test_a_shift_round_a_ring_runs_at_full_rate_and_one_of_three_steps_at_a_thir
         np.testing.assert_allclose(max_min_rates(routes.links, ring.capacities), 10 / step)
 
 
-@pytest.mark.parametrize(("count", "dims"), [(16, (4, 4)), (12, (3, 4)), (7, (1, 7)), (1, (1, 1)), (1024, (32, 32))])
+@pytest.mark.parametrize(
+    ("count", "dims"), [(16, (4, 4)), (12, (3, 4)), (7, (1, 7)), (1, (1, 1)), (1024, (32, 32))]
+)
 def test_near_squares(count, dims):
     assert near_square(count) == dims
 

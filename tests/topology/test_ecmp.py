@@ -23,7 +23,9 @@ def test_flows_spread_evenly(ways):
 
 def test_the_choices_of_one_route_are_independent():
     source, destination = every_pair(128)
-    pairs = HASHED.choose(source, destination, 8) * 8 + HASHED.choose(source, destination, 8, level=1)
+    pairs = HASHED.choose(source, destination, 8) * 8 + HASHED.choose(
+        source, destination, 8, level=1
+    )
     counts = np.bincount(pairs, minlength=64)
     assert counts.min() > 0.7 * counts.mean()
 
@@ -53,5 +55,8 @@ def test_the_hash_does_not_depend_on_the_machine(seed, source, destination, leve
 
 
 def test_by_destination_the_source_does_not_matter():
-    chosen = Spread(None).choose(np.arange(6), np.full(6, 13), 4), Spread(None).choose(np.arange(6), np.full(6, 13), 4, 1)
+    chosen = (
+        Spread(None).choose(np.arange(6), np.full(6, 13), 4),
+        Spread(None).choose(np.arange(6), np.full(6, 13), 4, 1),
+    )
     assert [set(ways.tolist()) for ways in chosen] == [{1}, {3}]

@@ -15,7 +15,8 @@ fabrics = pytest.mark.parametrize("fabric", FABRICS.values(), ids=FABRICS)
 def test_routes_lead_from_port_to_port_and_are_the_quickest_in_the_graph(fabric):
     source, destination = every_pair(fabric.ports.count)
     routes = fabric.routes(source, destination)
-    # The custom fabric counts a transfer with the latency; everywhere else all links of a level are alike.
+    # The custom fabric counts a transfer with the latency; everywhere else all links of a level are
+    # alike.
     quickest = dict(nx.all_pairs_dijkstra_path_length(fabric.graph(), weight="latency"))
     for a, b, links, latency in zip(source, destination, routes.links, routes.latency, strict=True):
         places = walked(fabric, links)
@@ -52,7 +53,9 @@ def test_every_capacity_is_one_edge_of_the_graph_and_has_its_values(fabric):
 @fabrics
 def test_links_are_full_duplex(fabric):
     graph = fabric.graph()
-    assert all(graph.edges[b, a]["capacity"] == data["capacity"] for a, b, data in graph.edges(data=True))
+    assert all(
+        graph.edges[b, a]["capacity"] == data["capacity"] for a, b, data in graph.edges(data=True)
+    )
 
 
 @fabrics

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.topology import Among, ClusterConfig, Hosts
 
 
 def config(nodes=3, **changes):
     network = {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 1}
-    return ClusterConfig.model_validate({"nodes": nodes, "node": "dgx1-v100", "network": network, **changes})
+    return ClusterConfig.model_validate(
+        {"nodes": nodes, "node": "dgx1-v100", "network": network, **changes}
+    )
 
 
 def test_gpus_come_before_the_cpu_of_their_node():
@@ -33,11 +35,16 @@ def test_capacities_and_routes_of_gpus_are_those_of_the_cluster_of_gpus_alone(fa
     cluster, hosts = plain.build(), Hosts(plain)
     links = len(cluster.capacities)
     assert len(hosts.network.capacities) == links
-    assert [hosts.network.link_name(link) for link in range(links)] == [cluster.link_name(link) for link in range(links)]
+    assert [hosts.network.link_name(link) for link in range(links)] == [
+        cluster.link_name(link) for link in range(links)
+    ]
     source, destination = np.divmod(np.arange(cluster.ranks**2), cluster.ranks)
     apart = source != destination
     source, destination = source[apart], destination[apart]
-    alone, here = cluster.routes(source, destination), hosts.network.routes(hosts.workers[source], hosts.workers[destination])
+    alone, here = (
+        cluster.routes(source, destination),
+        hosts.network.routes(hosts.workers[source], hosts.workers[destination]),
+    )
     np.testing.assert_array_equal(here.latency, alone.latency)
     for one, other in zip(here.links, alone.links, strict=True):
         assert sorted(one[one >= 0]) == sorted(other[other >= 0])
@@ -46,7 +53,9 @@ def test_capacities_and_routes_of_gpus_are_those_of_the_cluster_of_gpus_alone(fa
 def test_a_gpu_reaches_the_cpu_of_its_node_inside_it_and_another_one_through_the_network():
     hosts = Hosts(config(2))
     routes = hosts.network.routes(np.array([0, 0]), hosts.cpus)
-    inside, outside = ({hosts.network.link_name(link) for link in row if link >= 0} for row in routes.links)
+    inside, outside = (
+        {hosts.network.link_name(link) for link in row if link >= 0} for row in routes.links
+    )
     assert all(name.startswith("node0/") for name in inside)
     assert not any("nic" in name for name in inside)
     assert {"node0/nic0->switch", "switch->node1/nic0"} <= outside
@@ -54,14 +63,18 @@ def test_a_gpu_reaches_the_cpu_of_its_node_inside_it_and_another_one_through_the
 
 def test_groups_of_several_kinds_keep_their_ends():
     groups = [{"nodes": 1, "node": "dgx1-v100"}, {"nodes": 2, "node": "single-gpu"}]
-    mixed = ClusterConfig.model_validate({"groups": groups, "network": {"fabric": "single-switch", "nic": "25GbE"}})
+    mixed = ClusterConfig.model_validate(
+        {"groups": groups, "network": {"fabric": "single-switch", "nic": "25GbE"}}
+    )
     hosts = Hosts(mixed)
     assert hosts.cpus.tolist() == [8, 10, 12]
     assert hosts.node_of.tolist() == [0] * 8 + [1, 2]
 
 
 def test_a_fabric_without_room_for_servers_says_so():
-    torus = config(4, node="single-gpu", network={"fabric": "torus", "dims": [2, 2], "nic": "25GbE"})
+    torus = config(
+        4, node="single-gpu", network={"fabric": "torus", "dims": [2, 2], "nic": "25GbE"}
+    )
     with pytest.raises(DpsimError, match=r"cluster with 3 nodes for servers: .*dims"):
         Hosts(torus, servers=3)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
 from dpsim.network import RoundsModel
 from dpsim.topology import ClusterConfig, build_cluster
 
@@ -17,7 +17,9 @@ GROUPS = [
 
 
 def mixed(groups=GROUPS, **network):
-    return ClusterConfig.model_validate({"groups": groups, "network": {"fabric": "single-switch", **network}})
+    return ClusterConfig.model_validate(
+        {"groups": groups, "network": {"fabric": "single-switch", **network}}
+    )
 
 
 def test_ranks_go_group_by_group():
@@ -25,7 +27,12 @@ def test_ranks_go_group_by_group():
     assert (mixed().ranks, cluster.ranks, cluster.nodes) == (22, 22, 5)
     assert cluster.node_of.tolist() == [0] * 8 + [1] * 8 + [2] * 4 + [3, 4]
     assert cluster.local_of.tolist() == [*range(8), *range(8), *range(4), 0, 0]
-    assert [cluster.gpu_name(rank) for rank in (1, 8, 19, 21)] == ["node0/gpu3", "node1/gpu0", "node2/gpu3", "node4/gpu0"]
+    assert [cluster.gpu_name(rank) for rank in (1, 8, 19, 21)] == [
+        "node0/gpu3",
+        "node1/gpu0",
+        "node2/gpu3",
+        "node4/gpu0",
+    ]
 
 
 def test_every_rank_has_its_gpu():
@@ -63,7 +70,9 @@ def test_routes_are_connected_through_both_kinds():
     source, destination = np.divmod(np.arange(22**2), 22)
     keep = source != destination
     routes = cluster.routes(source[keep], destination[keep])
-    for a, b, links, latency in zip(source[keep], destination[keep], routes.links, routes.latency, strict=True):
+    for a, b, links, latency in zip(
+        source[keep], destination[keep], routes.links, routes.latency, strict=True
+    ):
         hops = [edges[link] for link in links if link in edges]
         after = {start: end for start, end, _ in hops}
         place = cluster.gpu_name(a)
@@ -85,10 +94,17 @@ def test_every_capacity_has_a_name_of_its_own_and_its_value():
 
 
 def test_groups_of_one_kind_are_the_same_as_equal_nodes():
-    one = build_cluster(mixed([{"nodes": 3, "node": "dgx-a100"}, {"nodes": 1, "node": "dgx-a100"}], fabric="fat-tree"))
+    one = build_cluster(
+        mixed(
+            [{"nodes": 3, "node": "dgx-a100"}, {"nodes": 1, "node": "dgx-a100"}], fabric="fat-tree"
+        )
+    )
     two = build_cluster(ClusterConfig(nodes=4, node="dgx-a100", network={"fabric": "fat-tree"}))
     schedule = algorithm("ring").schedule(32)
-    finishes = [RoundsModel(schedule, cluster).finish(np.zeros(32), 10**8).finishes for cluster in (one, two)]
+    finishes = [
+        RoundsModel(schedule, cluster).finish(np.zeros(32), 10**8).finishes
+        for cluster in (one, two)
+    ]
     np.testing.assert_array_equal(*finishes)
     assert one.accelerators == two.accelerators
     assert one.per_node == 8
@@ -97,9 +113,17 @@ def test_groups_of_one_kind_are_the_same_as_equal_nodes():
 def test_a_ring_through_a_mixed_cluster_goes_at_the_pace_of_its_slowest_card():
     ring = algorithm("ring").schedule(22)
     slow = RoundsModel(ring, build_cluster(mixed())).finish(np.zeros(22), 10**9).finishes.max()
-    fast = RoundsModel(ring, build_cluster(mixed(nic="ib-hdr"))).finish(np.zeros(22), 10**9).finishes.max()
+    fast = (
+        RoundsModel(ring, build_cluster(mixed(nic="ib-hdr")))
+        .finish(np.zeros(22), 10**9)
+        .finishes.max()
+    )
     assert 0.9 < slow / fast < 1.1  # group 1 keeps its 25GbE cards
-    alone = RoundsModel(algorithm("ring").schedule(16), build_cluster(mixed(GROUPS[:1]))).finish(np.zeros(16), 10**9).finishes.max()
+    alone = (
+        RoundsModel(algorithm("ring").schedule(16), build_cluster(mixed(GROUPS[:1])))
+        .finish(np.zeros(16), 10**9)
+        .finishes.max()
+    )
     assert slow > 3 * alone
 
 
@@ -109,9 +133,14 @@ def test_one_group_of_one_node_has_no_fabric():
 
 def test_the_one_kind_of_gpu_is_told_and_several_are_refused():
     assert mixed([{"node": "dgx-a100"}, {"node": "aws-p4d"}]).accelerator.name == "a100-sxm-40gb"
-    with pytest.raises(DpsimError, match="must have GPUs of one kind here, but got v100-sxm2-16gb, a100-sxm-40gb, t4"):
+    with pytest.raises(
+        DpsimError,
+        match="must have GPUs of one kind here, but got v100-sxm2-16gb, a100-sxm-40gb, t4",
+    ):
         mixed().accelerator  # noqa: B018
-    with pytest.raises(DpsimError, match=r"equal numbers of GPUs per node here, but got \[1, 4, 8\]"):
+    with pytest.raises(
+        DpsimError, match=r"equal numbers of GPUs per node here, but got \[1, 4, 8\]"
+    ):
         build_cluster(mixed()).per_node  # noqa: B018
 
 
@@ -119,11 +148,17 @@ def test_the_one_kind_of_gpu_is_told_and_several_are_refused():
     ("fields", "message"),
     [
         ({}, "must have either node (and nodes) or groups, but got neither"),
-        ({"node": "dgx-a100", "groups": GROUPS}, "must have either node (and nodes) or groups, but got both groups and node"),
+        (
+            {"node": "dgx-a100", "groups": GROUPS},
+            "must have either node (and nodes) or groups, but got both groups and node",
+        ),
         ({"nodes": 2, "groups": GROUPS}, "got both groups and nodes"),
         ({"gpu": "t4", "groups": GROUPS}, "got both groups and gpu"),
         ({"groups": [{"nodes": 2}]}, "groups.0.node"),
-        ({"groups": [{"node": "dgx-a100", "gpus_per_node": 9}]}, "gpus_per_node must be at most the node's 8 GPUs, but got 9"),
+        (
+            {"groups": [{"node": "dgx-a100", "gpus_per_node": 9}]},
+            "gpus_per_node must be at most the node's 8 GPUs, but got 9",
+        ),
         ({"groups": [{"node": "dgx-a101"}]}, "dgx-a100"),
     ],
 )
@@ -134,5 +169,8 @@ def test_what_it_refuses(fields, message):
 
 
 def test_it_reads_back_from_its_json():
-    for config in (mixed(), ClusterConfig(nodes=2, node="dgx-a100", network={"fabric": "torus", "dims": [4, 4]})):
+    for config in (
+        mixed(),
+        ClusterConfig(nodes=2, node="dgx-a100", network={"fabric": "torus", "dims": [4, 4]}),
+    ):
         assert ClusterConfig.model_validate_json(config.model_dump_json()) == config

@@ -31,13 +31,17 @@ def hops(graph, path):
 
 
 def ring_paths(graph):
-    return [graph.path(a, b) for a, b in zip(graph.gpus, [*graph.gpus[1:], graph.gpus[0]], strict=True)]
+    return [
+        graph.path(a, b) for a, b in zip(graph.gpus, [*graph.gpus[1:], graph.gpus[0]], strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", NVLINK_NODES)
 def test_a_ring_through_the_gpus_crosses_only_nvlinks(name):
     graph = NodeGraph(nodes()[name])
-    assert all(hop["link"].startswith("nvlink") for path in ring_paths(graph) for hop in hops(graph, path))
+    assert all(
+        hop["link"].startswith("nvlink") for path in ring_paths(graph) for hop in hops(graph, path)
+    )
 
 
 def test_the_ring_of_a_dgx1_v100_takes_its_double_links():
@@ -65,10 +69,14 @@ def test_no_route_passes_through_another_gpu_or_card(node):
 
 def test_a_route_is_the_one_that_takes_a_mebibyte_soonest(node):
     for a in node.gpus:
-        others = [device for device in node.graph if device == a or not device.startswith(("gpu", "nic"))]
+        others = [
+            device for device in node.graph if device == a or not device.startswith(("gpu", "nic"))
+        ]
         for b in node.gpus:
             allowed = node.graph.subgraph([*others, b])
-            seconds = sum(hop["latency"] + 2**20 / hop["capacity"] for hop in hops(node, node.path(a, b)))
+            seconds = sum(
+                hop["latency"] + 2**20 / hop["capacity"] for hop in hops(node, node.path(a, b))
+            )
             assert seconds == pytest.approx(nx.shortest_path_length(allowed, a, b, weight="weight"))
 
 
@@ -76,13 +84,21 @@ def test_links_are_full_duplex_and_every_capacity_has_a_name_of_its_own(node):
     assert len(set(node.names)) == len(node.names) == len(node.capacities)
     for a, b, data in node.graph.edges(data=True):
         assert node.names[data["number"]] == f"{a}->{b}"
-        assert node.capacities[data["number"]] == node.capacities[node.graph.edges[b, a]["number"]] == data["capacity"]
+        assert (
+            node.capacities[data["number"]]
+            == node.capacities[node.graph.edges[b, a]["number"]]
+            == data["capacity"]
+        )
 
 
 def test_routes_are_the_links_of_their_paths_and_the_devices_with_a_limit():
     node = NodeGraph(Node.model_validate(PAIR))
     assert node.path("gpu0", "gpu1") == ["gpu0", "cpu0", "gpu1"]
-    assert sorted(node.names[link] for link in node.between_gpus.links[0, 1]) == ["cpu0", "cpu0->gpu1", "gpu0->cpu0"]
+    assert sorted(node.names[link] for link in node.between_gpus.links[0, 1]) == [
+        "cpu0",
+        "cpu0->gpu1",
+        "gpu0->cpu0",
+    ]
     assert node.capacities[node.names.index("cpu0")] == 5e9
     assert node.between_gpus.latency[0, 1] == 2 * node.graph.edges["gpu0", "cpu0"]["latency"]
 
@@ -96,7 +112,9 @@ def test_a_gpu_reaches_itself_over_no_link(node):
 @pytest.mark.parametrize("name", ["dgx1-p100", "dgx1-v100", "dgx-a100", "dgx-h100"])
 def test_a_gpu_uses_a_card_on_its_own_pcie_switch(name):
     node = NodeGraph(nodes()[name])
-    assert {len(node.path(gpu, node.nics[nic])) for gpu, nic in zip(node.gpus, node.nic_of, strict=True)} == {3}
+    assert {
+        len(node.path(gpu, node.nics[nic])) for gpu, nic in zip(node.gpus, node.nic_of, strict=True)
+    } == {3}
 
 
 def test_gpus_spread_over_the_cards(node):

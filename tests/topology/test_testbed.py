@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from dpsim.calibration import Transport
-from dpsim.topology import ClusterConfig, TestbedConfig, build_cluster, goodput_fraction, transported
+from dpsim.hardware.calibration import Transport
+from dpsim.topology import (
+    ClusterConfig,
+    TestbedConfig,
+    build_cluster,
+    goodput_fraction,
+    transported,
+)
 
 GOODPUT = goodput_fraction(9000)
 
@@ -30,7 +36,9 @@ def test_each_host_may_have_its_own_rate():
 
 
 def test_two_racks_are_joined_by_one_link():
-    config = TestbedConfig(hosts=4, rate="200 Mbit/s", racks={"racks": [[0, 3], [1, 2]], "uplink": "50 Mbit/s"}).cluster()
+    config = TestbedConfig(
+        hosts=4, rate="200 Mbit/s", racks={"racks": [[0, 3], [1, 2]], "uplink": "50 Mbit/s"}
+    ).cluster()
     names, rates, latency = routes(config, 0, 1)
     assert names[2:5] == ["node0/nic0->rack0", "rack0->rack1", "rack1->node1/nic0"]
     assert rates[2:5] == pytest.approx(np.array([25e6, 6.25e6, 25e6]) * GOODPUT)
@@ -54,12 +62,21 @@ TRANSPORT = Transport(latency=1e-4, overhead=1e-5, efficiency=0.5)
         TestbedConfig(hosts=4, rate=["100 Mbit/s"] * 3 + ["50 Mbit/s"]).cluster(),
         TestbedConfig(hosts=4, racks={}).cluster(),
         ClusterConfig(nodes=4, node="single-gpu"),
-        ClusterConfig(nodes=4, node="single-gpu", network={"fabric": "single-switch", "nic": "ethernet-10g"}),
-        ClusterConfig(nodes=4, node="single-gpu", network={"fabric": "leaf-spine", "nodes_per_leaf": 2, "spines": 1}),
+        ClusterConfig(
+            nodes=4, node="single-gpu", network={"fabric": "single-switch", "nic": "ethernet-10g"}
+        ),
+        ClusterConfig(
+            nodes=4,
+            node="single-gpu",
+            network={"fabric": "leaf-spine", "nodes_per_leaf": 2, "spines": 1},
+        ),
         ClusterConfig(
             nodes=2,
             node="single-gpu",
-            network={"fabric": "custom", "edges": [{"between": ["node*/nic0", "a"], "rate": "1 GB/s", "latency": 0}]},
+            network={
+                "fabric": "custom",
+                "edges": [{"between": ["node*/nic0", "a"], "rate": "1 GB/s", "latency": 0}],
+            },
         ),
     ],
 )

@@ -6,7 +6,7 @@ from fabrics import between, every_pair, fat_tree, leaf_spine, ports, rails, swi
 
 from dpsim.network import max_min_rates
 from dpsim.topology import FatTreeConfig, LeafSpineConfig, Ports, Spread
-from dpsim.topology.fat_tree import least_k
+from dpsim.topology.fabrics.fat_tree import least_k
 
 BY_DESTINATION = Spread(None)
 
@@ -21,7 +21,9 @@ def starts(*words):
 
 
 @pytest.mark.parametrize("oversubscription", [1.0, 1.5, 3.0])
-def test_a_leaf_has_its_ports_rate_over_the_oversubscription_to_and_from_the_spines(oversubscription):
+def test_a_leaf_has_its_ports_rate_over_the_oversubscription_to_and_from_the_spines(
+    oversubscription,
+):
     fabric = leaf_spine(oversubscription=oversubscription)
     for leaf in range(4):
         for ends in (("spine", f"leaf{leaf}"), (f"leaf{leaf}", "spine")):
@@ -55,7 +57,9 @@ def test_hashed_flows_collide_on_some_uplink():
 def test_with_oversubscription_traffic_between_leaves_slows_down_and_the_rest_does_not():
     number = np.arange(64)
     np.testing.assert_allclose(rates(leaf_spine(oversubscription=4.0), number ^ 1), 10.0)
-    np.testing.assert_allclose(rates(leaf_spine(oversubscription=4.0, spread=BY_DESTINATION), number ^ 16), 2.5)
+    np.testing.assert_allclose(
+        rates(leaf_spine(oversubscription=4.0, spread=BY_DESTINATION), number ^ 16), 2.5
+    )
 
 
 def test_leaves_hold_whole_nodes_of_different_size():
@@ -86,7 +90,9 @@ def test_more_nodes_than_a_rail_holds_have_rails_of_their_own():
 
 
 def test_rails_have_their_ports_rate_over_the_oversubscription_to_the_spines():
-    assert between(rails(nodes=6, cards=4, oversubscription=3), starts("rail2"), starts("spine"))[1] == pytest.approx(20)
+    assert between(rails(nodes=6, cards=4, oversubscription=3), starts("rail2"), starts("spine"))[
+        1
+    ] == pytest.approx(20)
 
 
 @pytest.mark.parametrize("k", [2, 4, 6, 8])
@@ -112,21 +118,35 @@ def test_routes_of_a_fat_tree_climb_no_higher_than_they_must():
     fabric = fat_tree(4)
     source, destination = every_pair(16)
     hops = (fabric.routes(source, destination).links >= 0).sum(axis=1)
-    expected = np.where(source // 2 == destination // 2, 2, np.where(source // 4 == destination // 4, 4, 6))
+    expected = np.where(
+        source // 2 == destination // 2, 2, np.where(source // 4 == destination // 4, 4, 6)
+    )
     np.testing.assert_array_equal(hops, expected)
 
 
 def test_one_route_through_a_fat_tree():
     route = fat_tree(4, spread=BY_DESTINATION).routes(np.array([0]), np.array([13])).links[0]
-    assert walked(fat_tree(4), route) == ["port0", "edge0", "aggregation1", "core2", "aggregation7", "edge6", "port13"]
+    assert walked(fat_tree(4), route) == [
+        "port0",
+        "edge0",
+        "aggregation1",
+        "core2",
+        "aggregation7",
+        "edge6",
+        "port13",
+    ]
 
 
 @pytest.mark.parametrize("step", [4, 8, 12])
 def test_by_destination_a_fat_tree_does_not_block_shifts_by_whole_pods(step):
-    np.testing.assert_allclose(rates(fat_tree(4, spread=BY_DESTINATION), (np.arange(16) + step) % 16), 10.0)
+    np.testing.assert_allclose(
+        rates(fat_tree(4, spread=BY_DESTINATION), (np.arange(16) + step) % 16), 10.0
+    )
 
 
-@pytest.mark.parametrize(("count", "k"), [(1, 2), (2, 2), (3, 4), (16, 4), (17, 6), (54, 6), (16384, 42)])
+@pytest.mark.parametrize(
+    ("count", "k"), [(1, 2), (2, 2), (3, 4), (16, 4), (17, 6), (54, 6), (16384, 42)]
+)
 def test_the_least_tree_that_fits(count, k):
     assert least_k(count) == k
     assert FatTreeConfig(fabric="fat-tree").fabric_of(ports(count)).k == k

@@ -26,8 +26,12 @@ def test_linear_after_an_embedding_has_an_input_gradient():
     b.embedding("table", 100, 8)
     b.linear("head", 100, tied=True, kept=False)
     table, head = layers(b)
-    assert table == Layer("table", "embedding", (800,), forward_traffic=2 * 56, backward_traffic=2 * 56)
-    assert head == Layer("head", "linear", (), 800, 2 * 7 * 800, 4 * 7 * 800, 56 + 700, 2 * (56 + 700), 0)
+    assert table == Layer(
+        "table", "embedding", (800,), forward_traffic=2 * 56, backward_traffic=2 * 56
+    )
+    assert head == Layer(
+        "head", "linear", (), 800, 2 * 7 * 800, 4 * 7 * 800, 56 + 700, 2 * (56 + 700), 0
+    )
 
 
 def test_attention_is_four_flop_per_pair_of_tokens_and_width():
@@ -47,7 +51,12 @@ def test_branches_join_along_the_channels():
     assert [layer.name for layer in layers(b)] == ["a", "b", "cat"]
 
 
-@given(side=st.integers(1, 64), kernel=st.integers(1, 7), stride=st.integers(1, 4), padding=st.integers(0, 3))
+@given(
+    side=st.integers(1, 64),
+    kernel=st.integers(1, 7),
+    stride=st.integers(1, 4),
+    padding=st.integers(0, 3),
+)
 def test_window_counts_the_positions_it_can_take(side, kernel, stride, padding):
     if side + 2 * padding < kernel:
         return
@@ -86,8 +95,16 @@ def test_a_recurrent_layer_is_one_product_and_a_chain(gates, kept):
     b.recurrent("l", 6, gates=gates)
     (_, inputs, states) = layers(b)
     assert b.shape == (7, 6)
-    assert (inputs.parameters, inputs.forward_flop, inputs.steps) == ((gates * 30,), 2 * 7 * gates * 30, 1)
-    assert (states.parameters, states.forward_flop, states.steps) == ((gates * 36, gates * 6, gates * 6), 2 * 7 * gates * 36, 7)
+    assert (inputs.parameters, inputs.forward_flop, inputs.steps) == (
+        (gates * 30,),
+        2 * 7 * gates * 30,
+        1,
+    )
+    assert (states.parameters, states.forward_flop, states.steps) == (
+        (gates * 36, gates * 6, gates * 6),
+        2 * 7 * gates * 36,
+        7,
+    )
     assert states.activations == kept * 7 * 6
 
 
@@ -96,7 +113,12 @@ def test_both_ways_are_joined_or_summed(joined, width):
     b = Builder((7, 5))
     b.both_ways("l", 6, joined=joined)
     assert b.shape == (7, width)
-    assert [layer.name for layer in layers(b)][:4] == ["l.ih", "l.hh", "l.ih_reverse", "l.hh_reverse"]
+    assert [layer.name for layer in layers(b)][:4] == [
+        "l.ih",
+        "l.hh",
+        "l.ih_reverse",
+        "l.hh_reverse",
+    ]
 
 
 def test_a_tied_layer_may_have_a_bias_of_its_own():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.workload import DatasetConfig, Epoch
 
 SIZES = {"samples": st.integers(1, 200), "workers": st.integers(1, 9), "batch": st.integers(1, 9)}

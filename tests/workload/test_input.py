@@ -1,4 +1,7 @@
-"""The input pipeline: known timelines, its steady period, and the same times from a model of processes."""
+"""The input pipeline.
+
+Known timelines, its steady period, and the same times from a model of processes.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +14,9 @@ from dpsim.workload.input import STAGES
 
 
 def pipeline(read=0.0, decode=0.0, copy=0.0, loaders=1, prefetch=1):
-    return Pipeline(*(np.array([float(seconds)]) for seconds in (read, decode, copy)), loaders, prefetch)
+    return Pipeline(
+        *(np.array([float(seconds)]) for seconds in (read, decode, copy)), loaders, prefetch
+    )
 
 
 def takes(pipe, step, steps):
@@ -25,13 +30,20 @@ def takes(pipe, step, steps):
 
 
 def as_processes(pipe, step, steps):
-    """The same as a queue of SimPy processes: a slot, one disk, a crew of loaders, one copy engine, a queue, a GPU."""
+    """The same as a queue of SimPy processes.
+
+    A slot, one disk, a crew of loaders, one copy engine, a queue, a GPU.
+    """
     env = simpy.Environment()
     disk, crew, engine = (simpy.Resource(env, capacity) for capacity in (1, pipe.loaders, 1))
     slots, queue, taken = simpy.Container(env, init=pipe.prefetch), simpy.Store(env), []
 
     def batch(slot_granted):
-        for resource, seconds in ((disk, pipe.read[0]), (crew, pipe.decode[0]), (engine, pipe.copy[0])):
+        for resource, seconds in (
+            (disk, pipe.read[0]),
+            (crew, pipe.decode[0]),
+            (engine, pipe.copy[0]),
+        ):
             with resource.request() as turn:
                 if resource is disk:
                     slot_granted.succeed()
@@ -60,7 +72,11 @@ def as_processes(pipe, step, steps):
 
 
 def test_the_first_batch_passes_all_stages_and_the_next_are_waiting():
-    assert takes(pipeline(1, 2, 3, loaders=1, prefetch=4), step=10, steps=3).ravel().tolist() == [6, 16, 26]
+    assert takes(pipeline(1, 2, 3, loaders=1, prefetch=4), step=10, steps=3).ravel().tolist() == [
+        6,
+        16,
+        26,
+    ]
 
 
 def test_without_anything_ahead_each_batch_passes_all_stages_after_the_last_is_taken():
@@ -69,11 +85,19 @@ def test_without_anything_ahead_each_batch_passes_all_stages_after_the_last_is_t
 
 def test_two_loaders_decode_side_by_side():
     """Read at 1, 2, 3, 4; decoded by turns at 5, 6, 9, 10."""
-    assert takes(pipeline(1, 4, 0, loaders=2, prefetch=8), step=0, steps=4).ravel().tolist() == [5, 6, 9, 10]
+    assert takes(pipeline(1, 4, 0, loaders=2, prefetch=8), step=0, steps=4).ravel().tolist() == [
+        5,
+        6,
+        9,
+        10,
+    ]
 
 
 def test_a_full_prefetch_queue_feeds_fast_steps_until_it_is_empty():
-    """The GPU does not ask before 20. Four batches wait then; the next are read at 22, 24, 26 and 28."""
+    """The GPU does not ask before 20.
+
+    Four batches wait then; the next are read at 22, 24, 26 and 28.
+    """
     loading, clock, waits = pipeline(2, 0, 0, prefetch=4).start(), np.array([20.0]), []
     for _ in range(8):
         start = loading.take(clock)
@@ -88,7 +112,9 @@ any_pipeline = given(**SECONDS, loaders=st.integers(1, 4), prefetch=st.integers(
 
 @any_pipeline
 @settings(deadline=None)
-def test_the_recursion_gives_the_times_of_the_processes(read, decode, copy, step, loaders, prefetch):
+def test_the_recursion_gives_the_times_of_the_processes(
+    read, decode, copy, step, loaders, prefetch
+):
     pipe = pipeline(read, decode, copy, loaders, prefetch)
     assert takes(pipe, step, 30).ravel().tolist() == as_processes(pipe, step, 30)
 
@@ -103,7 +129,11 @@ def test_the_steady_period_is_the_slowest_cycle(read, decode, copy, step, loader
 
 def test_storage_is_shared_and_the_slowest_stage_is_named():
     config = StorageInput(
-        kind="storage", bandwidth="1 GB/s", bytes_per_sample="100 kB", cpu_seconds_per_sample="1 ms", loader_workers=4
+        kind="storage",
+        bandwidth="1 GB/s",
+        bytes_per_sample="100 kB",
+        cpu_seconds_per_sample="1 ms",
+        loader_workers=4,
     )
     pipe = config.pipeline(64, sharing=np.array([8, 8, 1]), copy_rate=np.array([6e9, 6e9, 12e9]))
     assert pipe.read.tolist() == pytest.approx([64 * 8e-4, 64 * 8e-4, 64 * 1e-4])
@@ -119,4 +149,7 @@ def test_the_kind_alone_is_enough_and_survives_a_round_trip():
     config = StorageInput(kind="storage")
     assert StorageInput.model_validate_json(config.model_dump_json()) == config
     pipe = config.pipeline(10, sharing=np.array([1]), copy_rate=np.array([1e9]))
-    assert (pipe.loaders, pipe.prefetch) == (8, 16)  # torch's two batches ahead for each loader worker
+    assert (pipe.loaders, pipe.prefetch) == (
+        8,
+        16,
+    )  # torch's two batches ahead for each loader worker

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.workload import (
     Layer,
     LayerTimes,
@@ -27,7 +27,9 @@ CURVE = points((1, 100), (4, 200), (8, 200))  # 10 ms, 20 ms, 40 ms
 
 def test_seconds_are_linear_between_points_constant_below_and_in_proportion_above():
     late = measured_time(points((4, 200), (8, 200)))
-    assert [late(batch) for batch in (1, 4, 6, 8, 16)] == pytest.approx([0.02, 0.02, 0.03, 0.04, 0.08])
+    assert [late(batch) for batch in (1, 4, 6, 8, 16)] == pytest.approx(
+        [0.02, 0.02, 0.03, 0.04, 0.08]
+    )
 
 
 @pytest.mark.parametrize(("learners", "factor"), [(1, 1), (2, 4 / 3), (4, 2), (8, 4), (16, 8)])
@@ -45,7 +47,10 @@ def test_learners_are_free_until_the_gpu_is_full():
 def test_gradients_are_averaged_through_memory_but_not_for_one_learner():
     model = Model("two", (Layer("a", "linear", (10,)), Layer("b", "linear", (30,))), "sample")
     assert averaging(model, 1, bandwidth=4.0).tolist() == [0, 0]
-    assert averaging(model, 3, bandwidth=4.0).tolist() == [4 * 10, 4 * 30]  # three read, one written, 4 bytes each
+    assert averaging(model, 3, bandwidth=4.0).tolist() == [
+        4 * 10,
+        4 * 30,
+    ]  # three read, one written, 4 bytes each
 
 
 def test_every_learner_updates_its_own_weights():

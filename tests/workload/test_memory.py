@@ -6,8 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.errors import DpsimError
-from dpsim.workload import CONTEXT, FRAGMENTATION, Layer, Model, Setup, build_model, footprint, largest_batch, remedies, split_ways
+from dpsim.base.errors import DpsimError
+from dpsim.workload import (
+    CONTEXT,
+    FRAGMENTATION,
+    Layer,
+    Model,
+    Setup,
+    build_model,
+    footprint,
+    largest_batch,
+    remedies,
+    split_ways,
+)
 from dpsim.workload.memory import block_ranges, checkpointed_activations
 
 GB = 1e9
@@ -34,7 +45,10 @@ def test_bytes_of_model_state_per_parameter(precision, optimizer, expected):
 
 
 def test_gpt2_xl_with_adam_takes_at_least_24_gb():
-    """Rajbhandari et al. 2020, section 3.1: 1.5 billion parameters, "at least 24 GB", where fp16 weights alone are 3 GB."""
+    """Rajbhandari et al. 2020, section 3.1.
+
+    1.5 billion parameters, "at least 24 GB", where fp16 weights alone are 3 GB.
+    """
     held = footprint(build_model("gpt2-xl"), Setup(1, "fp16", "adam"))
     assert held.model_state == 16 * 1_557_611_200
     assert held.weights == 2 * 1_557_611_200
@@ -48,7 +62,10 @@ def test_zero_stages_of_7_5_billion_parameters_on_64_gpus(stage, published_gb):
 
 
 def test_gpt3_does_not_fit_and_must_be_split():
-    """350 GB of fp16 weights: five H100 of 80 GB to hold them, ceil((16 + 2) x 175e9 / what they leave) to train."""
+    """350 GB of fp16 weights.
+
+    Five H100 of 80 GB to hold them, ceil((16 + 2) x 175e9 / what they leave) to train.
+    """
     alone = Setup(1, "fp16", "adam")
     assert footprint(GPT3, alone).weights == 350 * GB
     assert split_ways(GPT3, alone, 80 * GB).weights == 5
@@ -57,11 +74,16 @@ def test_gpt3_does_not_fit_and_must_be_split():
 
 
 def test_activations_of_a_transformer_block_are_the_published_formula():
-    """Korthikanti et al. 2022, equation 1: s b h (34 + 5 a s / h) bytes; here without masks: 1 + 1 + a s / h less."""
+    """Korthikanti et al. 2022, equation 1.
+
+    S b h (34 + 5 a s / h) bytes; here without masks: 1 + 1 + a s / h less.
+    """
     layers = build_model("gpt2-medium").layers
     block = [layer for layer in layers if layer.name.startswith("h.3.")]
     s, h, a = 1024, 1024, 16
-    assert 2 * sum(layer.activations for layer in block) == pytest.approx(s * h * (32 + 4 * a * s / h), rel=0.1)
+    assert 2 * sum(layer.activations for layer in block) == pytest.approx(
+        s * h * (32 + 4 * a * s / h), rel=0.1
+    )
 
 
 def test_parts_add_up_and_fragments_are_a_share_of_what_is_allocated():
@@ -86,8 +108,12 @@ def test_learners_hold_everything_but_context_and_buckets_each():
 
 
 def test_a_fully_sharded_model_gathers_two_blocks_and_reduces_one():
-    layers = tuple(Layer(f"h.{i}.fc", "linear", (size,), activations=1) for i, size in enumerate((10, 30, 20)))
-    held = footprint(Model("blocks", layers, "sample"), Setup(1, "fp16", "adam", stage=3, workers=2))
+    layers = tuple(
+        Layer(f"h.{i}.fc", "linear", (size,), activations=1) for i, size in enumerate((10, 30, 20))
+    )
+    held = footprint(
+        Model("blocks", layers, "sample"), Setup(1, "fp16", "adam", stage=3, workers=2)
+    )
     assert held.buckets == 2 * (30 + 20) + 2 * 30
     assert held.weights == 60
 
@@ -99,13 +125,23 @@ def test_blocks_are_named_up_to_the_first_number():
 
 
 def test_checkpointing_holds_borders_and_the_largest_segment():
-    """Nine equal layers in segments of three (Chen et al. 2016: the square root): two borders and three layers."""
-    model = Model("chain", tuple(Layer(f"fc{i}", "linear", activations=10) for i in range(9)), "sample")
+    """Nine equal layers in segments of three (Chen et al. 2016: the square root): two borders and
+    three layers.
+    """
+    model = Model(
+        "chain", tuple(Layer(f"fc{i}", "linear", activations=10) for i in range(9)), "sample"
+    )
     assert checkpointed_activations(model) == 2 * 10 + 3 * 10
 
 
 def test_segments_of_so_many_layers_hold_their_borders_and_the_largest():
-    model = Model("chain", tuple(Layer(f"fc{i}", "linear", activations=size) for i, size in enumerate((1, 2, 3, 4, 5))), "sample")
+    model = Model(
+        "chain",
+        tuple(
+            Layer(f"fc{i}", "linear", activations=size) for i, size in enumerate((1, 2, 3, 4, 5))
+        ),
+        "sample",
+    )
     assert checkpointed_activations(model, every=2) == 2 + 4 + (3 + 4)
     assert footprint(model, Setup(1, checkpointing=True, checkpoint_every=2)).activations == 4 * 13
     assert checkpointed_activations(model, every=9) == model.activations
@@ -113,7 +149,10 @@ def test_segments_of_so_many_layers_hold_their_borders_and_the_largest():
 
 def test_checkpointing_of_a_transformer_keeps_what_enters_each_block():
     model = build_model("gpt2")
-    width, block = 1024 * 768, sum(layer.activations for layer in model.layers if layer.name.startswith("h.5."))
+    width, block = (
+        1024 * 768,
+        sum(layer.activations for layer in model.layers if layer.name.startswith("h.5.")),
+    )
     ends = sum(layer.activations for layer in model.layers if not layer.name.startswith("h."))
     assert block + 11 * width <= checkpointed_activations(model) <= block + 13 * width + ends
 
@@ -125,8 +164,13 @@ def test_checkpointing_of_a_transformer_keeps_what_enters_each_block():
     workers=st.integers(1, 64),
     stage=st.integers(0, 3),
 )
-def test_the_largest_batch_fits_and_one_more_does_not(parameters, activations, capacity, workers, stage):
-    model, setup = flat(parameters, activations), Setup(1, "fp16", "adam", stage=stage, workers=workers)
+def test_the_largest_batch_fits_and_one_more_does_not(
+    parameters, activations, capacity, workers, stage
+):
+    model, setup = (
+        flat(parameters, activations),
+        Setup(1, "fp16", "adam", stage=stage, workers=workers),
+    )
     largest = largest_batch(model, setup, capacity)
     assert largest == 0 or footprint(model, replace(setup, batch=largest)).total <= capacity
     assert footprint(model, replace(setup, batch=largest + 1)).total > capacity
@@ -140,8 +184,15 @@ def test_the_largest_batch_fits_and_one_more_does_not(parameters, activations, c
     stage=st.integers(0, 3),
 )
 def test_a_remedy_makes_it_fit(parameters, activations, workers, batch, stage):
-    layers = tuple(Layer(f"fc{i}", "linear", (parameters,), activations=kept) for i, kept in enumerate(activations))
-    model, setup, capacity = Model("any", layers, "sample"), Setup(batch, "fp16", "adam", stage=stage, workers=workers), 80 * GB
+    layers = tuple(
+        Layer(f"fc{i}", "linear", (parameters,), activations=kept)
+        for i, kept in enumerate(activations)
+    )
+    model, setup, capacity = (
+        Model("any", layers, "sample"),
+        Setup(batch, "fp16", "adam", stage=stage, workers=workers),
+        80 * GB,
+    )
     if footprint(model, setup).total <= capacity:
         return
     found = remedies(model, setup, capacity)
@@ -152,11 +203,20 @@ def test_a_remedy_makes_it_fit(parameters, activations, workers, batch, stage):
 
 
 def test_the_smallest_remedy_is_one_change_in_the_order_shard_checkpoint_accumulate():
-    chain = Model("chain", tuple(Layer(f"fc{i}", "linear", activations=10**8) for i in range(9)), "sample")  # 1.8 GB, or 1 GB
-    texts = [remedy.text for remedy in remedies(chain, Setup(12, "fp16", "adam", workers=8), 16 * GB)]
-    assert texts == ["checkpoint activations", "take at most 7 samples at a time (the same batch in 2 accumulated passes)"]
+    chain = Model(
+        "chain", tuple(Layer(f"fc{i}", "linear", activations=10**8) for i in range(9)), "sample"
+    )  # 1.8 GB, or 1 GB
+    texts = [
+        remedy.text for remedy in remedies(chain, Setup(12, "fp16", "adam", workers=8), 16 * GB)
+    ]
+    assert texts == [
+        "checkpoint activations",
+        "take at most 7 samples at a time (the same batch in 2 accumulated passes)",
+    ]
     wide = flat(2 * 10**9)
-    assert [remedy.changes for remedy in remedies(wide, Setup(1, "fp16", "adam", workers=8), 32 * GB)] == [{"stage": 1}]
+    assert [
+        remedy.changes for remedy in remedies(wide, Setup(1, "fp16", "adam", workers=8), 32 * GB)
+    ] == [{"stage": 1}]
 
 
 def test_fewer_learners_are_a_remedy():
@@ -170,7 +230,10 @@ def test_fewer_learners_are_a_remedy():
         ({"batch": 0}, "batch must be at least 1, but got 0"),
         ({"batch": 1, "checkpoint_every": 0}, "checkpoint_every must be at least 1, but got 0"),
         ({"batch": 1, "stage": 4}, "stage must be 0, 1, 2 or 3, but got 4"),
-        ({"batch": 1, "stage": 1, "learners": 2}, "learners must be 1 where model state is divided"),
+        (
+            {"batch": 1, "stage": 1, "learners": 2},
+            "learners must be 1 where model state is divided",
+        ),
     ],
 )
 def test_impossible_setups_are_refused(wrong, message):

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.errors import DpsimError, UnknownNameError
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.workload import KINDS, MODELS, build_model, canonical_name
 from dpsim.workload.models.gpt import gpt
 
-# Parameters, parameter tensors, and forward and backward FLOP per sample, as torch 2.13's parameters() and
-# torch.utils.flop_counter count them on torchvision 0.28's and transformers 5.23's models (eager attention, 128 or 1,024 tokens).
+# Parameters, parameter tensors, and forward and backward FLOP per sample, as torch 2.13's
+# parameters() and torch.utils.flop_counter count them on torchvision 0.28's and transformers 5.23's
+# models (eager attention, 128 or 1,024 tokens).
 COUNTED = {
     "alexnet": (61_100_840, 16, 2_856_753_920 // 2, 5_432_400_640 // 2),
     "vgg16": (138_357_544, 32, 61_881_057_280 // 2, 123_415_298_048 // 2),
@@ -27,8 +28,9 @@ COUNTED = {
 }
 
 
-# Parameters of the rest: of torchvision, timm, transformers, ultralytics and the published checkpoints; where they are the
-# sum of a published description, its file of the catalogue shows the terms.
+# Parameters of the rest: of torchvision, timm, transformers, ultralytics and the published
+# checkpoints; where they are the sum of a published description, its file of the catalogue shows
+# the terms.
 PARAMETERS = {
     "vgg19": 143_667_240,
     "vgg16-cifar": 14_728_266,
@@ -74,7 +76,8 @@ PARAMETERS = {
     "deepspeech2-large": 127_948_528,
 }
 
-# The published table's names, and the relative error allowed: more than a percent where it rounds or counts other things.
+# The published table's names, and the relative error allowed: more than a percent where it rounds
+# or counts other things.
 TABLE = {
     "AlexNet (one-tower, torchvision)": ("alexnet", 0.01),
     "VGG-16": ("vgg16", 0.01),
@@ -102,7 +105,10 @@ TABLE = {
     "GPT-2 XL": ("gpt2-xl", 0.01),
     "GPT-3 175B": ("gpt3-175b", 0.01),
     "Transformer-XL base (DLE)": ("transformer-xl-base", 0.01),
-    "Transformer-XL large (DLE)": ("transformer-xl-large", 0.12),  # from memory; the checkpoint of 1.14 GB holds 285 M
+    "Transformer-XL large (DLE)": (
+        "transformer-xl-large",
+        0.12,
+    ),  # from memory; the checkpoint of 1.14 GB holds 285 M
     "GNMT v2": ("gnmt", 0.01),
     "LSTM-PTB 2x1500 (DGC gradient size)": ("lstm-ptb", 0.01),
     "DeepSpeech GRU 7x1200 (DGC gradient size)": ("deepspeech2-large", 0.01),
@@ -123,7 +129,11 @@ def test_parameters_equal_the_published_count(name):
 
 
 def test_every_row_of_the_published_table_is_compared():
-    others = {"AlexNet (DGC gradient size)", "ResNet-50 (Goyal text)", "ResNet-50 (DGC gradient size)"}  # the same models again
+    others = {
+        "AlexNet (DGC gradient size)",
+        "ResNet-50 (Goyal text)",
+        "ResNet-50 (DGC gradient size)",
+    }  # the same models again
     assert {*TABLE, *others} == set(ROWS)
 
 
@@ -131,10 +141,18 @@ def test_every_row_of_the_published_table_is_compared():
 def test_totals_are_those_of_the_published_table(row):
     name, tolerance = TABLE[row]
     model, said = build_model(name), ROWS[row]
-    rounding = 0.005 if name.endswith("cifar") or float(said["params_M"]) < 10 else 0.0  # in millions: two digits are given
-    assert model.parameters / 1e6 == pytest.approx(float(said["params_M"]), rel=tolerance, abs=rounding)
-    if said["fwd_GFLOP_per_sample"].replace(".", "").isdigit():  # the table's figures are multiply-adds
-        assert model.forward_flop / 2e9 == pytest.approx(float(said["fwd_GFLOP_per_sample"]), rel=0.02)
+    rounding = (
+        0.005 if name.endswith("cifar") or float(said["params_M"]) < 10 else 0.0
+    )  # in millions: two digits are given
+    assert model.parameters / 1e6 == pytest.approx(
+        float(said["params_M"]), rel=tolerance, abs=rounding
+    )
+    if (
+        said["fwd_GFLOP_per_sample"].replace(".", "").isdigit()
+    ):  # the table's figures are multiply-adds
+        assert model.forward_flop / 2e9 == pytest.approx(
+            float(said["fwd_GFLOP_per_sample"]), rel=0.02
+        )
 
 
 @pytest.mark.parametrize("name", ["gpt3-175b", "llama2-70b", "resnet152", "densenet201"])
@@ -156,18 +174,26 @@ def _seconds(build):
     return time.perf_counter() - start
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("gpt", "llama", "bert"))])
+@pytest.mark.parametrize(
+    "name", [name for name in MODELS if name.startswith(("gpt", "llama", "bert"))]
+)
 def test_a_transformer_takes_two_flop_per_weight_and_token(name):
     model = build_model(name, 16)  # few tokens, so that attention is little
     tables = sum(layer.own_weights for layer in model.layers if layer.kind == "embedding")
     pooler = sum(layer.own_weights for layer in model.layers if layer.name.startswith("pooler"))
     tied = sum(layer.borrowed for layer in model.layers)
-    assert model.forward_flop == pytest.approx(2 * 16 * (model.parameters - tables - pooler + tied), rel=0.01)
+    assert model.forward_flop == pytest.approx(
+        2 * 16 * (model.parameters - tables - pooler + tied), rel=0.01
+    )
 
 
 def test_fewer_groups_of_keys_are_narrower_products():
     shapes = {layer.name: layer.parameters for layer in build_model("llama3-8b", 16).layers}
-    assert [shapes[f"layers.0.self_attn.{part}_proj"] for part in "qkv"] == [(4096 * 4096,), (4096 * 1024,), (4096 * 1024,)]
+    assert [shapes[f"layers.0.self_attn.{part}_proj"] for part in "qkv"] == [
+        (4096 * 4096,),
+        (4096 * 1024,),
+        (4096 * 1024,),
+    ]
 
 
 def test_a_recurrent_layer_takes_a_step_for_each_token():
@@ -177,18 +203,33 @@ def test_a_recurrent_layer_takes_a_step_for_each_token():
 
 def test_tensors_of_an_lstm_layer_are_torch_s():
     model = build_model("lstm-ptb")
-    assert model.tensors().elements.tolist() == [15_000_000, *[9_000_000, 9_000_000, 6000, 6000] * 2, 10_000]
+    assert model.tensors().elements.tolist() == [
+        15_000_000,
+        *[9_000_000, 9_000_000, 6000, 6000] * 2,
+        10_000,
+    ]
 
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_totals_equal_what_torch_counts(name):
     model = build_model(name)
-    assert (model.parameters, len(model.tensors().elements), model.forward_flop, model.backward_flop) == COUNTED[name]
+    assert (
+        model.parameters,
+        len(model.tensors().elements),
+        model.forward_flop,
+        model.backward_flop,
+    ) == COUNTED[name]
 
 
 @pytest.mark.parametrize(
     ("name", "multiply_adds"),
-    [("alexnet", 0.714e9), ("vgg16", 15.47e9), ("resnet50", 4.09e9), ("resnet152", 11.51e9), ("inception-v3", 5.71e9)],
+    [
+        ("alexnet", 0.714e9),
+        ("vgg16", 15.47e9),
+        ("resnet50", 4.09e9),
+        ("resnet152", 11.51e9),
+        ("inception-v3", 5.71e9),
+    ],
 )
 def test_field_quotes_multiply_adds(name, multiply_adds):
     assert build_model(name).forward_flop == pytest.approx(2 * multiply_adds, rel=0.01)
@@ -201,7 +242,10 @@ def test_layers_are_sound(name):
     assert len(set(names)) == len(names)
     assert {layer.kind for layer in model.layers} <= set(KINDS)
     for layer in model.layers:
-        assert min(layer.forward_flop, layer.backward_flop, layer.backward_traffic, layer.activations) >= 0, layer
+        assert (
+            min(layer.forward_flop, layer.backward_flop, layer.backward_traffic, layer.activations)
+            >= 0
+        ), layer
         assert layer.forward_traffic > 0, layer
 
 
@@ -213,7 +257,9 @@ def test_backward_is_twice_forward_but_the_first_input_gradient(name):
     fused = [layer for layer in model.layers if layer.backward_flop > 2 * layer.forward_flop]
     assert {layer.kind for layer in fused} <= {"attention"}
     again = sum(layer.forward_flop for layer in fused)
-    assert model.backward_flop == 2 * model.forward_flop - unlearned + again // 2  # a fused kernel computes its scores anew
+    assert (
+        model.backward_flop == 2 * model.forward_flop - unlearned + again // 2
+    )  # a fused kernel computes its scores anew
 
 
 def test_tensors_of_resnet50():
@@ -224,22 +270,47 @@ def test_tensors_of_resnet50():
     assert [model.layers[i].name for i in layer[:3]] == ["conv1", "bn1", "bn1"]
     assert np.all(np.diff(layer) >= 0)
     assert int(elements.max()) == 512 * 512 * 9
-    assert max(tensor for owner in model.layers if owner.kind == "linear" for tensor in owner.parameters) == 2_048_000
+    assert (
+        max(
+            tensor
+            for owner in model.layers
+            if owner.kind == "linear"
+            for tensor in owner.parameters
+        )
+        == 2_048_000
+    )
 
 
 def test_tensors_of_a_block_of_gpt2_in_order():
     d = 768
     elements = build_model("gpt2").tensors().elements[2:14]
-    assert elements.tolist() == [d, d, 3 * d * d, 3 * d, d * d, d, d, d, 4 * d * d, 4 * d, 4 * d * d, d]
+    assert elements.tolist() == [
+        d,
+        d,
+        3 * d * d,
+        3 * d,
+        d * d,
+        d,
+        d,
+        d,
+        4 * d * d,
+        4 * d,
+        4 * d * d,
+        d,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "blocks", "width"), [("gpt2", 12, 768), ("gpt2-medium", 24, 1024), ("gpt2-large", 36, 1280), ("gpt2-xl", 48, 1600)]
+    ("name", "blocks", "width"),
+    [("gpt2", 12, 768), ("gpt2-medium", 24, 1024), ("gpt2-large", 36, 1280), ("gpt2-xl", 48, 1600)],
 )
 @pytest.mark.parametrize("tokens", [1, 128, 1024])
 def test_gpt2_is_two_flop_per_matrix_weight_and_token_plus_attention(name, blocks, width, tokens):
     matrices = 12 * blocks * width**2 + 50257 * width
-    assert build_model(name, tokens).forward_flop == 2 * tokens * matrices + 4 * blocks * tokens**2 * width
+    assert (
+        build_model(name, tokens).forward_flop
+        == 2 * tokens * matrices + 4 * blocks * tokens**2 * width
+    )
 
 
 def test_gpt2_is_about_two_flop_per_parameter_and_token():
@@ -257,11 +328,15 @@ def test_parameters_do_not_depend_on_the_sequence_length():
 
 
 def test_usual_sequence_lengths():
-    assert [build_model(name).sample for name in ("bert-base", "gpt2")] == ["128 tokens", "1024 tokens"]
+    assert [build_model(name).sample for name in ("bert-base", "gpt2")] == [
+        "128 tokens",
+        "1024 tokens",
+    ]
 
 
 def test_activations_of_a_transformer_block():
-    # Korthikanti et al. 2022: 34 s b h bytes per block in half precision with one-byte masks of dropout; without them 32.
+    # Korthikanti et al. 2022: 34 s b h bytes per block in half precision with one-byte masks of
+    # dropout; without them 32.
     tokens, width, heads = 512, 1024, 16
     model = build_model("gpt2-medium", tokens)
     block = sum(layer.activations for layer in model.layers if layer.name.startswith("h.3."))
@@ -297,13 +372,18 @@ def test_no_two_names_are_spelt_alike():
 
 
 def test_unknown_name_suggests_the_nearest():
-    with pytest.raises(UnknownNameError, match=r"must be a known model, but got 'resnet51' \(did you mean 'resnet50'\?\)"):
+    with pytest.raises(
+        UnknownNameError,
+        match=r"must be a known model, but got 'resnet51' \(did you mean 'resnet50'\?\)",
+    ):
         build_model("resnet51")
 
 
 @pytest.mark.parametrize("tokens", [0, -1, 513])
 def test_sequence_length_out_of_range(tokens):
-    with pytest.raises(DpsimError, match=f"must be from 1 to 512 tokens for this model, but got {tokens}$"):
+    with pytest.raises(
+        DpsimError, match=f"must be from 1 to 512 tokens for this model, but got {tokens}$"
+    ):
         build_model("bert-base", tokens)
 
 
@@ -313,4 +393,7 @@ def test_sequence_length_of_an_image():
 
 
 def test_repr_says_what_it_is():
-    assert repr(build_model("alexnet")) == "<Model alexnet: 20 layers, 61,100,840 parameters, per 224x224 image>"
+    assert (
+        repr(build_model("alexnet"))
+        == "<Model alexnet: 20 layers, 61,100,840 parameters, per 224x224 image>"
+    )

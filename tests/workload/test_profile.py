@@ -6,11 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dpsim.errors import DpsimError
-from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, build_model, load_model_profile
+from dpsim.base.errors import DpsimError
+from dpsim.workload import (
+    Layer,
+    MeasuredTimes,
+    Model,
+    ModelProfile,
+    build_model,
+    load_model_profile,
+)
 from dpsim.workload.profile import ProfileLayer
 
-TIMES = MeasuredTimes(batch_sizes=(4, 8), forward_s=((2.0, 4.0), (3.0, 8.0)), backward_s=((4.0, 8.0), (6.0, 16.0)))
+TIMES = MeasuredTimes(
+    batch_sizes=(4, 8), forward_s=((2.0, 4.0), (3.0, 8.0)), backward_s=((4.0, 8.0), (6.0, 16.0))
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +39,9 @@ def test_times_between_and_beyond_the_measured_batches(batch, forward):
 
 
 def test_below_the_smallest_batch_time_is_at_least_its_share():
-    steep = MeasuredTimes(batch_sizes=(10, 11), forward_s=((1.0,), (9.0,)), backward_s=((1.0,), (0.5,)))
+    steep = MeasuredTimes(
+        batch_sizes=(10, 11), forward_s=((1.0,), (9.0,)), backward_s=((1.0,), (0.5,))
+    )
     assert steep.forward(5).tolist() == [0.5]
     assert steep.backward(5).tolist() == [1.0]  # a slope downwards is noise
 
@@ -40,9 +51,15 @@ def test_one_batch_size_is_scaled():
     assert (single.forward(4)[0], single.forward(16)[0]) == (1.0, 4.0)
 
 
-@given(st.integers(1, 100), st.integers(1, 100), st.lists(st.floats(0, 1e3), min_size=3, max_size=3).map(sorted))
+@given(
+    st.integers(1, 100),
+    st.integers(1, 100),
+    st.lists(st.floats(0, 1e3), min_size=3, max_size=3).map(sorted),
+)
 def test_more_samples_never_take_less_time_where_the_measurements_say_so(one, other, rising):
-    times = MeasuredTimes(batch_sizes=(5, 20, 60), forward_s=tuple((t,) for t in rising), backward_s=((0.0,),) * 3)
+    times = MeasuredTimes(
+        batch_sizes=(5, 20, 60), forward_s=tuple((t,) for t in rising), backward_s=((0.0,),) * 3
+    )
     low, high = sorted((one, other))
     assert times.forward(low)[0] <= times.forward(high)[0] * (1 + 1e-12) + 1e-300
 
@@ -57,7 +74,10 @@ def test_the_update_is_the_median_of_all():
     [
         ({"batch_sizes": (8, 4)}, "batch_sizes must rise, but got [8, 4]"),
         ({"forward_s": ((1.0, 2.0),)}, "forward_s must have 2 rows (one a batch size) of 2 layers"),
-        ({"backward_s": ((1.0,), (1.0, 2.0))}, "backward_s must have 2 rows (one a batch size) of 2 layers"),
+        (
+            {"backward_s": ((1.0,), (1.0, 2.0))},
+            "backward_s must have 2 rows (one a batch size) of 2 layers",
+        ),
         ({"gradient_ready_s": ((1.0,),)}, "gradient_ready_s must have 2 rows"),
         ({"optimizer_s": (1.0,)}, "optimizer_s must have 2 numbers (one a batch size), but got 1"),
         ({"forward_s": ((-1.0, 2.0), (1.0, 2.0))}, "greater than or equal to 0"),
@@ -81,7 +101,9 @@ def test_a_model_survives_its_profile(tmp_path, name):
 
 
 def test_measured_times_and_notes_survive(tmp_path):
-    model = Model("m", (Layer("a", "conv", (3, 1)), Layer("b", "norm")), "sample", TIMES, ("doubtful",))
+    model = Model(
+        "m", (Layer("a", "conv", (3, 1)), Layer("b", "norm")), "sample", TIMES, ("doubtful",)
+    )
     path = tmp_path / "p.json"
     path.write_text(ModelProfile.of(model, {}).to_json())
     assert load_model_profile(path).model() == model
@@ -94,11 +116,22 @@ def test_measured_times_and_notes_survive(tmp_path):
         ("", "EOF while parsing"),
         ("{}", "name: Field required"),
         ('{"name": "m", "layers": []}', "layers: Tuple should have at least 1 item"),
-        ('{"name": "m", "layers": [{"name": "a", "kind": "magic"}]}', "layers.0.kind: Input should be"),
-        ('{"name": "m", "layers": [{"name": "a", "parameters": [0]}]}', "layers.0.parameters.0: Input should be greater than 0"),
-        ('{"schema_version": 2, "name": "m", "layers": [{"name": "a"}]}', "schema_version: Input should be 1"),
         (
-            json.dumps({"name": "m", "layers": [{"name": "a"}], "measured": TIMES.model_dump(mode="json")}),
+            '{"name": "m", "layers": [{"name": "a", "kind": "magic"}]}',
+            "layers.0.kind: Input should be",
+        ),
+        (
+            '{"name": "m", "layers": [{"name": "a", "parameters": [0]}]}',
+            "layers.0.parameters.0: Input should be greater than 0",
+        ),
+        (
+            '{"schema_version": 2, "name": "m", "layers": [{"name": "a"}]}',
+            "schema_version: Input should be 1",
+        ),
+        (
+            json.dumps(
+                {"name": "m", "layers": [{"name": "a"}], "measured": TIMES.model_dump(mode="json")}
+            ),
             "measured must have a time for each of 1 layers, but has 2",
         ),
     ],

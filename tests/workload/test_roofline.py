@@ -5,9 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.hardware import gpus
-from dpsim.workload import MODELS, PRECISIONS, Accelerator, Efficiency, Layer, Model, build_model, compute_times, fitted
+from dpsim.workload import (
+    MODELS,
+    PRECISIONS,
+    Accelerator,
+    Efficiency,
+    Layer,
+    Model,
+    build_model,
+    compute_times,
+    fitted,
+)
 from dpsim.workload.efficiency import constants, is_winograd
 from dpsim.workload.profile import MeasuredTimes
 
@@ -27,7 +37,9 @@ def machine(peak=1e12, bandwidth=1e9, generation="other", power=None):
 def catalogue_gpu(name):
     gpu = gpus()[name]
     peaks = {precision: peak.value for precision, peak in gpu.peak.items()}
-    return Accelerator(gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, gpu.power.value)
+    return Accelerator(
+        gpu.name, peaks, gpu.memory_bandwidth.value, gpu.architecture, gpu.power.value
+    )
 
 
 def test_bound_by_arithmetic():
@@ -38,11 +50,19 @@ def test_bound_by_arithmetic():
 
 
 def test_bound_by_memory_at_the_width_of_the_precision():
-    model = one(kind="linear", parameters=(700, 300), forward_flop=1, backward_flop=2, forward_traffic=1000, backward_traffic=2000)
+    model = one(
+        kind="linear",
+        parameters=(700, 300),
+        forward_flop=1,
+        backward_flop=2,
+        forward_traffic=1000,
+        backward_traffic=2000,
+    )
     for precision, width in (("fp32", 4), ("tf32", 4), ("fp16", 2), ("bf16", 2), ("fp8", 2)):
         times = compute_times(model, machine(), batch=5, precision=precision, efficiency=IDEAL)
         assert times.forward.tolist() == [pytest.approx(width * (5 * 1000 + 1000) / 1e9)]
-        # Weights are read for the gradient by the input, and the gradient by the weights is written.
+        # Weights are read for the gradient by the input, and the gradient by the weights is
+        # written.
         assert times.backward.tolist() == [pytest.approx(width * (5 * 2000 + 2 * 1000) / 1e9)]
 
 
@@ -62,12 +82,19 @@ def test_update_moves_weights_gradient_and_state(optimizer, nbytes):
 def test_update_of_many_small_tensors_is_bound_by_launches():
     model = one(kind="norm", parameters=(1, 1, 1))
     efficiency = replace(IDEAL, launch=1e-3, update_launches=4.0, step=0.5)
-    assert compute_times(model, machine(), batch=1, efficiency=efficiency).optimizer == pytest.approx(3 * 4e-3 + 0.5)
+    assert compute_times(
+        model, machine(), batch=1, efficiency=efficiency
+    ).optimizer == pytest.approx(3 * 4e-3 + 0.5)
 
 
-@pytest.mark.parametrize(("precision", "fraction"), [("fp32", 0.8), ("tf32", 0.5), ("fp16", 0.4), ("bf16", 0.4), ("fp8", 0.25)])
+@pytest.mark.parametrize(
+    ("precision", "fraction"),
+    [("fp32", 0.8), ("tf32", 0.5), ("fp16", 0.4), ("bf16", 0.4), ("fp8", 0.25)],
+)
 def test_each_precision_has_its_fraction(precision, fraction):
-    efficiency = replace(IDEAL, fractions={"gemm_fp32": 0.8, "gemm_tf32": 0.5, "gemm_half": 0.4, "gemm_fp8": 0.25})
+    efficiency = replace(
+        IDEAL, fractions={"gemm_fp32": 0.8, "gemm_tf32": 0.5, "gemm_half": 0.4, "gemm_fp8": 0.25}
+    )
     model = one(kind="linear", forward_flop=10**9)
     times = compute_times(model, machine(), batch=1, precision=precision, efficiency=efficiency)
     assert times.forward[0] == pytest.approx(1e-3 / fraction)
@@ -75,27 +102,36 @@ def test_each_precision_has_its_fraction(precision, fraction):
 
 def test_a_product_takes_its_ramp_once_for_each_step_of_a_recurrence():
     model = one(kind="linear", forward_flop=10**9, steps=3)
-    assert compute_times(model, machine(), batch=1, efficiency=replace(IDEAL, ramp=0.25)).forward[0] == pytest.approx(0.751)
+    assert compute_times(model, machine(), batch=1, efficiency=replace(IDEAL, ramp=0.25)).forward[
+        0
+    ] == pytest.approx(0.751)
 
 
 def test_recurrences_run_in_fp32_where_tf32_is_asked_for():
     gpu = Accelerator("g", {"fp32": 1e12, "tf32": 8e12}, 1e30)
     alone, recurrent = (one(kind="linear", forward_flop=10**12, steps=steps) for steps in (1, 2))
-    seconds = [compute_times(model, gpu, batch=1, precision="tf32", efficiency=IDEAL).forward[0] for model in (alone, recurrent)]
+    seconds = [
+        compute_times(model, gpu, batch=1, precision="tf32", efficiency=IDEAL).forward[0]
+        for model in (alone, recurrent)
+    ]
     assert seconds == [pytest.approx(1 / 8), pytest.approx(1)]
 
 
 @pytest.mark.parametrize(("generation", "seconds"), [("pascal", 1.0), ("volta", 0.5)])
 def test_half_precision_without_matrix_units_saves_bytes_only(generation, seconds):
     gpu = Accelerator("g", {"fp32": 1e12, "fp16": 2e12}, 1e30, generation)
-    times = compute_times(one(kind="conv", forward_flop=10**12), gpu, batch=1, precision="fp16", efficiency=IDEAL)
+    times = compute_times(
+        one(kind="conv", forward_flop=10**12), gpu, batch=1, precision="fp16", efficiency=IDEAL
+    )
     assert times.forward[0] == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(("power", "seconds"), [(70.0, 2.0), (250.0, 1.0), (None, 1.0)])
 def test_a_small_board_does_not_keep_its_clock(power, seconds):
     efficiency = replace(IDEAL, throttle=0.5)
-    times = compute_times(one(kind="conv", forward_flop=10**12), machine(power=power), batch=1, efficiency=efficiency)
+    times = compute_times(
+        one(kind="conv", forward_flop=10**12), machine(power=power), batch=1, efficiency=efficiency
+    )
     assert times.forward[0] == pytest.approx(seconds)
 
 
@@ -105,7 +141,11 @@ def test_which_convolutions_fast_algorithms_serve():
     assert not is_winograd(resnet["layer1.0.conv1"])  # 1x1
     assert not is_winograd(resnet["layer2.0.conv2"])  # 3x3, stride 2
     assert not is_winograd(resnet["conv1"])  # 7x7, stride 2, three channels
-    seven = [layer for layer in build_model("inception-v3").layers if layer.name.endswith("branch7x7_2.conv")]
+    seven = [
+        layer
+        for layer in build_model("inception-v3").layers
+        if layer.name.endswith("branch7x7_2.conv")
+    ]
     assert seven
     assert not any(is_winograd(layer) for layer in seven)  # 1x7
 
@@ -114,20 +154,28 @@ def test_which_convolutions_fast_algorithms_serve():
 
 
 def test_kernels_queue_and_the_step_takes_the_longer_of_launching_and_computing():
-    layers = tuple(Layer(f"{i}", "conv", (8,), forward_flop=10**9, backward_flop=2 * 10**9) for i in range(10))
+    layers = tuple(
+        Layer(f"{i}", "conv", (8,), forward_flop=10**9, backward_flop=2 * 10**9) for i in range(10)
+    )
     model = Model("m", layers, "sample")
     device, host = 30e-3, 30e-3  # 10 x (1 + 2) ms at peak, 30 kernels at 1 ms
     for factor in (0.01, 1.0, 100.0):
-        times = compute_times(model, machine(bandwidth=1e30), batch=1, efficiency=replace(IDEAL, launch=1e-3 * factor))
+        times = compute_times(
+            model, machine(bandwidth=1e30), batch=1, efficiency=replace(IDEAL, launch=1e-3 * factor)
+        )
         passes = times.forward.sum() + times.backward.sum()
         assert passes >= max(device, host * factor) * (1 - 1e-12)
-        assert passes <= (max(device, host * factor) + 2e-3 * max(factor, 1)) * (1 + 1e-12)  # the first launch, the last kernel
+        assert passes <= (max(device, host * factor) + 2e-3 * max(factor, 1)) * (
+            1 + 1e-12
+        )  # the first launch, the last kernel
 
 
 def test_a_long_kernel_hides_the_launches_of_short_ones_behind_it():
     long, short = Layer("long", "conv", forward_flop=10**10), Layer("short", "conv", forward_flop=1)
     model = Model("m", (long, short, short), "sample")
-    times = compute_times(model, machine(bandwidth=1e30), batch=1, efficiency=replace(IDEAL, launch=1e-3))
+    times = compute_times(
+        model, machine(bandwidth=1e30), batch=1, efficiency=replace(IDEAL, launch=1e-3)
+    )
     assert times.forward == pytest.approx([11e-3, 0, 0], abs=1e-9)
 
 
@@ -138,7 +186,12 @@ def test_launches_per_kernel():
         Layer("relu", "elementwise", forward_traffic=2, backward_traffic=3),
         Layer("constant", "elementwise", forward_traffic=2),
     )
-    times = compute_times(Model("m", layers, "sample"), machine(1e30, 1e30), batch=1, efficiency=replace(IDEAL, launch=1.0))
+    times = compute_times(
+        Model("m", layers, "sample"),
+        machine(1e30, 1e30),
+        batch=1,
+        efficiency=replace(IDEAL, launch=1.0),
+    )
     assert times.forward == pytest.approx([1, 1, 1, 1])
     assert times.backward == pytest.approx([1, 2, 1, 0])
     assert times.step == pytest.approx(8)
@@ -152,21 +205,32 @@ def test_accumulation_multiplies_the_passes_and_not_the_update(passes):
     single = compute_times(RESNET, V100, batch=8)
     several = compute_times(RESNET, V100, batch=8, accumulation=passes)
     assert several.forward.tolist() == single.forward.tolist()
-    assert several.step - several.optimizer == pytest.approx(passes * (single.step - single.optimizer))
+    assert several.step - several.optimizer == pytest.approx(
+        passes * (single.step - single.optimizer)
+    )
     assert several.optimizer == single.optimizer
 
 
 @pytest.mark.parametrize("every", [1, 2, 5, 1000])
-@pytest.mark.parametrize("efficiency", [IDEAL, replace(IDEAL, launch=1.0)], ids=["computing", "launching"])
+@pytest.mark.parametrize(
+    "efficiency", [IDEAL, replace(IDEAL, launch=1.0)], ids=["computing", "launching"]
+)
 def test_checkpointing_costs_one_more_forward(every, efficiency):
-    kept, again = (compute_times(RESNET, V100, batch=8, checkpoint_every=n, efficiency=efficiency) for n in (None, every))
+    kept, again = (
+        compute_times(RESNET, V100, batch=8, checkpoint_every=n, efficiency=efficiency)
+        for n in (None, every)
+    )
     assert again.forward.tolist() == kept.forward.tolist()
     assert again.backward.sum() == pytest.approx(kept.backward.sum() + kept.forward.sum())
 
 
 def test_a_segment_is_computed_again_before_the_backward_of_its_last_layer():
-    layers = tuple(Layer(f"{i}", "conv", (8,), forward_flop=10**i, backward_flop=2 * 10**i) for i in range(5))
-    times = compute_times(Model("m", layers, "s"), machine(1.0, 1e30), batch=1, checkpoint_every=2, efficiency=IDEAL)
+    layers = tuple(
+        Layer(f"{i}", "conv", (8,), forward_flop=10**i, backward_flop=2 * 10**i) for i in range(5)
+    )
+    times = compute_times(
+        Model("m", layers, "s"), machine(1.0, 1e30), batch=1, checkpoint_every=2, efficiency=IDEAL
+    )
     assert times.backward == pytest.approx([2, 20 + 11, 200, 2000 + 1100, 20000 + 10000])
 
 
@@ -174,7 +238,9 @@ def test_a_segment_is_computed_again_before_the_backward_of_its_last_layer():
 
 
 def test_measured_layers_replace_the_roofline():
-    measured = MeasuredTimes(batch_sizes=(4,), forward_s=((1.0,),), backward_s=((2.0,),), optimizer_s=(0.5,))
+    measured = MeasuredTimes(
+        batch_sizes=(4,), forward_s=((1.0,),), backward_s=((2.0,),), optimizer_s=(0.5,)
+    )
     model = replace(one(kind="linear", parameters=(8,), forward_flop=1), measured=measured)
     times = compute_times(model, machine(), batch=8, accumulation=2, checkpoint_every=1)
     assert (times.forward.tolist(), times.backward.tolist(), times.optimizer) == ([2.0], [6.0], 0.5)
@@ -187,8 +253,14 @@ def test_measured_layers_replace_the_roofline():
 @pytest.mark.parametrize("name", ["vgg16", "gpt2"])
 def test_large_batch_without_a_memory_wall_runs_at_the_large_fraction(name):
     model, batch, constant = build_model(name), 10**6, replace(fitted(), usual=1.0)
-    times = compute_times(model, Accelerator("g", {"fp32": 1e13}, 1e30), batch=batch, efficiency=constant)
-    busy = sum(layer.forward_flop / constant.large(layer, "fp32") for layer in model.layers) * batch / 1e13
+    times = compute_times(
+        model, Accelerator("g", {"fp32": 1e13}, 1e30), batch=batch, efficiency=constant
+    )
+    busy = (
+        sum(layer.forward_flop / constant.large(layer, "fp32") for layer in model.layers)
+        * batch
+        / 1e13
+    )
     assert times.forward.sum() == pytest.approx(busy, rel=1e-3)
 
 
@@ -201,7 +273,8 @@ def test_small_batch_is_worth_less_per_sample():
 def test_compiled_graphs_are_never_slower():
     for precision in ("fp32", "fp16"):
         eager, graph = (
-            compute_times(RESNET, V100, batch=64, precision=precision, execution=how).step for how in ("eager", "graph")
+            compute_times(RESNET, V100, batch=64, precision=precision, execution=how).step
+            for how in ("eager", "graph")
         )
         assert graph < eager
 
@@ -227,7 +300,9 @@ POSITIVE = st.floats(1e9, 1e15)
     factor=st.floats(1, 100),
     precision=st.sampled_from(PRECISIONS),
 )
-def test_no_layer_ends_later_with_more_hardware_or_sooner_with_more_samples(peak, bandwidth, batch, factor, precision):
+def test_no_layer_ends_later_with_more_hardware_or_sooner_with_more_samples(
+    peak, bandwidth, batch, factor, precision
+):
     def ends(gpu, samples):
         times = compute_times(RESNET, gpu, batch=samples, precision=precision)
         return np.cumsum(np.concatenate([times.forward, times.backward[::-1], [times.optimizer]]))
@@ -244,17 +319,24 @@ def test_no_layer_ends_later_with_more_hardware_or_sooner_with_more_samples(peak
 
 def test_every_constant_has_a_value_and_an_error():
     content = constants()
-    entries = [entry for part in ("fractions", "constants", "generations") for entry in content[part].values()]
+    entries = [
+        entry
+        for part in ("fractions", "constants", "generations")
+        for entry in content[part].values()
+    ]
     entries += [entry for part in content["execution"].values() for entry in part.values()]
     assert all(entry["value"] > 0 and entry["error"] >= 0 and entry["unit"] for entry in entries)
 
 
-@pytest.mark.parametrize("generation", ["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper"])
+@pytest.mark.parametrize(
+    "generation", ["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper"]
+)
 def test_generations_have_constants_of_their_own(generation):
     assert fitted(generation).speed != fitted("other").speed == 1.0
 
 
-# PyTorch rows of single_gpu.csv by NVIDIA and DLPerf: samples per second, and how far off they may be.
+# PyTorch rows of single_gpu.csv by NVIDIA and DLPerf: samples per second, and how far off they may
+# be.
 @pytest.mark.parametrize(
     ("model", "gpu", "batch", "precision", "rate", "within"),
     [
@@ -263,12 +345,16 @@ def test_generations_have_constants_of_their_own(generation):
     ],
 )
 def test_published_rates(model, gpu, batch, precision, rate, within):
-    step = compute_times(build_model(model), catalogue_gpu(gpu), batch=batch, precision=precision).step
+    step = compute_times(
+        build_model(model), catalogue_gpu(gpu), batch=batch, precision=precision
+    ).step
     assert batch / step == pytest.approx(rate, rel=within)
 
 
 def test_missing_precision_says_what_there_is():
-    with pytest.raises(DpsimError, match=r"must be a precision that the v100 has \(fp32, fp16\), but got 'bf16'"):
+    with pytest.raises(
+        DpsimError, match=r"must be a precision that the v100 has \(fp32, fp16\), but got 'bf16'"
+    ):
         compute_times(RESNET, V100, batch=1, precision="bf16")
 
 

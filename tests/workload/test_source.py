@@ -3,17 +3,26 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from dpsim.errors import ScenarioError
+from dpsim.base.errors import ScenarioError
 from dpsim.scenario import load_scenario
 from dpsim.workload import ModelProfile, WorkloadConfig, build_model
 
 SCENARIO = "name: own\ncluster: {nodes: 1, node: dgx1-v100}\nworkload:\n  model: %s\n  batch_per_gpu: 4\n%s"
-GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 100}
+GPT2 = {
+    "model_type": "gpt2",
+    "n_embd": 64,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 128,
+    "vocab_size": 100,
+}
 
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Loads a scenario of that model from a folder that is not the current one, and that holds a configuration and a profile."""
+    """Loads a scenario of that model from a folder that is not the current one, and that holds a
+    configuration and a profile.
+    """
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "gpt.json").write_text(json.dumps(GPT2))
@@ -35,8 +44,13 @@ def test_a_configuration_beside_the_scenario(load):
 
 
 def test_a_configuration_has_a_sequence_length(load):
-    assert load("{config: gpt.json}", "  sequence_length: 32\n").workload.build().sample == "32 tokens"
-    with pytest.raises(ScenarioError, match=r"s.yaml:6:20: workload.sequence_length: must be from 1 to 128 tokens .* but got 129"):
+    assert (
+        load("{config: gpt.json}", "  sequence_length: 32\n").workload.build().sample == "32 tokens"
+    )
+    with pytest.raises(
+        ScenarioError,
+        match=r"s.yaml:6:20: workload.sequence_length: must be from 1 to 128 tokens .* but got 129",
+    ):
         load("{config: gpt.json}", "  sequence_length: 129\n")
 
 
@@ -55,24 +69,58 @@ def test_a_workload_with_a_source_survives_a_round_trip(load):
 
 
 def test_a_file_of_python_is_beside_the_scenario_and_a_module_is_not(load):
-    assert load('{torch: "nets/small.py:build", input: [3, 8, 8]}').workload.model.torch == "here/nets/small.py:build"
-    assert load('{torch: "nets.small:build", input: [3, 8, 8]}').workload.model.torch == "nets.small:build"
+    assert (
+        load('{torch: "nets/small.py:build", input: [3, 8, 8]}').workload.model.torch
+        == "here/nets/small.py:build"
+    )
+    assert (
+        load('{torch: "nets.small:build", input: [3, 8, 8]}').workload.model.torch
+        == "nets.small:build"
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("resnet51", "s.yaml:4:10: workload.model: must be a known model, but got 'resnet51' (did you mean 'resnet50'?)"),
-        ("{config: none.json}", "s.yaml:4:19: workload.model.config: here/none.json: cannot be read: No such file or directory"),
-        ("{config: bad.json}", "here/bad.json: n_embd must be a multiple of n_head, but got 64 and 5"),
+        (
+            "resnet51",
+            "s.yaml:4:10: workload.model: must be a known model, but got 'resnet51' (did you mean "
+            "'resnet50'?)",
+        ),
+        (
+            "{config: none.json}",
+            "s.yaml:4:19: workload.model.config: here/none.json: cannot be read: No such file or "
+            "directory",
+        ),
+        (
+            "{config: bad.json}",
+            "here/bad.json: n_embd must be a multiple of n_head, but got 64 and 5",
+        ),
         ("{profile: gpt.json}", "workload.model.profile: here/gpt.json: name: Field required"),
         ("{profile: s.yaml}", "workload.model.profile: here/s.yaml: "),
-        ("{torch: build, input: [3]}", "workload.model.torch: must be package.module:factory or file.py:factory, but got 'build'"),
+        (
+            "{torch: build, input: [3]}",
+            "workload.model.torch: must be package.module:factory or file.py:factory, but got "
+            "'build'",
+        ),
         ('{torch: "a:b"}', "workload.model.input: is missing"),
-        ('{torch: "a:b", input: [0]}', "workload.model.input[0]: must be greater than 0, but got 0"),
-        ('{torch: "a:b", input: [1], dtype: int8}', "workload.model.dtype: must be one of float32, int64, but got 'int8'"),
-        ("{torhc: 'a:b'}", "s.yaml:4:10: workload.model: must have exactly one of the keys torch, config, profile, but got torhc"),
-        ("{config: gpt.json, profile: p.json}", "exactly one of the keys torch, config, profile, but got config, profile"),
+        (
+            '{torch: "a:b", input: [0]}',
+            "workload.model.input[0]: must be greater than 0, but got 0",
+        ),
+        (
+            '{torch: "a:b", input: [1], dtype: int8}',
+            "workload.model.dtype: must be one of float32, int64, but got 'int8'",
+        ),
+        (
+            "{torhc: 'a:b'}",
+            "s.yaml:4:10: workload.model: must have exactly one of the keys torch, config, "
+            "profile, but got torhc",
+        ),
+        (
+            "{config: gpt.json, profile: p.json}",
+            "exactly one of the keys torch, config, profile, but got config, profile",
+        ),
         ("{}", "exactly one of the keys torch, config, profile, but got none of them"),
         ("5", "workload.model: must be text or a mapping, but got 5"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from dpsim.workload import WorkloadConfig, build_model
 from dpsim.workload.torch_trace import check_factory, trace
 
@@ -60,8 +60,12 @@ def test_the_flop_counter_agrees_with_the_catalogue(twin, shape, dtype, name):
 def test_traffic_and_activations_of_a_traced_resnet_are_near_the_catalogue_s():
     traced, built = trace(f"{TWINS}:resnet50", (3, 224, 224)), build_model("resnet50")
     assert traced.activations == pytest.approx(built.activations, rel=0.05)
-    assert traced.vector("forward_traffic").sum() == pytest.approx(built.vector("forward_traffic").sum(), rel=0.05)
-    assert traced.vector("backward_traffic").sum() == pytest.approx(built.vector("backward_traffic").sum(), rel=0.2)
+    assert traced.vector("forward_traffic").sum() == pytest.approx(
+        built.vector("forward_traffic").sum(), rel=0.05
+    )
+    assert traced.vector("backward_traffic").sum() == pytest.approx(
+        built.vector("backward_traffic").sum(), rel=0.2
+    )
 
 
 @with_torch
@@ -77,8 +81,16 @@ def test_each_module_is_a_layer_with_its_own_backward(module):
         ("2", "linear", (16, 2)),
     ]
     assert [layer.forward_flop for layer in model.layers] == [64, 0, 32]
-    assert [layer.backward_flop for layer in model.layers] == [64, 0, 64]  # nothing wants the gradient of the input
-    assert [layer.activations for layer in model.layers] == [4, 8, 0]  # the ReLU's output is the next layer's input
+    assert [layer.backward_flop for layer in model.layers] == [
+        64,
+        0,
+        64,
+    ]  # nothing wants the gradient of the input
+    assert [layer.activations for layer in model.layers] == [
+        4,
+        8,
+        0,
+    ]  # the ReLU's output is the next layer's input
     assert model.sample == "4 input"
 
 
@@ -94,7 +106,11 @@ def test_what_a_module_computes_itself_is_its_layer(module):
         "        return {'out': (self.a(x) @ self.w).sigmoid()}\n"
     )
     layers = {layer.name: layer for layer in model.layers}
-    assert (layers["Net"].parameters, layers["Net"].forward_flop, layers["Net"].backward_flop) == ((30,), 60, 120)
+    assert (layers["Net"].parameters, layers["Net"].forward_flop, layers["Net"].backward_flop) == (
+        (30,),
+        60,
+        120,
+    )
     assert (layers["a"].parameters, layers["a"].forward_flop) == ((24, 6), 48)
 
 
@@ -140,10 +156,13 @@ def test_operators_without_a_formula_and_modules_that_never_run_are_named(module
         "        super().__init__()\n"
         "        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)\n"
         "    def forward(self, x):\n"
-        "        return torch.linalg.solve_triangular(torch.eye(4, device=x.device), self.a(x)[:, :, None], upper=True)\n"
+        "        return torch.linalg.solve_triangular(torch.eye(4, device=x.device), self.a(x)[:, "
+        ":, None], upper=True)\n"
     )
     assert "b has parameters but was not run" in model.notes
-    assert "operator aten.linalg_solve_triangular has no FLOP formula and counts none" in model.notes
+    assert (
+        "operator aten.linalg_solve_triangular has no FLOP formula and counts none" in model.notes
+    )
     assert model.parameters == 40
 
 
@@ -178,7 +197,10 @@ def test_a_scenario_s_module_is_built():
         ("def Net(): return 1", "must return a torch.nn.Module, but returned int"),
         ("def Net(): raise ValueError('a\\nb')", "cannot be called: a b"),
         ("def Net(): return nn.Linear(5, 1)", "cannot be traced on the meta device: "),
-        ("class Net(nn.Module):\n    def forward(self, x): return x", "must return tensors that depend on its parameters"),
+        (
+            "class Net(nn.Module):\n    def forward(self, x): return x",
+            "must return tensors that depend on its parameters",
+        ),
         (
             "class Net(nn.Linear):\n"
             "    def __init__(self): super().__init__(4, 4)\n"
@@ -197,19 +219,30 @@ def test_modules_that_cannot_be_traced(module, tmp_path, text, message):
 
 @with_torch
 def test_a_file_or_module_that_is_not_there(tmp_path):
-    with pytest.raises(DpsimError, match=r"none\.py: must be a Python file, but there is none of this name"):
+    with pytest.raises(
+        DpsimError, match=r"none\.py: must be a Python file, but there is none of this name"
+    ):
         trace(f"{tmp_path}/none.py:build", (4,))
-    with pytest.raises(DpsimError, match=r"no_such_package\.x:build: cannot be imported: No module named 'no_such_package'"):
+    with pytest.raises(
+        DpsimError,
+        match=r"no_such_package\.x:build: cannot be imported: No module named 'no_such_package'",
+    ):
         trace("no_such_package.x:build", (4,))
 
 
-@pytest.mark.parametrize("factory", ["build", ":build", "a:", "a b:c", "a.:c", "a:c d", "../a:b", "a/b:c", ""])
+@pytest.mark.parametrize(
+    "factory", ["build", ":build", "a:", "a b:c", "a.:c", "a:c d", "../a:b", "a/b:c", ""]
+)
 def test_names_that_are_none(factory):
-    with pytest.raises(DpsimError, match=r"must be package\.module:factory or file\.py:factory, but got"):
+    with pytest.raises(
+        DpsimError, match=r"must be package\.module:factory or file\.py:factory, but got"
+    ):
         check_factory(factory)
 
 
 def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(DpsimError, match=r"^a torch model needs torch: pip install 'dpsim\[validate\]'$"):
+    with pytest.raises(
+        DpsimError, match=r"^a torch model needs torch: pip install 'dpsim\[validate\]'$"
+    ):
         trace("a.b:c", (4,))

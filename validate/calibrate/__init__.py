@@ -1,17 +1,25 @@
-"""Calibration: collectives are measured on a testbed, and a transport's parameters fitted on some of them and judged on others.
+"""Calibration.
+
+Collectives are measured on a testbed, and a transport's parameters fitted on some of them and
+judged on others.
 
 `validate.calibrate.measure` measures, and needs torch and the testbed; all else reads records.
 """
 
 from validate.calibrate.cases import CollectiveCase, case_of
 from validate.calibrate.combined import combined
+from validate.calibrate.fit import MOST_PREDICTIONS
+from validate.calibrate.measure import measure, measure_messages
 from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted, predicted_s
+from validate.calibrate.profile import LEAST
 from validate.calibrate.profile import calibrate as profile_of
 from validate.calibrate.ranking import Choice, choices, within
 from validate.calibrate.sources import Measurements, parse_testbed, read, read_records
 
 __all__ = [
+    "LEAST",
+    "MOST_PREDICTIONS",
     "Choice",
     "CollectiveCase",
     "Measurements",
@@ -19,6 +27,8 @@ __all__ = [
     "choices",
     "combined",
     "full_plan",
+    "measure",
+    "measure_messages",
     "own_plan",
     "parse_testbed",
     "predicted",

@@ -1,4 +1,6 @@
-"""``python -m validate.calibrate OUTPUT``: measures the whole plan of collectives on testbeds and records it (root, ten minutes).
+"""``python -m validate.calibrate OUTPUT``.
+
+Measures the whole plan of collectives on testbeds and records it (root, ten minutes).
 
 On a machine that does nothing else: all ranks share its processors.
 """
@@ -6,13 +8,13 @@ On a machine that does nothing else: all ranks share its processors.
 import sys
 from pathlib import Path
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate
 from validate.calibrate.measure import measure
 from validate.calibrate.plan import full_plan
-from validate.microbench.machine import machine, provenance
-from validate.run_record import RunRecord, RunRecords, save_run_records
+from validate.microbench import machine, provenance
+from validate.records import RunRecord, RunRecords, save_run_records
 
 
 def main(output: Path) -> None:
@@ -21,10 +23,14 @@ def main(output: Path) -> None:
     records: list[RunRecord] = []
     try:
         with progress("measuring", len(plan)) as done:
-            records.extend(measure(plan, done))  # one by one: what was measured stays if a later one fails
+            records.extend(
+                measure(plan, done)
+            )  # one by one: what was measured stays if a later one fails
     finally:
         known = {key: value for key, value in machine().items() if key != "host"}
-        save_run_records(output, RunRecords(machine=known, provenance=provenance(), runs=tuple(records)))
+        save_run_records(
+            output, RunRecords(machine=known, provenance=provenance(), runs=tuple(records))
+        )
         narrate(f"wrote {len(records)} of {len(plan)} cases to {output}")
 
 

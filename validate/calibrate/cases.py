@@ -6,16 +6,20 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from dpsim.config import Config
+from dpsim.base.config import Config
+from dpsim.base.units import DATA, RATE, human
 from dpsim.topology import TestbedConfig
-from dpsim.units import DATA, RATE, human
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 LIBRARY = "gloo"
 
 
 class CollectiveCase(Config):
-    """One case: ``algorithm`` is dpsim's name of a schedule, or ``gloo``, the library's own; ``bytes`` are those of a vector."""
+    """One case.
+
+    ``algorithm`` is dpsim's name of a schedule, or ``gloo``, the library's own; ``bytes`` are those
+    of a vector.
+    """
 
     testbed: TestbedConfig = Field(description="The hosts, one rank each, and their links.")
     operation: str = Field(default="all-reduce", description="The collective operation.")
@@ -37,7 +41,14 @@ class CollectiveCase(Config):
     def record(self, measured_s: list[float], **fields: Any) -> RunRecord:
         """What was measured of it."""
         case = self.model_dump(mode="json", exclude_defaults=True)
-        return RunRecord(kind="collective", name=self.name, setting=self.setting, case=case, measured_s=tuple(measured_s), **fields)
+        return RunRecord(
+            kind="collective",
+            name=self.name,
+            setting=self.setting,
+            case=case,
+            measured_s=tuple(measured_s),
+            **fields,
+        )
 
 
 def case_of(record: RunRecord) -> CollectiveCase:

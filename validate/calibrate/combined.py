@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpsim.calibration import COMPUTE, TRANSPORT, CalibrationProfile, MeasuredModel, Parameter, Residuals, Transport
-from dpsim.provenance import stamp
+from dpsim.base.provenance import stamp
+from dpsim.hardware import (
+    COMPUTE,
+    TRANSPORT,
+    CalibrationProfile,
+    MeasuredModel,
+    Parameter,
+    Residuals,
+    Transport,
+)
 from validate.calibrate.compute import measured_models, repetition_errors, step_errors
 from validate.calibrate.copies import copy_errors, fit_copies
 from validate.calibrate.fit import LARGE
@@ -14,7 +22,7 @@ from validate.calibrate.messages import Messages, fit_duplex, fit_one_way, messa
 from validate.calibrate.profile import calibrate, known, known_parameters
 from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile
@@ -33,20 +41,27 @@ def combined(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile, and the collectives with what it predicts; collectives are fitted first, and messages beside what they say.
+    """The profile, and the collectives with what it predicts; collectives are fitted first, and
+    messages beside what they say.
 
     Raises DpsimError where there is too little of something.
     """
     told: list[RunRecord] = []
     base: CalibrationProfile | None = None
     if found.records or not found:
-        base, told = calibrate(found.records, name, every=every, sources=found.counts, provenance=provenance, done=done)
+        base, told = calibrate(
+            found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
+        )
     parameters, by = _of_links(found, None if base is None else base.transport())
     models = measured_models(found.runs)
     for model in models:
         by |= _of_model(found.runs, model)
     if base is not None:
-        changes = {"parameters": {**base.parameters, **parameters}, "residuals_by": {**base.residuals_by, **by}, "compute": models}
+        changes = {
+            "parameters": {**base.parameters, **parameters},
+            "residuals_by": {**base.residuals_by, **by},
+            "compute": models,
+        }
         return base.model_copy(update=changes), told
     profile = CalibrationProfile(
         name=name,
@@ -62,7 +77,9 @@ def combined(
     return profile, told
 
 
-def _of_links(found: Measurements, transport: Transport | None) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
+def _of_links(
+    found: Measurements, transport: Transport | None
+) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """What messages and copies tell beside ``transport``, and their errors."""
     parameters: dict[str, Parameter] = {}
     by: dict[str, Residuals] = {}
@@ -71,20 +88,32 @@ def _of_links(found: Measurements, transport: Transport | None) -> tuple[dict[st
     if found.copies:
         own = fit_copies(found.copies)
         parameters |= own
-        by["copies"] = residuals_of(copy_errors(found.copies, own), "fitted rows", [one.nbytes for one in found.copies])
+        by["copies"] = residuals_of(
+            copy_errors(found.copies, own), "fitted rows", [one.nbytes for one in found.copies]
+        )
     return parameters, by
 
 
 def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
     """How far its measured layer times are off."""
-    by = {f"passes of {model.model}, each repetition": residuals_of(repetition_errors(runs, model), "fitted rows")}
+    by = {
+        f"passes of {model.model}, each repetition": residuals_of(
+            repetition_errors(runs, model), "fitted rows"
+        )
+    }
     if held_out := step_errors(model):
-        by[f"steps of {model.model}, batch sizes left out"] = residuals_of(held_out, "held-out rows")
+        by[f"steps of {model.model}, batch sizes left out"] = residuals_of(
+            held_out, "held-out rows"
+        )
     return by
 
 
-def _of_messages(messages: Sequence[Messages], transport: Transport | None) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
-    """What messages tell beside ``transport``, or where there is none, of all of it; and their errors."""
+def _of_messages(
+    messages: Sequence[Messages], transport: Transport | None
+) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
+    """What messages tell beside ``transport``, or where there is none, of all of it; and their
+    errors.
+    """
     parameters: dict[str, Parameter] = {}
     if transport is None:
         given = known(one.testbed for one in messages)
@@ -95,7 +124,10 @@ def _of_messages(messages: Sequence[Messages], transport: Transport | None) -> t
     parts = {"messages": list(messages)}
     for one in messages:
         way = "messages both ways at once" if one.both_ways else "messages one way"
-        parts.setdefault(f"{way}, {'256 KiB and more' if one.nbytes >= LARGE else 'smaller'}", []).append(one)
+        parts.setdefault(
+            f"{way}, {'256 KiB and more' if one.nbytes >= LARGE else 'smaller'}", []
+        ).append(one)
     return parameters, {
-        said: residuals_of(message_errors(some, whole), "fitted rows", [one.nbytes for one in some]) for said, some in parts.items()
+        said: residuals_of(message_errors(some, whole), "fitted rows", [one.nbytes for one in some])
+        for said, some in parts.items()
     }

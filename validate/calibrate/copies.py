@@ -1,4 +1,7 @@
-"""Copies between a GPU and its host: latency and rate of those from and to pinned memory, T = latency + S / rate."""
+"""Copies between a GPU and its host.
+
+Latency and rate of those from and to pinned memory, T = latency + S / rate.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpsim.calibration import Parameter
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.hardware import Parameter
 from validate.calibrate.line import fit_lines, parameter
 
 if TYPE_CHECKING:
@@ -34,9 +37,16 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
     """``copy_latency`` and ``copy_rate``. Raises DpsimError where there are fewer than three sizes."""
     sizes = {one.nbytes for one in copies}
     if len(sizes) < _LEAST_SIZES:
-        raise DpsimError(f"runs must have copies of at least {_LEAST_SIZES} sizes, but have {len(sizes)}")
-    lines = fit_lines(np.array([float(one.nbytes) for one in copies]), [one.times_s for one in copies])
-    return {"copy_latency": parameter(lines[:, 0], "s"), "copy_rate": parameter(1 / lines[:, 1], "B/s")}
+        raise DpsimError(
+            f"runs must have copies of at least {_LEAST_SIZES} sizes, but have {len(sizes)}"
+        )
+    lines = fit_lines(
+        np.array([float(one.nbytes) for one in copies]), [one.times_s for one in copies]
+    )
+    return {
+        "copy_latency": parameter(lines[:, 0], "s"),
+        "copy_rate": parameter(1 / lines[:, 1], "B/s"),
+    }
 
 
 def copy_errors(copies: Sequence[Copies], parameters: Mapping[str, Parameter]) -> list[float]:

@@ -1,10 +1,14 @@
-"""Fits a transport's parameters on measured collectives: robust least squares on relative errors, with bootstrap intervals.
+"""Fits a transport's parameters on measured collectives.
 
-Residuals are ln(predicted / measured median), of small messages with less weight, whose times vary more; soft_l1 keeps outliers
-from ruling. Messages go in pieces, so predictions jump with the bytes of a window and of a buffer: no slope leads to the best of
-these, and `TRIED` values are tried together instead, before the others are fitted; both twice. Those are fitted as multiples of
-where they start. Of cases that the bootstrap draws with replacement, tried parameters take the values that are best for them, and
-each fit of the others is one Gauss-Newton step from the fit, along its slopes.
+Robust least squares on relative errors, with bootstrap intervals.
+
+Residuals are ln(predicted / measured median), of small messages with less weight, whose times vary
+more; soft_l1 keeps outliers from ruling. Messages go in pieces, so predictions jump with the bytes
+of a window and of a buffer: no slope leads to the best of these, and `TRIED` values are tried
+together instead, before the others are fitted; both twice. Those are fitted as multiples of where
+they start. Of cases that the bootstrap draws with replacement, tried parameters take the values
+that are best for them, and each fit of the others is one Gauss-Newton step from the fit, along its
+slopes.
 """
 
 from __future__ import annotations
@@ -17,12 +21,11 @@ from itertools import count, product
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.calibration import Parameter, Transport
+from dpsim.base.arrays import FloatArray
+from dpsim.hardware import Parameter, Transport
 from validate.calibrate.cases import CollectiveCase
 from validate.calibrate.line import with_spread
 from validate.calibrate.predict import predicted_s
-
-FloatArray = NDArray[np.float64]
 
 LARGE = 256 * 1024  # bytes, from which a vector counts as large
 _ERROR_LARGE, _ERROR_SMALL = 0.02, 0.1  # relative errors that weigh alike
@@ -52,7 +55,11 @@ TRIED: Mapping[str, tuple[float, ...]] = {
 }
 """The parameters that are tried, and their values in bytes."""
 
-MOST_PREDICTIONS = _PASSES * (int(np.prod([len(values) for values in TRIED.values()])) + _ROUNDS * (len(START) + 1) + len(START))
+MOST_PREDICTIONS = _PASSES * (
+    int(np.prod([len(values) for values in TRIED.values()]))
+    + _ROUNDS * (len(START) + 1)
+    + len(START)
+)
 """How often a fit predicts all cases, at most."""
 
 _LOW, _HIGH = 0.05, 8.0  # of where they start
@@ -63,7 +70,9 @@ Residuals = Callable[[Values], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters with standard errors and 95 % intervals, and the transport that they make with what is known."""
+    """Fitted parameters with standard errors and 95 % intervals, and the transport that they make
+    with what is known.
+    """
 
     parameters: dict[str, Parameter]
     transport: Transport
@@ -71,19 +80,28 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Descent:
-    """Where least squares ended: the values, the residuals there and their slopes along relative changes of the values."""
+    """Where least squares ended.
+
+    The values, the residuals there and their slopes along relative changes of the values.
+    """
 
     values: dict[str, float]
     residuals: FloatArray
     slopes: FloatArray
 
     def spread(self, draws: Sequence[NDArray[np.int64]]) -> FloatArray:
-        """The values (draw, parameter) fitted to the cases that each draw takes, one step along the slopes."""
+        """The values (draw, parameter) fitted to the cases that each draw takes, one step along the
+        slopes.
+        """
         robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
         weighted, short = self.slopes * robust[:, None], self.residuals * robust
         base = np.linalg.lstsq(weighted, -short, rcond=1e-6)[0]
-        steps = [np.linalg.lstsq(weighted[draw], -short[draw], rcond=1e-6)[0] - base for draw in draws]
-        return np.asarray(np.maximum(1 + np.array(steps), 0.0) * np.array(list(self.values.values())))
+        steps = [
+            np.linalg.lstsq(weighted[draw], -short[draw], rcond=1e-6)[0] - base for draw in draws
+        ]
+        return np.asarray(
+            np.maximum(1 + np.array(steps), 0.0) * np.array(list(self.values.values()))
+        )
 
 
 def fit(
@@ -99,7 +117,10 @@ def fit(
     """
     residuals = _residuals(cases, measured_s, done)
     names = [name for name in TRIED if name not in known]
-    grid = [dict(zip(names, values, strict=True)) for values in product(*(TRIED[name] for name in names))]
+    grid = [
+        dict(zip(names, values, strict=True))
+        for values in product(*(TRIED[name] for name in names))
+    ]
     values = {name: start for name, (start, _) in START.items() if name not in known}
     for _ in range(_PASSES if len(grid) > 1 else 1):
         costs = np.array([_soft(residuals({**known, **values, **some})) for some in grid])
@@ -111,15 +132,21 @@ def fit(
     return Fit(parameters, Transport.model_validate({**known, **values, **best}))
 
 
-def _residuals(cases: Sequence[CollectiveCase], measured_s: Sequence[float], done: Callable[[int], None]) -> Residuals:
+def _residuals(
+    cases: Sequence[CollectiveCase], measured_s: Sequence[float], done: Callable[[int], None]
+) -> Residuals:
     """Predicts all cases with given values: how far off each is, in errors that weigh alike."""
     logs, counted = np.log(np.asarray(measured_s)), count(1)
-    weights = np.array([1 / (_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL) for case in cases])
+    weights = np.array(
+        [1 / (_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL) for case in cases]
+    )
 
     def residuals(values: Values) -> FloatArray:
         transport = Transport.model_validate(dict(values))
         done(next(counted))
-        return np.asarray((np.log([predicted_s(case, transport) for case in cases]) - logs) * weights)
+        return np.asarray(
+            (np.log([predicted_s(case, transport) for case in cases]) - logs) * weights
+        )
 
     return residuals
 
@@ -143,7 +170,9 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         return residuals({**fixed, **dict(zip(names, values, strict=True))})
 
     def at(multiples: FloatArray) -> FloatArray:
-        return predicted(*(begin * multiples).tolist()).copy()  # least squares writes into what it is given
+        return predicted(
+            *(begin * multiples).tolist()
+        ).copy()  # least squares writes into what it is given
 
     def slopes(multiples: FloatArray) -> FloatArray:
         here = at(multiples)
@@ -151,7 +180,15 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
 
     found = least_squares(
-        at, first, slopes, bounds=(_LOW, high), loss="soft_l1", max_nfev=_ROUNDS, xtol=1e-3, ftol=1e-3, x_scale=first
+        at,
+        first,
+        slopes,
+        bounds=(_LOW, high),
+        loss="soft_l1",
+        max_nfev=_ROUNDS,
+        xtol=1e-3,
+        ftol=1e-3,
+        x_scale=first,
     )
     values = dict(zip(names, (begin * found.x).tolist(), strict=True))
     return _Descent(values, at(found.x), slopes(found.x) * found.x)
@@ -159,14 +196,23 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
 
 def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
     spread = descent.spread(draws)
-    told = np.any(descent.slopes, axis=0).tolist()  # a parameter that changes no prediction has no error either
+    told = np.any(
+        descent.slopes, axis=0
+    ).tolist()  # a parameter that changes no prediction has no error either
     return {
-        name: with_spread(value, START[name][1], spread[:, which]) if told[which] else Parameter(value=value, unit=START[name][1])
+        name: with_spread(value, START[name][1], spread[:, which])
+        if told[which]
+        else Parameter(value=value, unit=START[name][1])
         for which, (name, value) in enumerate(descent.values.items())
     }
 
 
-def _tried(grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
+def _tried(
+    grid: Sequence[Values], costs: FloatArray, best: Values, draws: Sequence[NDArray[np.int64]]
+) -> dict[str, Parameter]:
     """Tried parameters; ``costs`` are those of each point of the grid (point, case)."""
     chosen = [grid[int(costs[:, draw].sum(axis=1).argmin())] for draw in draws]
-    return {name: with_spread(value, "B", np.array([one[name] for one in chosen])) for name, value in best.items()}
+    return {
+        name: with_spread(value, "B", np.array([one[name] for one in chosen]))
+        for name, value in best.items()
+    }

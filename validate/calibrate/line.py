@@ -1,34 +1,45 @@
-"""Straight lines through measured times, T = constant + slope x amount: robust, with the spread over redrawn repetitions."""
+"""Straight lines through measured times, T = constant + slope x amount.
+
+Robust, with the spread over redrawn repetitions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpsim.calibration import Parameter
-
-FloatArray = NDArray[np.float64]
+from dpsim.base.arrays import FloatArray
+from dpsim.hardware import Parameter
 
 RESAMPLES = 200
 _RELATIVE = 0.02  # the relative error from which on a row counts less
 _SEED = 0
 
 
-def fit_lines(amounts: FloatArray, times_s: Sequence[Sequence[float]], least: float = 0.0) -> FloatArray:
-    """(constant, slope), both at least 0 and the slope at least ``least``: the fit, then `RESAMPLES` to redrawn repetitions.
+def fit_lines(
+    amounts: FloatArray, times_s: Sequence[Sequence[float]], least: float = 0.0
+) -> FloatArray:
+    """(constant, slope), both at least 0 and the slope at least ``least``.
 
-    ``times_s`` are the repetitions of each amount, whose medians count; relative errors are fitted by soft_l1.
+    The fit, then `RESAMPLES` to redrawn repetitions.
+
+    ``times_s`` are the repetitions of each amount, whose medians count; relative errors are fitted
+    by soft_l1.
     """
     return np.array([_line(amounts, medians, least) for medians in drawn(times_s)])
 
 
 def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
-    """The medians of each row's repetitions, then of as many drawn from them with replacement, `RESAMPLES` times."""
+    """The medians of each row's repetitions, then of as many drawn from them with replacement,
+    `RESAMPLES` times.
+    """
     generator = np.random.default_rng(_SEED)
     rows = [np.asarray(row) for row in times_s]
-    redrawn = [np.array([np.median(generator.choice(row, len(row))) for row in rows]) for _ in range(RESAMPLES)]
+    redrawn = [
+        np.array([np.median(generator.choice(row, len(row))) for row in rows])
+        for _ in range(RESAMPLES)
+    ]
     return [np.array([np.median(row) for row in rows]), *redrawn]
 
 
@@ -40,7 +51,13 @@ def parameter(draws: FloatArray, unit: str) -> Parameter:
 def with_spread(value: float, unit: str, draws: FloatArray) -> Parameter:
     """A value with the standard error and the 95 % interval that ``draws`` tell."""
     low, high = np.percentile(draws, [2.5, 97.5])
-    return Parameter(value=value, unit=unit, standard_error=float(draws.std(ddof=1)), low=float(low), high=float(high))
+    return Parameter(
+        value=value,
+        unit=unit,
+        standard_error=float(draws.std(ddof=1)),
+        low=float(low),
+        high=float(high),
+    )
 
 
 def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float, float]:
@@ -49,8 +66,13 @@ def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float
     scale = float(np.ptp(seconds) / np.ptp(amounts)) or 1.0
 
     def off(given: FloatArray) -> FloatArray:
-        return np.asarray((given[0] * seconds.min() + given[1] * scale * amounts) / seconds - 1) / _RELATIVE
+        return (
+            np.asarray((given[0] * seconds.min() + given[1] * scale * amounts) / seconds - 1)
+            / _RELATIVE
+        )
 
     start = [0.5, max(1.0, 1.01 * least / scale)]
-    constant, slope = least_squares(off, start, bounds=([0.0, least / scale], [1.0, np.inf]), loss="soft_l1").x
+    constant, slope = least_squares(
+        off, start, bounds=([0.0, least / scale], [1.0, np.inf]), loss="soft_l1"
+    ).x
     return float(constant * seconds.min()), float(slope * scale)

@@ -1,7 +1,10 @@
-"""Measures collectives on a testbed: ranks that begin each repetition together, by the machine's clock, with idle links.
+"""Measures collectives on a testbed.
 
-Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, when all begin. So links are idle and
-their limiters' buckets full at the start, and no rank begins earlier than another by more than the time it takes to wake up.
+Ranks that begin each repetition together, by the machine's clock, with idle links.
+
+Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, when all
+begin. So links are idle and their limiters' buckets full at the start, and no rank begins earlier
+than another by more than the time it takes to wake up.
 """
 
 from __future__ import annotations
@@ -16,19 +19,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.errors import DpsimError
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
-from validate.collective import Collective
-from validate.executor import Executor
-from validate.launch import connected, launch, record
-from validate.library_collectives import LibraryCollective
+from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench import Settings, launched
-from validate.processes import World, joined
-from validate.run_record import RunRecord
-from validate.testbed import Testbed
+from validate.ranks import World, joined
+from validate.ranks.launch import connected, launch, record
+from validate.ranks.testbed import Testbed
+from validate.records import RunRecord
 
 _APART = 0.006  # seconds: twice what a limiter needs to fill its bucket
 _LONGEST = 3600.0
@@ -38,10 +39,13 @@ _REPETITIONS = 5  # of each
 Done = Callable[[int], None]
 
 
-def measure(cases: Sequence[CollectiveCase], done: Done = lambda count: None) -> Iterator[RunRecord]:
+def measure(
+    cases: Sequence[CollectiveCase], done: Done = lambda count: None
+) -> Iterator[RunRecord]:
     """A record of each case, testbed by testbed; ``done`` is called with how many there are so far.
 
-    Raises TestbedError where the machine lacks something, RunFailed where a rank fails, and DpsimError for a wrong sum.
+    Raises TestbedError where the machine lacks something, RunFailed where a rank fails, and
+    DpsimError for a wrong sum.
     """
     count = 0
     for testbed in dict.fromkeys(case.testbed for case in cases):
@@ -53,8 +57,15 @@ def measure(cases: Sequence[CollectiveCase], done: Done = lambda count: None) ->
                 if rank == 0 and stream == "stdout" and line.startswith("measured "):
                     done(before + int(line.split()[1]))
 
-            command = [sys.executable, "-m", "validate.calibrate.measure", json.dumps([c.model_dump(mode="json") for c in some])]
-            run = launch(command, up.hosts, timeout_s=_LONGEST, connect_timeout_s=60.0, on_line=on_line)
+            command = [
+                sys.executable,
+                "-m",
+                "validate.calibrate.measure",
+                json.dumps([c.model_dump(mode="json") for c in some]),
+            ]
+            run = launch(
+                command, up.hosts, timeout_s=_LONGEST, connect_timeout_s=60.0, on_line=on_line
+            )
         rows = [row for row in run.records if row["rank"] == 0]
         for case, row in zip(some, rows, strict=True):
             if row["wrong"]:
@@ -63,9 +74,16 @@ def measure(cases: Sequence[CollectiveCase], done: Done = lambda count: None) ->
         count += len(some)
 
 
-def measure_messages(testbed: TestbedConfig, progress: Callable[[str, int, int], None]) -> list[Messages]:
-    """Messages between two hosts of ``testbed``, one way and both ways at once. Raises as `measure` does."""
-    settings = Settings(what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS)
+def measure_messages(
+    testbed: TestbedConfig, progress: Callable[[str, int, int], None]
+) -> list[Messages]:
+    """Messages between two hosts of ``testbed``, one way and both ways at once.
+
+    Raises as `measure` does.
+    """
+    settings = Settings(
+        what=("point-to-point",), begin=_SMALLEST, end=_LARGEST, factor=2.0, iterations=_REPETITIONS
+    )
     with Testbed(testbed) as up:
         return messages_of(launched(settings, up.hosts, progress), testbed)
 
@@ -86,11 +104,18 @@ def _made(case: CollectiveCase, world: World) -> Collective:
     elements = case.bytes // 4
     if case.algorithm == LIBRARY:
         return LibraryCollective(case.operation, elements, world, torch.float32)
-    return Executor(algorithm(case.algorithm, case.operation).schedule(world.size), elements, world, torch.float32)
+    return Executor(
+        algorithm(case.algorithm, case.operation).schedule(world.size),
+        elements,
+        world,
+        torch.float32,
+    )
 
 
 def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
-    """Seconds from the agreed moment until the last rank had ended, and how many values were wrong on all ranks."""
+    """Seconds from the agreed moment until the last rank had ended, and how many values were wrong
+    on all ranks.
+    """
     world = collective.world
     source, target = collective.buffers(in_place=collective.in_place)
     ends, wrong = [], 0
@@ -100,12 +125,15 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
         ends.append(time.monotonic() - begin)
-        world.barrier()  # or the checks of those who are done would keep the processors from the others
+        # Or the checks of those who are done would keep the processors from the others.
+        world.barrier()
         wrong += collective.wrong(target)
     if isinstance(collective, Executor):
         collective.close()
     everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
-    return np.max([each for each, _ in everyone], axis=0).tolist(), sum(count for _, count in everyone)
+    return np.max([each for each, _ in everyone], axis=0).tolist(), sum(
+        count for _, count in everyone
+    )
 
 
 def _agreed(world: World) -> float:

@@ -1,8 +1,11 @@
-"""Messages between two hosts, one way and both ways at once: what each direction of a link keeps of its rate while both carry.
+"""Messages between two hosts, one way and both ways at once.
 
-That duplex factor is the one with which seconds per byte, both ways over one way, are predicted as measured, over messages from
-`LARGE` bytes on: what messages cost beside their bytes, and what limiters let pass for nothing, cancels. Where no collectives were
-measured, latency and efficiency are fitted on messages one way: T = 2 latency + max(0, S - burst) / (efficiency x rate), robustly
+What each direction of a link keeps of its rate while both carry.
+
+That duplex factor is the one with which seconds per byte, both ways over one way, are predicted as
+measured, over messages from `LARGE` bytes on: what messages cost beside their bytes, and what
+limiters let pass for nothing, cancels. Where no collectives were measured, latency and efficiency
+are fitted on messages one way: T = 2 latency + max(0, S - burst) / (efficiency x rate), robustly
 (soft_l1 on relative errors). Intervals come from fits to repetitions drawn with replacement.
 """
 
@@ -14,20 +17,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.calibration import Parameter, Transport
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
-from dpsim.engine.job import transport_costs
-from dpsim.errors import DpsimError
+from dpsim.engine import transport_costs
+from dpsim.hardware import Parameter, Transport
 from dpsim.network import RoundsModel, transport_model
 from dpsim.topology import TestbedConfig, build_cluster, transported
 from validate.calibrate.fit import LARGE
-from validate.calibrate.line import FloatArray, drawn, fit_lines, parameter
+from validate.calibrate.line import drawn, fit_lines, parameter
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
-_SCHEDULES = {False: ("tree", "broadcast", 1), True: ("pairwise", "all-to-all", 2)}  # and how many times a message the vector is
+_SCHEDULES = {
+    False: ("tree", "broadcast", 1),
+    True: ("pairwise", "all-to-all", 2),
+}  # and how many times a message the vector is
 _LEAST_SIZES = 3
 _RELATIVE = 0.02  # the relative error from which on a row counts less
 _FACTORS = np.linspace(0.5, 1, 501)
@@ -36,7 +43,10 @@ _PREDICTED = np.linspace(0.5, 1, 11)
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of ``nbytes`` between two hosts: seconds of each repetition, of one way or of both at once."""
+    """Messages of ``nbytes`` between two hosts.
+
+    Seconds of each repetition, of one way or of both at once.
+    """
 
     testbed: TestbedConfig
     nbytes: int
@@ -47,7 +57,15 @@ class Messages:
 def messages_of(run: RunFile, testbed: TestbedConfig) -> list[Messages]:
     """The point-to-point rows of a run on ``testbed``, each on a testbed of its two hosts."""
     rows = [row for row in run.of("point-to-point") if row["pattern"] in _PATTERNS]
-    return [Messages(_pair(testbed, *row["pair"]), row["bytes"], _PATTERNS[row["pattern"]], tuple(row["times_s"])) for row in rows]
+    return [
+        Messages(
+            _pair(testbed, *row["pair"]),
+            row["bytes"],
+            _PATTERNS[row["pattern"]],
+            tuple(row["times_s"]),
+        )
+        for row in rows
+    ]
 
 
 def predicted_message_s(one: Messages, transport: Transport) -> float:
@@ -56,29 +74,55 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
     name, operation, times = _SCHEDULES[one.both_ways]
     model = transport_model(name, cluster, transport, operation=operation)
     if model is None:
-        model = RoundsModel(algorithm(name, operation).schedule(2), cluster, transport_costs(transport, 0.0))
+        model = RoundsModel(
+            algorithm(name, operation).schedule(2), cluster, transport_costs(transport, 0.0)
+        )
     return float(model.finish(np.zeros(2), one.nbytes * times).finishes.max())
 
 
-def fit_one_way(messages: Sequence[Messages], given: Mapping[str, float]) -> tuple[dict[str, Parameter], Transport]:
-    """Latency and efficiency beside what is ``given``, on messages one way. Raises DpsimError for fewer than three sizes."""
+def fit_one_way(
+    messages: Sequence[Messages], given: Mapping[str, float]
+) -> tuple[dict[str, Parameter], Transport]:
+    """Latency and efficiency beside what is ``given``, on messages one way.
+
+    Raises DpsimError for fewer than three sizes.
+    """
     rows = [one for one in messages if not one.both_ways and one.nbytes]
     if len({one.nbytes for one in rows}) < _LEAST_SIZES:
-        raise DpsimError(f"runs must have messages of at least {_LEAST_SIZES} sizes, but have {len({one.nbytes for one in rows})}")
+        raise DpsimError(
+            f"runs must have messages of at least {_LEAST_SIZES} sizes, but have "
+            f"{len({one.nbytes for one in rows})}"
+        )
     taken = [max(one.nbytes / _rate(one.testbed) - given.get("burst", 0.0), 0.0) for one in rows]
     lines = fit_lines(np.array(taken), [one.times_s for one in rows], least=1.0)
-    parameters = {"latency": parameter(lines[:, 0] / 2, "s"), "efficiency": parameter(1 / lines[:, 1], "1")}
-    return parameters, Transport.model_validate({**given, **{name: one.value for name, one in parameters.items()}})
+    parameters = {
+        "latency": parameter(lines[:, 0] / 2, "s"),
+        "efficiency": parameter(1 / lines[:, 1], "1"),
+    }
+    return parameters, Transport.model_validate(
+        {**given, **{name: one.value for name, one in parameters.items()}}
+    )
 
 
 def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
-    """The duplex factor beside ``transport``. Raises DpsimError for fewer than two sizes of large messages that went both ways."""
+    """The duplex factor beside ``transport``.
+
+    Raises DpsimError for fewer than two sizes of large messages that went both ways.
+    """
     pairs = _both(messages)
     if not pairs:
-        raise DpsimError(f"runs must have messages one way and both ways of two sizes from {LARGE // 1024} KiB on, but have not")
-    fine = np.array([np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs])
+        raise DpsimError(
+            f"runs must have messages one way and both ways of two sizes from {LARGE // 1024} KiB "
+            "on, but have not"
+        )
+    fine = np.array(
+        [np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs]
+    )
     redrawn = iter(drawn([one.times_s for pair in pairs for way in pair for one in way]))
-    found = [_FACTORS[_cost((fine - _ratios(pairs, times)[:, None]) / _RELATIVE).argmin()] for times in redrawn]
+    found = [
+        _FACTORS[_cost((fine - _ratios(pairs, times)[:, None]) / _RELATIVE).argmin()]
+        for times in redrawn
+    ]
     return parameter(np.array(found), "1")
 
 
@@ -93,14 +137,23 @@ def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messa
     return found
 
 
-def _predicted_ratios(one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport) -> list[float]:
+def _predicted_ratios(
+    one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport
+) -> list[float]:
     """Ln of seconds per byte, both ways over one way, as predicted with each of `_PREDICTED`."""
     alone = _slope(one_way, np.array([predicted_message_s(one, transport) for one in one_way]))
     tried = (transport.model_copy(update={"duplex": float(duplex)}) for duplex in _PREDICTED)
-    return [float(np.log(_slope(both, np.array([predicted_message_s(one, each) for one in both])) / alone)) for each in tried]
+    return [
+        float(
+            np.log(_slope(both, np.array([predicted_message_s(one, each) for one in both])) / alone)
+        )
+        for each in tried
+    ]
 
 
-def _ratios(pairs: Sequence[tuple[list[Messages], list[Messages]]], times: FloatArray) -> FloatArray:
+def _ratios(
+    pairs: Sequence[tuple[list[Messages], list[Messages]]], times: FloatArray
+) -> FloatArray:
     """The same as measured, of each testbed; ``times`` are those of all messages in order."""
     ratios, first = [], 0
     for pair in pairs:
@@ -124,14 +177,22 @@ def _cost(off: FloatArray) -> FloatArray:
 
 def message_errors(messages: Sequence[Messages], transport: Transport) -> list[float]:
     """The relative error of each as ``transport`` predicts it."""
-    return [predicted_message_s(one, transport) / float(np.median(one.times_s)) - 1 for one in messages]
+    return [
+        predicted_message_s(one, transport) / float(np.median(one.times_s)) - 1 for one in messages
+    ]
 
 
 def _pair(testbed: TestbedConfig, first: int, second: int) -> TestbedConfig:
     """The two hosts alone, with the uplink between them where they are in different racks."""
     rack = {host: number for number, hosts in enumerate(testbed.switches) for host in hosts}
-    racks = testbed.racks.model_copy(update={"racks": ((0,), (1,))}) if testbed.racks and rack[first] != rack[second] else None
-    return testbed.model_copy(update={"hosts": 2, "rate": (testbed.rates[first], testbed.rates[second]), "racks": racks})
+    racks = (
+        testbed.racks.model_copy(update={"racks": ((0,), (1,))})
+        if testbed.racks and rack[first] != rack[second]
+        else None
+    )
+    return testbed.model_copy(
+        update={"hosts": 2, "rate": (testbed.rates[first], testbed.rates[second]), "racks": racks}
+    )
 
 
 def _rate(testbed: TestbedConfig) -> float:

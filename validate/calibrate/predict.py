@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpsim.calibration import CalibrationProfile, Transport
-from dpsim.engine.job import reduction_cost
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.engine import reduction_cost
+from dpsim.hardware import CalibrationProfile, Transport
 from dpsim.network import transport_model
 from dpsim.topology import Cluster, TestbedConfig, build_cluster, transported
 from validate.calibrate.cases import LIBRARY, CollectiveCase, case_of
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 
 def predicted_s(case: CollectiveCase, transport: Transport) -> float:
@@ -22,22 +22,35 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
     Raises DpsimError where the transport says too little for that.
     """
     cluster = _cluster(case.testbed, transport)
-    library, algorithm = ("gloo", "auto") if case.algorithm == LIBRARY else ("ideal", case.algorithm)
+    library, algorithm = (
+        ("gloo", "auto") if case.algorithm == LIBRARY else ("ideal", case.algorithm)
+    )
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
-    model = transport_model(algorithm, cluster, transport, operation=case.operation, library=library, gamma=gamma)
+    model = transport_model(
+        algorithm, cluster, transport, operation=case.operation, library=library, gamma=gamma
+    )
     if model is None:
-        raise DpsimError(f"{case.name}: must be predicted from a transport with processors and limiters, but the profile has none")
+        raise DpsimError(
+            f"{case.name}: must be predicted from a transport with processors and limiters, but "
+            "the profile has none"
+        )
     return float(model.finish(np.zeros(cluster.ranks), case.bytes).finishes.max())
 
 
 def predicted(
-    records: Iterable[RunRecord], profile: CalibrationProfile, done: Callable[[int], None] = lambda count: None
+    records: Iterable[RunRecord],
+    profile: CalibrationProfile,
+    done: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
     """The records with what ``profile`` predicts for collectives; others stay as they are."""
     transport = profile.transport()
     found = []
     for count, record in enumerate(records, 1):
-        seconds = predicted_s(case_of(record), transport) if record.kind == "collective" else record.predicted_s
+        seconds = (
+            predicted_s(case_of(record), transport)
+            if record.kind == "collective"
+            else record.predicted_s
+        )
         found.append(record.model_copy(update={"predicted_s": seconds}))
         done(count)
     return found

@@ -1,27 +1,28 @@
-"""A calibration profile from records of collectives: what was fitted on, how well the rest is predicted, and whence it comes."""
+"""A calibration profile from records of collectives.
+
+What was fitted on, how well the rest is predicted, and whence it comes.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dpsim.calibration import TRANSPORT, CalibrationProfile, Parameter, Residuals
-from dpsim.errors import DpsimError
-from dpsim.provenance import stamp
+from dpsim.base.errors import DpsimError
+from dpsim.base.provenance import stamp
+from dpsim.hardware import TRANSPORT, CalibrationProfile, Parameter, Residuals
 from dpsim.topology import TestbedConfig
 from validate.calibrate.cases import case_of
 from validate.calibrate.fit import LARGE, fit
 from validate.calibrate.predict import predicted_s
 from validate.calibrate.residuals import Counted, residuals_of
-from validate.run_record import RunRecord
-from validate.testbed.shaping import burst_bytes
+from validate.ranks.testbed import burst_bytes
+from validate.records import RunRecord
 
 _QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
 LEAST = 10  # cases: with fewer, parameters would be guessed
 
-FORMULA = (
-    "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport)"
-)
+FORMULA = "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport.transport)"
 
 
 def calibrate(
@@ -33,29 +34,47 @@ def calibrate(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile fitted on each ``every``-th collective of ``records``, and the records with what it predicts.
+    """The profile fitted on each ``every``-th collective of ``records``, and the records with what
+    it predicts.
 
-    The others are held out: their errors are the profile's residuals. Raises DpsimError where there are too few collectives.
+    The others are held out: their errors are the profile's residuals. Raises DpsimError where there
+    are too few collectives.
     """
     collectives = [record for record in records if record.kind == "collective"]
     chosen = collectives[::every]
     if len(chosen) < LEAST:
         raise DpsimError(
-            f"runs must have at least {LEAST * every} collectives to fit on one of {every}, but have {len(collectives)}"
+            f"runs must have at least {LEAST * every} collectives to fit on one of {every}, but "
+            f"have {len(collectives)}"
         )
     cases = [case_of(record) for record in chosen]
-    found = fit(cases, [record.median_s for record in chosen], known(case.testbed for case in cases), done=done)
+    found = fit(
+        cases,
+        [record.median_s for record in chosen],
+        known(case.testbed for case in cases),
+        done=done,
+    )
     fitted = {id(record) for record in chosen}
     told = [
-        record.model_copy(update={"predicted_s": predicted_s(case_of(record), found.transport), "fitted": id(record) in fitted})
+        record.model_copy(
+            update={
+                "predicted_s": predicted_s(case_of(record), found.transport),
+                "fitted": id(record) in fitted,
+            }
+        )
         for record in collectives
     ]
     profile = CalibrationProfile(
         name=name,
         kind=TRANSPORT,
         formula=FORMULA,
-        parameters={**found.parameters, **known_parameters(found.transport.model_dump(), found.parameters)},
-        residuals=_residuals([record for record in told if not record.fitted] or told, _counted(every > 1)),
+        parameters={
+            **found.parameters,
+            **known_parameters(found.transport.model_dump(), found.parameters),
+        },
+        residuals=_residuals(
+            [record for record in told if not record.fitted] or told, _counted(every > 1)
+        ),
         residuals_by=_parts(told),
         runs=dict(sources or {}),
         provenance={**(provenance or {}), **stamp()},
@@ -64,16 +83,30 @@ def calibrate(
 
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
-    """What need not be fitted: limiters' buckets, from their recipe, processors, and a queue of some packets at a sender's link."""
+    """What need not be fitted.
+
+    Limiters' buckets, from their recipe, processors, and a queue of some packets at a sender's
+    link.
+    """
     testbed = next(iter(testbeds))
     rate = max(testbed.rates)
-    return {"burst": burst_bytes(rate, testbed.mtu) / rate, "cores": len(os.sched_getaffinity(0)), "queue": _QUEUE}
+    return {
+        "burst": burst_bytes(rate, testbed.mtu) / rate,
+        "cores": len(os.sched_getaffinity(0)),
+        "queue": _QUEUE,
+    }
 
 
-def known_parameters(values: Mapping[str, float], fitted: Mapping[str, Parameter]) -> dict[str, Parameter]:
+def known_parameters(
+    values: Mapping[str, float], fitted: Mapping[str, Parameter]
+) -> dict[str, Parameter]:
     """What is known, as parameters without errors."""
     units = {"burst": "s", "cores": "1", "queue": "B"}
-    return {name: Parameter(value=values[name], unit=unit) for name, unit in units.items() if name not in fitted}
+    return {
+        name: Parameter(value=values[name], unit=unit)
+        for name, unit in units.items()
+        if name not in fitted
+    }
 
 
 def _parts(records: Sequence[RunRecord]) -> dict[str, Residuals]:
@@ -86,7 +119,11 @@ def _parts(records: Sequence[RunRecord]) -> dict[str, Residuals]:
     }
     for record in out:
         parts.setdefault(f"held out, {case_of(record).algorithm}", []).append(record)
-    return {name: _residuals(rows, _counted(name != "fitted on")) for name, rows in parts.items() if rows}
+    return {
+        name: _residuals(rows, _counted(name != "fitted on"))
+        for name, rows in parts.items()
+        if rows
+    }
 
 
 def _counted(held_out: bool) -> Counted:
@@ -94,4 +131,8 @@ def _counted(held_out: bool) -> Counted:
 
 
 def _residuals(records: Sequence[RunRecord], counted_on: Counted) -> Residuals:
-    return residuals_of([record.error or 0.0 for record in records], counted_on, [case_of(record).bytes for record in records])
+    return residuals_of(
+        [record.error or 0.0 for record in records],
+        counted_on,
+        [case_of(record).bytes for record in records],
+    )

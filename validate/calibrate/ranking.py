@@ -1,7 +1,9 @@
-"""Whether the algorithm that is predicted to be fastest in a setting is the fastest there, or nearly.
+"""Whether the algorithm that is predicted to be fastest in a setting is the fastest there, or
+nearly.
 
-Algorithms that are predicted to take the same time to the last digits send the same messages (a butterfly and an all-to-all of two
-ranks are one exchange): they are one choice, and their repetitions are pooled.
+Algorithms that are predicted to take the same time to the last digits send the same messages (a
+butterfly and an all-to-all of two ranks are one exchange): they are one choice, and their
+repetitions are pooled.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One setting: the names predicted and measured to be fastest, and how much longer the predicted one takes (a fraction)."""
+    """One setting.
+
+    The names predicted and measured to be fastest, and how much longer the predicted one takes (a
+    fraction).
+    """
 
     setting: str
     predicted: str
@@ -34,16 +40,26 @@ def choices(records: Iterable[RunRecord]) -> list[Choice]:
 
 
 def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
-    """The part of the settings in which what was predicted to be fastest takes at most ``tolerance`` longer than the fastest."""
+    """The part of the settings in which what was predicted to be fastest takes at most
+    ``tolerance`` longer than the fastest.
+    """
     regrets = [choice.regret for choice in chosen]
-    return sum(regret <= tolerance for regret in regrets) / len(regrets) if regrets else float("nan")
+    return (
+        sum(regret <= tolerance for regret in regrets) / len(regrets) if regrets else float("nan")
+    )
 
 
 def _choice(setting: str, tried: list[RunRecord]) -> Choice:
     tried = _alike(tried)
     predicted = min(tried, key=lambda record: record.predicted_s or 0.0)
     fastest = min(tried, key=lambda record: record.median_s)
-    return Choice(setting, _algorithm(predicted), _algorithm(fastest), predicted.median_s / fastest.median_s - 1, len(tried))
+    return Choice(
+        setting,
+        _algorithm(predicted),
+        _algorithm(fastest),
+        predicted.median_s / fastest.median_s - 1,
+        len(tried),
+    )
 
 
 def _alike(tried: list[RunRecord]) -> list[RunRecord]:
@@ -53,7 +69,10 @@ def _alike(tried: list[RunRecord]) -> list[RunRecord]:
         key = f"{record.predicted_s:.9g}"
         if key in found:
             names = f"{_algorithm(found[key])} = {_algorithm(record)}"
-            pooled = {"case": {**record.case, "algorithm": names}, "measured_s": found[key].measured_s + record.measured_s}
+            pooled = {
+                "case": {**record.case, "algorithm": names},
+                "measured_s": found[key].measured_s + record.measured_s,
+            }
             record = found[key].model_copy(update=pooled)  # noqa: PLW2901 - both in one
         found[key] = record
     return list(found.values())

@@ -7,12 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from dpsim.calibration import Residuals
+from dpsim.hardware import Residuals
 
 Counted = Literal["fitted rows", "held-out rows"]
 
 
-def residuals_of(errors: Sequence[float], counted_on: Counted, sizes: Sequence[int] = ()) -> Residuals:
+def residuals_of(
+    errors: Sequence[float], counted_on: Counted, sizes: Sequence[int] = ()
+) -> Residuals:
     """Of relative errors, one a row; ``sizes`` are the rows' bytes, where they have any."""
     off = np.abs(errors)
     worst = int(off.argmax())

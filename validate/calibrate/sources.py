@@ -1,4 +1,7 @@
-"""Where measured collectives come from: files of records, microbenchmarks' run files, or the testbed itself."""
+"""Where measured collectives come from.
+
+Files of records, microbenchmarks' run files, or the testbed itself.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsim.errors import DpsimError, ScenarioError
-from dpsim.scenario.document import Document
-from dpsim.scenario.loader import validate
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.scenario import Document, validate
 from dpsim.topology import TestbedConfig
-from dpsim.workload.profile import read_file
+from dpsim.workload import read_file
 from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.copies import Copies, copies_of
 from validate.calibrate.messages import Messages, messages_of
-from validate.run_record import RunRecord, load_run_records
-from validate.testbed import load_testbed
+from validate.ranks.testbed import load_testbed
+from validate.records import RunRecord, load_run_records
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile
@@ -24,12 +26,22 @@ if TYPE_CHECKING:
 _MICROBENCH = b'"kind": "microbench"'
 _LIBRARY = "library"  # what microbenchmarks call the backend's own algorithm
 _KEYS = ("hosts", "rate", "mtu")
-USED = ("collectives", "point-to-point", "copies", "layers", "optimizer")  # benchmarks that calibration reads
+USED = (
+    "collectives",
+    "point-to-point",
+    "copies",
+    "layers",
+    "optimizer",
+)  # benchmarks that calibration reads
 
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What files hold: collectives as records, messages, copies, runs with layers; and how many measured cases each gave."""
+    """What files hold.
+
+    Collectives as records, messages, copies, runs with layers; and how many measured cases each
+    gave.
+    """
 
     records: list[RunRecord] = field(default_factory=list)
     messages: list[Messages] = field(default_factory=list)
@@ -42,7 +54,10 @@ class Measurements:
 
 
 def read(paths: Sequence[Path], testbed: TestbedConfig | None) -> Measurements:
-    """What is in files of records, and in run files of microbenchmarks, which ran on ``testbed``. Raises DpsimError."""
+    """What is in files of records, and in run files of microbenchmarks, which ran on ``testbed``.
+
+    Raises DpsimError.
+    """
     found = Measurements()
     for path in paths:
         if _is_microbenchmark(path):
@@ -61,7 +76,9 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
     run = load_run_file(path)
     used = {what: len(run.of(what)) for what in USED}
     if not any(used[what] for what in USED if what != "optimizer"):
-        raise DpsimError(f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}")
+        raise DpsimError(
+            f"{path}: must have {', '.join(USED[:-2])} or {USED[-2]}, but has {', '.join(run.what)}"
+        )
     if used["collectives"]:
         found.records.extend(_of_microbenchmarks(path, testbed))
     if used["point-to-point"]:
@@ -73,26 +90,38 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
 
 
 def _is_microbenchmark(path: Path) -> bool:
-    return path.suffix != ".gz" and _MICROBENCH in read_file(path)[:4096].replace(b'"kind":"', b'"kind": "')
+    return path.suffix != ".gz" and _MICROBENCH in read_file(path)[:4096].replace(
+        b'"kind":"', b'"kind": "'
+    )
 
 
 def _checked(path: Path, testbed: TestbedConfig | None, ranks: int) -> TestbedConfig:
     if testbed is None:
-        raise DpsimError(f"{path}: must come with --testbed, which says the rates of the links that it was measured on")
+        raise DpsimError(
+            f"{path}: must come with --testbed, which says the rates of the links that it was "
+            "measured on"
+        )
     if testbed.hosts != ranks:
-        raise DpsimError(f"{path}: must have a rank on each of {testbed.hosts} hosts, but has {ranks} ranks")
+        raise DpsimError(
+            f"{path}: must have a rank on each of {testbed.hosts} hosts, but has {ranks} ranks"
+        )
     return testbed
 
 
 def read_records(path: Path, testbed: TestbedConfig | None) -> list[RunRecord]:
-    """The records of a file; of microbenchmarks, its collectives, which were measured on ``testbed``. Raises DpsimError."""
+    """The records of a file; of microbenchmarks, its collectives, which were measured on
+    ``testbed``. Raises DpsimError.
+    """
     if _is_microbenchmark(path):
         return list(_of_microbenchmarks(path, testbed))
     return list(load_run_records(path).runs)
 
 
 def parse_testbed(text: str) -> TestbedConfig:
-    """The testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``. Raises ScenarioError or DpsimError."""
+    """The testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
+
+    Raises ScenarioError or DpsimError.
+    """
     if text.endswith((".yaml", ".yml")):
         return load_testbed(text)
     said: dict[str, Any] = {}
@@ -100,7 +129,8 @@ def parse_testbed(text: str) -> TestbedConfig:
         key, equals, value = (each.strip() for each in part.partition("="))
         if not equals or key not in _KEYS:
             raise DpsimError(
-                f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, but got {part.strip()!r}"
+                f"--testbed must be a YAML file, or {', '.join(f'{one}=...' for one in _KEYS)}, "
+                f"but got {part.strip()!r}"
             )
         said[key] = int(value) if key != "rate" and value.isdecimal() else value
     try:
@@ -120,5 +150,9 @@ def _of_microbenchmarks(path: Path, testbed: TestbedConfig | None) -> Iterator[R
     for row in rows:
         prefix = "in_place_" if row["times_s"] is None else ""
         name = LIBRARY if row["algorithm"] == _LIBRARY else row["algorithm"]
-        case = CollectiveCase(testbed=testbed, operation=row["operation"], algorithm=name, bytes=row["bytes"])
-        yield case.record(row[f"{prefix}times_s"], notes=("ranks began when a barrier let them, not together",))
+        case = CollectiveCase(
+            testbed=testbed, operation=row["operation"], algorithm=name, bytes=row["bytes"]
+        )
+        yield case.record(
+            row[f"{prefix}times_s"], notes=("ranks began when a barrier let them, not together",)
+        )

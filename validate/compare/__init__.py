@@ -1,6 +1,8 @@
-"""What runs on real ranks say of predictions: errors by kind, choices, the worst cases and what is off in them.
+"""What runs on real ranks say of predictions.
 
-    comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.run_record
+Errors by kind, choices, the worst cases and what is off in them.
+
+    comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.records.run_record
     comparison.groups["steps"].mean_ape
 
 Records that calibration was fitted on, and those of runs that failed, count in no error.
@@ -12,4 +14,15 @@ from validate.compare.comparison import NEAR, Comparison
 from validate.compare.figure import comparison_figure, page
 from validate.compare.scores import Score, counted, score
 
-__all__ = ["NEAR", "Cause", "Comparison", "Score", "cause", "comparison_figure", "counted", "page", "predict_again", "score"]
+__all__ = [
+    "NEAR",
+    "Cause",
+    "Comparison",
+    "Score",
+    "cause",
+    "comparison_figure",
+    "counted",
+    "page",
+    "predict_again",
+    "score",
+]

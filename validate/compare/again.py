@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from dpsim.calibration import load_profile
+from dpsim.base.errors import DpsimError
 from dpsim.engine import simulate
-from dpsim.errors import DpsimError
+from dpsim.hardware import load_profile
 from dpsim.scenario import load_scenario
-from validate.calibrate.predict import predicted as predicted_collectives
-from validate.run_record import RunRecord
+from validate.calibrate import predicted as predicted_collectives
+from validate.records import RunRecord
 
 _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 
@@ -20,7 +20,9 @@ def predict_again(
     profile: str | os.PathLike[str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> list[RunRecord]:
-    """The records with new predictions: steps from their scenario files, collectives (with ``profile`` alone) from its transport.
+    """The records with new predictions.
+
+    Steps from their scenario files, collectives (with ``profile`` alone) from its transport.
 
     Raises DpsimError where a scenario's file is not where the record says.
     """
@@ -29,14 +31,20 @@ def predict_again(
         if record.kind == "step":
             found.append(_step(record, profile))
         else:
-            found += [record] if profile is None else predicted_collectives([record], load_profile(profile))
+            found += (
+                [record]
+                if profile is None
+                else predicted_collectives([record], load_profile(profile))
+            )
         done(count)
     return found
 
 
 def _step(record: RunRecord, profile: str | os.PathLike[str] | None) -> RunRecord:
     if "scenario" not in record.case:
-        raise DpsimError(f"{record.name}: must name its scenario's file to be predicted again, but does not")
+        raise DpsimError(
+            f"{record.name}: must name its scenario's file to be predicted again, but does not"
+        )
     own = record.case.get("set", [])
     sets = own if profile is None else [*own, f"calibration={os.path.abspath(profile)}"]
     result = simulate(load_scenario(record.case["scenario"], sets)).to_json()

@@ -1,11 +1,14 @@
-"""Why a prediction of a step is off: which of its parts, by how much, and what is known of such steps."""
+"""Why a prediction of a step is off.
+
+Which of its parts, by how much, and what is known of such steps.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 _WORDS = {
     "compute": "computing",
@@ -19,7 +22,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One case: its signed error, the part that is off most and by how many s (predicted minus measured), and all parts."""
+    """One case.
+
+    Its signed error, the part that is off most and by how many s (predicted minus measured), and
+    all parts.
+    """
 
     name: str
     error: float
@@ -56,4 +63,7 @@ def cause(record: RunRecord) -> Cause:
 
 def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:
     """The worst cases, worst first."""
-    return [cause(record) for record in sorted(records, key=lambda record: -abs(record.error or 0.0))[:most]]
+    return [
+        cause(record)
+        for record in sorted(records, key=lambda record: -abs(record.error or 0.0))[:most]
+    ]

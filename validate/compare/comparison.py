@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from validate.calibrate.ranking import Choice, choices, within
+from validate.calibrate import Choice, choices, within
 from validate.compare.causes import Cause, worst
 from validate.compare.scores import Score, counted, groups, partial, score
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 NEAR = 0.05  # a choice is right where it takes at most so much longer than the fastest
 
@@ -46,11 +46,19 @@ class Comparison:
     def worst(self) -> list[Cause]:
         """The worst cases of each kind."""
         kinds = dict.fromkeys(record.kind for record in self.counted)
-        return [each for kind in kinds for each in worst([record for record in self.counted if record.kind == kind])]
+        return [
+            each
+            for kind in kinds
+            for each in worst([record for record in self.counted if record.kind == kind])
+        ]
 
     def within(self, tolerance: float) -> bool:
         """Whether the mean error of every kind is at most ``tolerance``."""
-        return all(self.groups[name].mean_ape <= tolerance for name in ("steps", "collectives") if name in self.groups)
+        return all(
+            self.groups[name].mean_ape <= tolerance
+            for name in ("steps", "collectives")
+            if name in self.groups
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object of ``dpsim validate compare --json``."""
@@ -58,7 +66,9 @@ class Comparison:
             "schema_version": 1,
             "overall": self.overall and self.overall.to_json(),
             "groups": {name: one.to_json() for name, one in self.groups.items()},
-            "choices": [{**asdict(choice), "right": choice.regret <= NEAR} for choice in self.choices],
+            "choices": [
+                {**asdict(choice), "right": choice.regret <= NEAR} for choice in self.choices
+            ],
             "choices_right": within(self.choices, NEAR) if self.choices else None,
             "worst": [cause.to_json() for cause in self.worst],
             "rows": [_row(record) for record in self.counted],

@@ -17,7 +17,9 @@ _HEADINGS = ("cases of", "n", "median", "mean", "95th percentile", "worst", "wor
 
 
 def comparison_figure(comparison: Comparison) -> go.Figure:
-    """A point for each case that counts, both axes logarithmic; on the dashed line the prediction is right."""
+    """A point for each case that counts, both axes logarithmic; on the dashed line the prediction
+    is right.
+    """
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -33,10 +35,22 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
                 name=f"{kind}s ({len(records)})",
                 marker={"color": colour, "size": 8, "opacity": 0.7},
             )
-    seconds = np.array([value for record in comparison.counted for value in (record.median_s, record.predicted_s or np.nan)])
+    seconds = np.array(
+        [
+            value
+            for record in comparison.counted
+            for value in (record.median_s, record.predicted_s or np.nan)
+        ]
+    )
     if len(seconds):
         ends = [float(np.nanmin(seconds)) / 1.2, float(np.nanmax(seconds)) * 1.2]
-        figure.add_scatter(x=ends, y=ends, mode="lines", name="right", line={"dash": "dash", "width": 1, "color": "#8a8f98"})
+        figure.add_scatter(
+            x=ends,
+            y=ends,
+            mode="lines",
+            name="right",
+            line={"dash": "dash", "width": 1, "color": "#8a8f98"},
+        )
     figure.update_xaxes(title_text="measured (s)", type="log")
     figure.update_yaxes(title_text="predicted (s)", type="log", scaleanchor="x")
     figure.update_layout(title=_title(comparison), template="plotly_white")
@@ -47,14 +61,24 @@ def page(comparison: Comparison) -> str:
     """One page that needs nothing else: the picture, the table of errors, and the worst cases."""
     figure = comparison_figure(comparison).to_html(full_html=False, include_plotlyjs=True)
     rows = "".join(
-        _cells("td", (name, one.n, *(f"{x:.1%}" for x in (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)), one.worst))
+        _cells(
+            "td",
+            (
+                name,
+                one.n,
+                *(f"{x:.1%}" for x in (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)),
+                one.worst,
+            ),
+        )
         for name, one in comparison.groups.items()
     )
     worst = "".join(f"<li>{escape(str(cause))}</li>" for cause in comparison.worst)
     style = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.2em .8em;text-align:left}"
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>Predicted and measured</title><style>{style}</style>"
-        f"<h1>Predicted and measured</h1>{figure}<h2>Absolute errors</h2><table>{_cells('th', _HEADINGS)}{rows}</table>"
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Predicted and "
+        f"measured</title><style>{style}</style>"
+        f"<h1>Predicted and measured</h1>{figure}<h2>Absolute "
+        f"errors</h2><table>{_cells('th', _HEADINGS)}{rows}</table>"
         f"<h2>Worst cases</h2><ul>{worst}</ul></html>\n"
     )
 

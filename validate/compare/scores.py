@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 
 SMALL = 2**18  # bytes: below, latencies count as much as rates
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Absolute percentage errors, as fractions, of ``n`` predictions; ``worst`` is the name of the worst case."""
+    """Absolute percentage errors, as fractions, of ``n`` predictions; ``worst`` is the name of the
+    worst case.
+    """
 
     n: int
     median_ape: float
@@ -31,7 +33,11 @@ class Score:
 
 def counted(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Those with a prediction that calibration was not fitted on, and that are whole."""
-    return [record for record in records if record.predicted_s is not None and not record.fitted and not partial(record)]
+    return [
+        record
+        for record in records
+        if record.predicted_s is not None and not record.fitted and not partial(record)
+    ]
 
 
 def partial(record: RunRecord) -> bool:
@@ -51,7 +57,9 @@ def score(records: Sequence[RunRecord]) -> Score | None:
 
 
 def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
-    """By kind (collectives by size, too), then steps by how gradients meet, when, and by what overlap."""
+    """By kind (collectives by size, too), then steps by how gradients meet, when, and by what
+    overlap.
+    """
     found: dict[str, list[RunRecord]] = {}
     for record in records:
         for name in _groups(record):
@@ -62,7 +70,11 @@ def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
 def _groups(record: RunRecord) -> Iterator[str]:
     if record.kind == "step":
         yield "steps"
-        yield from (f"steps, {key} {record.case[key]}" for key in ("aggregation", "sync", "overlap") if key in record.case)
+        yield from (
+            f"steps, {key} {record.case[key]}"
+            for key in ("aggregation", "sync", "overlap")
+            if key in record.case
+        )
         return
     yield "collectives"
     if "bytes" in record.case:

@@ -1,20 +1,24 @@
-"""A scenario's steps on real ranks: passes are timed waits, everything that is communicated is sent for real.
+"""A scenario's steps on real ranks.
+
+Passes are timed waits, everything that is communicated is sent for real.
 
     case = Case("scenarios/testbed/allreduce.yaml")
-    with Testbed(case.job().scenario.testbed) as testbed:                       # from validate.testbed
+    with Testbed(case.job().scenario.testbed) as testbed:                       # from validate.ranks.testbed
         (measured,), failure = run_cases([case], testbed.hosts, timeout=60)
     measured.steps                                                              # as dpsim.engine.steps.Steps
 
-Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits that sleep until absolute times,
-and has a thread that carries its messages in their order: all-reduces and the like by their schedules over point-to-point
-messages (`validate.executor`), gloo's own all-reduce by ``torch.distributed``, pushes and pulls to parameter servers that are ranks
-of their own, exchanges of pairs. Payloads are as many bytes as the simulator counts; codecs cost timed waits. Parts of steps and
-staleness mean what they mean in `dpsim.engine.steps`: where there are several servers, the first one's versions count.
+Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits
+that sleep until absolute times, and has a thread that carries its messages in their order:
+all-reduces and the like by their schedules over point-to-point messages
+(`validate.collectives.executor`), gloo's own all-reduce by ``torch.distributed``, pushes and pulls
+to parameter servers that are ranks of their own, exchanges of pairs. Payloads are as many bytes as
+the simulator counts; codecs cost timed waits. Parts of steps and staleness mean what they mean in
+`dpsim.engine.steps`: where there are several servers, the first one's versions count.
 """
 
 from importlib.util import find_spec
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 if find_spec("torch") is None:
     raise DpsimError("emulation needs torch: pip install 'dpsim[validate]'")
@@ -23,4 +27,15 @@ from validate.emulate.layout import Layout, check, layout
 from validate.emulate.program import emulate
 from validate.emulate.ranks import Case, Measured, as_rank, carry_out, measured, run_cases
 
-__all__ = ["Case", "Layout", "Measured", "as_rank", "carry_out", "check", "emulate", "layout", "measured", "run_cases"]
+__all__ = [
+    "Case",
+    "Layout",
+    "Measured",
+    "as_rank",
+    "carry_out",
+    "check",
+    "emulate",
+    "layout",
+    "measured",
+    "run_cases",
+]

@@ -1,4 +1,7 @@
-"""``python -m validate.emulate CASES``: one rank of the emulation of scenarios, one after the other; CASES is their JSON."""
+"""``python -m validate.emulate CASES``.
+
+One rank of the emulation of scenarios, one after the other; CASES is their JSON.
+"""
 
 import sys
 

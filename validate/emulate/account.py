@@ -1,6 +1,9 @@
-"""From what workers noted to the arrays that the simulator gives: seconds by part, and staleness, with the same meaning.
+"""From what workers noted to the arrays that the simulator gives.
 
-Rows are by worker, then by step; only steps that every worker has ended count. Stamps are of one clock.
+Seconds by part, and staleness, with the same meaning.
+
+Rows are by worker, then by step; only steps that every worker has ended count. Stamps are of one
+clock.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine.job import Job
-from dpsim.engine.steps import Steps, clock_gaps, versions_behind
-from dpsim.topology.network import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.engine import Job, Steps, clock_gaps, versions_behind
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def account(job: Job, rows: Sequence[Rows], carried: Sequence[Rows], steps: int, start: float) -> Steps:
-    """What ``job``'s workers did in up to ``steps`` steps from ``start`` on: rows of each, and messages that each carried."""
+def account(
+    job: Job, rows: Sequence[Rows], carried: Sequence[Rows], steps: int, start: float
+) -> Steps:
+    """What ``job``'s workers did in up to ``steps`` steps from ``start`` on.
+
+    Rows of each, and messages that each carried.
+    """
     whole = min(steps, *(len(own) for own in rows))
     kept = [own[:whole] for own in rows]
     records = Steps.empty(whole, len(rows))
@@ -37,7 +44,10 @@ def account(job: Job, rows: Sequence[Rows], carried: Sequence[Rows], steps: int,
 
 
 def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
-    """As `dpsim.engine.together` divides waits: until the last worker that is waited for has come to one, it is its fault."""
+    """As `dpsim.engine.together` divides waits.
+
+    Until the last worker that is waited for has come to one, it is its fault.
+    """
     whole, sync = len(rows[0]), job.scenario.strategy.sync
     quorum = sync.quorum(job.workers)
     for step in range(whole):
@@ -56,7 +66,9 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 
 
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """Seconds for which each step's collectives kept the network busy; and when its last one began, and ended for all."""
+    """Seconds for which each step's collectives kept the network busy; and when its last one began,
+    and ended for all.
+    """
     busy, last = np.zeros(steps), dict[int, tuple[float, float]]()
     for same in zip(*carried, strict=False):
         stamps = np.array([row["stamps"] for row in same])  # workers, stages, begin and end
@@ -68,15 +80,24 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
 
 
 def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
-    """Workers have divided their waits themselves; clocks are compared over all that they did, also after their steps."""
-    records.exposed_comm[:], records.straggler_wait[:] = _column(rows, "exposed_comm"), _column(rows, "straggler_wait")
+    """Workers have divided their waits themselves; clocks are compared over all that they did, also
+    after their steps.
+    """
+    records.exposed_comm[:], records.straggler_wait[:] = (
+        _column(rows, "exposed_comm"),
+        _column(rows, "straggler_wait"),
+    )
     records.overlapped_comm[:] = np.maximum(_column(rows, "busy") - records.exposed_comm, 0.0)
     records.versions[:] = _column(rows, "versions").astype(np.int64)
-    records.clock_gap[:] = _clock_gaps(_column(rows, "begin"), [[row["passed"] for row in own] for own in everything])
+    records.clock_gap[:] = _clock_gaps(
+        _column(rows, "begin"), [[row["passed"] for row in own] for own in everything]
+    )
 
 
 def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArray:
-    """Iterations that each worker is ahead of the slowest as it begins one, from when each worker's clock ticked."""
+    """Iterations that each worker is ahead of the slowest as it begins one, from when each worker's
+    clock ticked.
+    """
     clocks = np.stack([np.searchsorted(own, begins, side="right") for own in passed])
     return np.asarray(np.arange(len(begins))[:, None] - clocks.min(axis=0))
 
@@ -87,7 +108,9 @@ def _column(rows: Sequence[Rows], name: str) -> FloatArray:
 
 
 def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:
-    """Mean seconds from a worker's begin to its end of each message in steps ``first .. last - 1``, by the message's name."""
+    """Mean seconds from a worker's begin to its end of each message in steps ``first .. last - 1``,
+    by the message's name.
+    """
     taken: dict[str, list[float]] = {}
     for row in (row for own in carried for row in own if first <= row["step"] < last):
         taken.setdefault(row["message"], []).append(row["stamps"][-1][1] - row["stamps"][0][0])

@@ -1,6 +1,9 @@
-"""Workers that act alone, as real ranks: at parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.apart`.
+"""Workers that act alone, as real ranks.
 
-A worker that has done its steps goes on until all have done theirs, so that the load on the others stays.
+At parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.apart`.
+
+A worker that has done its steps goes on until all have done theirs, so that the load on the others
+stays.
 """
 
 from __future__ import annotations
@@ -13,17 +16,18 @@ from itertools import count
 
 import numpy as np
 
-from dpsim.engine.apart import MOST_ROUNDS
-from dpsim.engine.job import Job
-from dpsim.engine.wire import Message
-from dpsim.topology.network import FloatArray
+from dpsim.base.arrays import FloatArray
+from dpsim.engine import MOST_ROUNDS, Job, Message
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
-from validate.processes import World
+from validate.ranks import World
 
 
 class Meeting(ABC):
-    """What a worker does with the others: hand over what it computed, and fetch what it goes on with."""
+    """What a worker does with the others.
+
+    Hand over what it computed, and fetch what it goes on with.
+    """
 
     @abstractmethod
     def begin(self, row: Row) -> None:
@@ -47,14 +51,19 @@ class Meeting(ABC):
 
 
 class Over:
-    """Whether all workers have done their steps: the last of them says so, in the store of all ranks."""
+    """Whether all workers have done their steps.
+
+    The last of them says so, in the store of all ranks.
+    """
 
     def __init__(self, world: World, workers: int, name: str) -> None:
         self._store = world.store
         self._workers = workers
         self._name = name
         self._over = threading.Event()
-        self._watch = threading.Thread(target=self._wait, args=(world.store.clone(), world.timeout), daemon=True)
+        self._watch = threading.Thread(
+            target=self._wait, args=(world.store.clone(), world.timeout), daemon=True
+        )
         self._watch.start()
 
     def done(self) -> None:
@@ -113,9 +122,17 @@ class AloneWorker:
 
 
 def work_alone(
-    job: Job, rank: int, meeting: Meeting, over: Over, factors: FloatArray, start: float, say: Callable[[Row], None]
+    job: Job,
+    rank: int,
+    meeting: Meeting,
+    over: Over,
+    factors: FloatArray,
+    start: float,
+    say: Callable[[Row], None],
 ) -> None:
-    """Iterate as worker ``rank``, a row of ``factors`` (steps, workers) each, until all have done as many iterations as rows."""
+    """Iterate as worker ``rank``, a row of ``factors`` (steps, workers) each, until all have done
+    as many iterations as rows.
+    """
     worker, own = AloneWorker(job, rank, meeting, start), factors[:, rank].tolist()
     for iteration in count():
         if iteration == len(own):

@@ -1,4 +1,7 @@
-"""An asynchronous worker at parameter servers: pushes follow one another in a thread; a pull ends the iteration."""
+"""An asynchronous worker at parameter servers.
+
+Pushes follow one another in a thread; a pull ends the iteration.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.engine.job import Job
-from dpsim.engine.steps import DROPPED
-from dpsim.engine.wire import Message
+from dpsim.engine import DROPPED, Job, Message
 from validate.emulate.alone import Meeting
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, Client
@@ -18,7 +19,9 @@ from validate.emulate.servers import OWN_NUMBERS
 
 
 class AtServers(Meeting):
-    """SSP, ASP and backup workers. Of several servers, the one that lets the worker wait longest says how long it waited.
+    """SSP, ASP and backup workers.
+
+    Of several servers, the one that lets the worker wait longest says how long it waited.
 
     Versions are those of the first server; a gradient is passed on when the last server has it.
     """
@@ -26,7 +29,12 @@ class AtServers(Meeting):
     def __init__(self, job: Job, client: Client) -> None:
         self._client = client
         self._messages = len(job.messages(0))
-        self._pull = sum(nbytes for message in job.messages(0) for name, nbytes in message.stages if name == "pull")
+        self._pull = sum(
+            nbytes
+            for message in job.messages(0)
+            for name, nbytes in message.stages
+            if name == "pull"
+        )
         self._pushed: list[float] = []
         self._replies: Callable[[], Any] = lambda: None
         self._jobs: queue.SimpleQueue[int | None] = queue.SimpleQueue()
@@ -46,7 +54,9 @@ class AtServers(Meeting):
         self._jobs.put(sum(nbytes for name, nbytes in message.stages if name == "push"))
 
     def end(self, row: Row) -> None:
-        """Wait until all is pushed and applied, until the worker may go on, and until it has pulled."""
+        """Wait until all is pushed and applied, until the worker may go on, and until it has
+        pulled.
+        """
         replies = self._replies()
         self._client.pull()
         ended = now()
@@ -58,7 +68,9 @@ class AtServers(Meeting):
         row.straggler_wait = float(waited.max())
         row.exposed_comm = max(ended - row.done - row.straggler_wait, 0.0)
         arrived = replies[:, OWN_NUMBERS:].max(axis=0)
-        row.busy = float(sum(max(end - begin, 0.0) for begin, end in zip(self._pushed, arrived, strict=True)))
+        row.busy = float(
+            sum(max(end - begin, 0.0) for begin, end in zip(self._pushed, arrived, strict=True))
+        )
         row.busy += ended - float(released.max())
 
     def after(self, row: Row) -> None:

@@ -1,4 +1,7 @@
-"""What carries a collective of a step on real ranks: schedules, the library's own all-reduce, CPUs of hosts, parameter servers."""
+"""What carries a collective of a step on real ranks.
+
+Schedules, the library's own all-reduce, CPUs of hosts, parameter servers.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,13 @@ import torch
 import torch.distributed as dist
 
 from dpsim.collectives import Schedule, algorithm
-from dpsim.engine.job import Job
-from dpsim.engine.wire import Message
-from dpsim.network import CollectiveModel, HostPathModel
-from dpsim.network.choice import schedule_on
-from dpsim.network.gloo import GlooModel
+from dpsim.engine import Job, Message
+from dpsim.network import CollectiveModel, HostPathModel, schedule_on
+from dpsim.network.libraries import GlooModel
+from validate.collectives import Executor
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
-from validate.executor import Executor
-from validate.processes import Place, World
+from validate.ranks import Place, World
 
 _FLOAT = 4
 
@@ -39,7 +40,9 @@ class Scheduled(Carrier):
     """A schedule's transfers, carried out by the executor, on a vector of zeros of the right size."""
 
     def __init__(self, schedule: Schedule, nbytes: int, world: World) -> None:
-        if schedule.operation == "gossip":  # what a rank then holds depends on the graph; the executor promises only what all hold
+        if (
+            schedule.operation == "gossip"
+        ):  # what a rank then holds depends on the graph; the executor promises only what all hold
             schedule = replace(schedule, operation="barrier")
         self._executor = Executor(schedule, max(-(-nbytes // _FLOAT), 1), world)
         self._vector, _ = self._executor.buffers(in_place=True)
@@ -66,7 +69,9 @@ class LibraryAllReduce(Carrier):
 
 
 class ThroughHost(Carrier):
-    """A host's CPU takes the vector of its one GPU (a timed wait for the adding up), then CPUs all-reduce by a ring."""
+    """A host's CPU takes the vector of its one GPU (a timed wait for the adding up), then CPUs
+    all-reduce by a ring.
+    """
 
     def __init__(self, model: HostPathModel, nbytes: int, world: World) -> None:
         self._seconds = nbytes / model.sum_rate
@@ -86,7 +91,9 @@ class ThroughHost(Carrier):
 
 
 class PushPull(Carrier):
-    """A message to the servers, and back what has become of it when all workers' shares are applied."""
+    """A message to the servers, and back what has become of it when all workers' shares are
+    applied.
+    """
 
     def __init__(self, client: Client, push: int, pull: int) -> None:
         self._client, self._push, self._pull = client, push, pull
@@ -116,7 +123,10 @@ class Carriers:
         stages = dict(message.stages)
         if "push" in stages:
             return [self._kept(("push", stages["push"], stages["pull"]), self._push_pull)]
-        turns = [(name, nbytes, step % len(self._job.collectives[name])) for name, nbytes in message.stages]
+        turns = [
+            (name, nbytes, step % len(self._job.collectives[name]))
+            for name, nbytes in message.stages
+        ]
         return [self._kept(turn, self._collective) for turn in turns]
 
     def warm_up(self) -> None:

@@ -1,4 +1,7 @@
-"""The clock of emulated compute: monotonic seconds, which all processes of one machine share, and waits that sleep."""
+"""The clock of emulated compute.
+
+Monotonic seconds, which all processes of one machine share, and waits that sleep.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,32 @@ import time
 from contextlib import suppress
 
 now = time.monotonic
-_PRIORITY = 6  # one above what starts under `validate.launch`
+_PRIORITY = 6  # one above what starts under `validate.ranks.launch`
 
 
 def sleep_until(deadline: float) -> None:
-    """Sleep until ``deadline`` on the monotonic clock, if it has not passed; never spin, since ranks have real-time priority."""
+    """Sleep until ``deadline`` on the monotonic clock, if it has not passed; never spin, since
+    ranks have real-time priority.
+    """
     while (left := deadline - now()) > 0:
         time.sleep(left)
 
 
 def before_all_others() -> None:
-    """Put this thread, and those that it starts, before all other work of the machine, if that is permitted."""
+    """Put this thread, and those that it starts, before all other work of the machine, if that is
+    permitted.
+    """
     with suppress(PermissionError, AttributeError):  # no such thing on systems other than Linux
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
 
 
 class Pace:
-    """Timed waits that follow each other without adding up their lateness: the end of one is the start of the next.
+    """Timed waits that follow each other without adding up their lateness.
 
-    ``at`` is the time that the waits have come to. After something else was waited for, `resume` starts again from now.
+    The end of one is the start of the next.
+
+    ``at`` is the time that the waits have come to. After something else was waited for, `resume`
+    starts again from now.
     """
 
     def __init__(self, start: float) -> None:

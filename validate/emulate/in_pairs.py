@@ -1,7 +1,10 @@
-"""An asynchronous worker of gossip: it averages its model with one neighbour at a time, which goes on computing meanwhile.
+"""An asynchronous worker of gossip.
 
-Each worker does one exchange at a time, its own or another's: a lock. The active side of an exchange takes both locks in the order
-of ranks, so that none block each other: its own at once or when the other has granted its own. Words of 8 bytes go between them.
+It averages its model with one neighbour at a time, which goes on computing meanwhile.
+
+Each worker does one exchange at a time, its own or another's: a lock. The active side of an
+exchange takes both locks in the order of ranks, so that none block each other: its own at once or
+when the other has granted its own. Words of 8 bytes go between them.
 """
 
 from __future__ import annotations
@@ -12,16 +15,14 @@ from typing import Any, cast
 
 import torch
 
-from dpsim.aggregation import GossipConfig
 from dpsim.disturbance import stream
-from dpsim.engine.job import Job
-from dpsim.engine.pair_meeting import neighbours
-from dpsim.engine.wire import Message
+from dpsim.engine import Job, Message, neighbours
+from dpsim.strategy.aggregation import GossipConfig
 from validate.emulate.alone import Meeting
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, payload, receive, send
 from validate.emulate.row import Row
-from validate.processes import World
+from validate.ranks import World
 
 ASK, GRANT, START, MODEL, BACK = 1006, 1007, 1008, 1009, 1010
 
@@ -75,7 +76,9 @@ class InPairs(Meeting):
             answer.result()
 
     def _average(self, step: int) -> tuple[float, float]:
-        """Exchange models with a partner when both are free; the answer is when that began and ended."""
+        """Exchange models with a partner when both are free; the answer is when that began and
+        ended.
+        """
         choices = self._neighbours[step % len(self._neighbours)]
         if not choices:
             return now(), now()

@@ -1,19 +1,24 @@
-"""Which ranks a job has and where they run: its workers first, one a host, then its parameter servers."""
+"""Which ranks a job has and where they run.
+
+Its workers first, one a host, then its parameter servers.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.aggregation import ParameterServerConfig
-from dpsim.engine.job import Job
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Job
 from dpsim.network import InNetworkModel
 from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import ParameterServerConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``workers`` and then ``servers`` ranks; ``hosts[rank]`` is the number of the host that a rank runs on."""
+    """``workers`` and then ``servers`` ranks; ``hosts[rank]`` is the number of the host that a rank
+    runs on.
+    """
 
     workers: int
     servers: int
@@ -26,13 +31,18 @@ class Layout:
 
 
 def layout(scenario: Scenario) -> Layout:
-    """The ranks of ``scenario``: servers that are colocated share the workers' hosts in turn, others have hosts after those."""
+    """The ranks of ``scenario``.
+
+    Servers that are colocated share the workers' hosts in turn, others have hosts after those.
+    """
     workers = scenario.cluster.ranks
     aggregation = scenario.strategy.aggregation
     if not isinstance(aggregation, ParameterServerConfig):
         return Layout(workers, 0, tuple(range(workers)))
     servers = aggregation.servers or workers
-    places = (server % workers if aggregation.colocated else workers + server for server in range(servers))
+    places = (
+        server % workers if aggregation.colocated else workers + server for server in range(servers)
+    )
     return Layout(workers, servers, (*range(workers), *places))
 
 
@@ -41,20 +51,40 @@ def check(job: Job) -> None:
     scenario = job.scenario
     aggregation, disturbance = scenario.strategy.aggregation, scenario.disturbance
     counts = {int(count) for count in job.cluster.first_rank[1:] - job.cluster.first_rank[:-1]}
-    _refuse(counts != {1}, "cluster.node: must have one GPU, since a rank is a host of its own", f"{max(counts)} GPUs")
-    _refuse(bool(disturbance.background), "disturbance.background: must be left out of real runs", "other traffic")
-    _refuse(bool(disturbance.links), "disturbance.links: must be left out of real runs", "links that change")
+    _refuse(
+        counts != {1},
+        "cluster.node: must have one GPU, since a rank is a host of its own",
+        f"{max(counts)} GPUs",
+    )
+    _refuse(
+        bool(disturbance.background),
+        "disturbance.background: must be left out of real runs",
+        "other traffic",
+    )
+    _refuse(
+        bool(disturbance.links),
+        "disturbance.links: must be left out of real runs",
+        "links that change",
+    )
     replicas = getattr(aggregation, "replicas", 1)
     _refuse(replicas > 1, "strategy.aggregation.replicas: must be 1 in real runs", str(replicas))
     library = getattr(aggregation, "library", "ideal")
     known = ("ideal", "gloo") if aggregation.kind == "allreduce" else ("ideal",)
-    _refuse(library not in known, f"strategy.aggregation.library: must be {' or '.join(known)} in real runs", repr(library))
     _refuse(
-        getattr(aggregation, "way", "copies") != "copies", "strategy.aggregation.way: must be copies in real runs", "single-process"
+        library not in known,
+        f"strategy.aggregation.library: must be {' or '.join(known)} in real runs",
+        repr(library),
+    )
+    _refuse(
+        getattr(aggregation, "way", "copies") != "copies",
+        "strategy.aggregation.way: must be copies in real runs",
+        "single-process",
     )
     models = [model for turns in job.collectives.values() for model in turns]
     in_network = any(isinstance(model, InNetworkModel) for model in models)
-    _refuse(in_network, "strategy.aggregation.algorithm: must be one that ranks carry out", "in-network")
+    _refuse(
+        in_network, "strategy.aggregation.algorithm: must be one that ranks carry out", "in-network"
+    )
 
 
 def _refuse(wrong: bool, rule: str, got: str) -> None:

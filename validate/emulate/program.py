@@ -1,13 +1,15 @@
-"""What every rank of an emulation does: join, make ready, start at one time, work or serve, and tell."""
+"""What every rank of an emulation does.
+
+Join, make ready, start at one time, work or serve, and tell.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpsim.engine.job import Job
-from dpsim.engine.simulate import slow_downs
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Job, slow_downs
 from validate.emulate.alone import Over, work_alone
 from validate.emulate.at_servers import AtServers
 from validate.emulate.carriers import Carriers
@@ -18,7 +20,7 @@ from validate.emulate.push_pull import Client
 from validate.emulate.row import Carried, Row
 from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
-from validate.processes import World, same_clock
+from validate.ranks import World, same_clock
 
 _AHEAD = 0.1  # seconds from agreeing on a start until it
 
@@ -26,17 +28,24 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 def emulate(job: Job, world: World, case: int, say: Say) -> None:
-    """Carry ``job`` out, as all ranks of ``world`` do alike; what this rank notes is said with the number ``case``.
+    """Carry ``job`` out, as all ranks of ``world`` do alike; what this rank notes is said with the
+    number ``case``.
 
-    Raises DpsimError for what cannot be carried out, or where ranks are on several machines, whose clocks do not compare.
+    Raises DpsimError for what cannot be carried out, or where ranks are on several machines, whose
+    clocks do not compare.
     """
     check(job)
     placed = layout(job.scenario)
     if placed.ranks != world.size:
         servers = f" and {placed.servers} servers" if placed.servers else ""
-        raise DpsimError(f"the run must have {placed.ranks} ranks ({placed.workers} workers{servers}), but got {world.size}")
+        raise DpsimError(
+            f"the run must have {placed.ranks} ranks ({placed.workers} workers{servers}), but got "
+            f"{world.size}"
+        )
     if not same_clock(world):
-        raise DpsimError("ranks must be on one machine, whose processes share a clock, but got several")
+        raise DpsimError(
+            "ranks must be on one machine, whose processes share a clock, but got several"
+        )
     if world.rank < placed.workers:
         _work(job, world, range(placed.workers, placed.ranks), case, say)
     else:
@@ -56,7 +65,9 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
         meeting = InPairs(job, world) if client is None else AtServers(job, client)
-        work_alone(job, world.rank, meeting, over, slow_downs(job), _together_at(world, case, say), tell)
+        work_alone(
+            job, world.rank, meeting, over, slow_downs(job), _together_at(world, case, say), tell
+        )
     else:
         work_together(job, world, carriers, slow_downs(job), _together_at(world, case, say), tell)
         carriers.close()

@@ -1,6 +1,9 @@
-"""A worker's side of parameter servers: shares to and from each of them, over point-to-point messages.
+"""A worker's side of parameter servers.
 
-Tags keep what travels apart: pushes, pulls, and short words. Every receive is posted before what makes the other side send.
+Shares to and from each of them, over point-to-point messages.
+
+Tags keep what travels apart: pushes, pulls, and short words. Every receive is posted before what
+makes the other side send.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from typing import Any
 
 import torch
 
-from validate.processes import World
+from validate.ranks import World
 
 PUSH, PULL, GO, REPLY = 1001, 1002, 1003, 1004
 LEAVE = -1
@@ -34,8 +37,9 @@ def send(world: World, tensor: Any, peer: int, tag: int) -> Any:
 def send_all(world: World, tensor: Any, peers: Sequence[int], tag: int) -> None:
     """Send a payload to each of ``peers``, all at once; returns when all are on their way.
 
-    TCP shares links unevenly among flows that cross: four hosts that send each other 256 KiB at 100 Mbit/s take 80 ms, where 63.4
-    are ideal; in pieces of 32 KiB, to each in turn, 66 ms, but with servers' threads beside it nothing is gained.
+    TCP shares links unevenly among flows that cross: four hosts that send each other 256 KiB at 100
+    Mbit/s take 80 ms, where 63.4 are ideal; in pieces of 32 KiB, to each in turn, 66 ms, but with
+    servers' threads beside it nothing is gained.
     """
     wait_all([send(world, tensor, peer, tag) for peer in peers])
 
@@ -58,7 +62,9 @@ def rotated(peers: Sequence[int], by: int) -> list[int]:
 
 
 class Client:
-    """What one worker sends to the servers and hears from them, in equal shares: `expect`, then `push`, then `pull`.
+    """What one worker sends to the servers and hears from them, in equal shares.
+
+    `expect`, then `push`, then `pull`.
 
     Each worker begins with another server.
     """
@@ -71,7 +77,9 @@ class Client:
     def expect(self, nbytes: int) -> None:
         """Announce room for what the servers will send back."""
         own = share(nbytes, len(self._servers))
-        self._coming = [receive(self._world, payload(own), server, PULL) for server in self._servers]
+        self._coming = [
+            receive(self._world, payload(own), server, PULL) for server in self._servers
+        ]
 
     def push(self, nbytes: int) -> None:
         """Send a message; returns when it is on its way."""
@@ -87,9 +95,14 @@ class Client:
         wait_all([send(self._world, word, server, GO) for server in self._servers])
 
     def expect_reply(self, numbers: int) -> Callable[[], Any]:
-        """Announce room for ``numbers`` numbers from each server; the answer waits for them, (servers, numbers)."""
+        """Announce room for ``numbers`` numbers from each server; the answer waits for them,
+        (servers, numbers).
+        """
         room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
-        coming = [receive(self._world, room[place], server, REPLY) for place, server in enumerate(self._servers)]
+        coming = [
+            receive(self._world, room[place], server, REPLY)
+            for place, server in enumerate(self._servers)
+        ]
 
         def replies() -> Any:
             wait_all(coming)

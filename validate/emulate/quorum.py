@@ -1,7 +1,10 @@
-"""When a collective may begin: when this worker is there, or when enough others are and it takes part with what it has.
+"""When a collective may begin.
 
-Each worker tells all others, in a message of 8 bytes, that it is there for a collective. Source: Li et al., "Taming unbalanced
-training workloads in deep learning with partial collective operations", PPoPP 2020.
+When this worker is there, or when enough others are and it takes part with what it has.
+
+Each worker tells all others, in a message of 8 bytes, that it is there for a collective. Source: Li
+et al., "Taming unbalanced training workloads in deep learning with partial collective operations",
+PPoPP 2020.
 """
 
 from __future__ import annotations
@@ -12,13 +15,15 @@ from typing import Any
 import torch
 
 from validate.emulate.push_pull import receive, send, wait_all
-from validate.processes import World
+from validate.ranks import World
 
 THERE = 1005
 
 
 class Quorum:
-    """Counts the ``workers`` that are there for each of ``total`` collectives, of which ``quorum`` are enough."""
+    """Counts the ``workers`` that are there for each of ``total`` collectives, of which ``quorum``
+    are enough.
+    """
 
     def __init__(self, world: World, workers: int, quorum: int, total: int) -> None:
         self._world = world
@@ -28,8 +33,12 @@ class Quorum:
         self._own = 0
         self._said: list[Any] = []  # what is on its way must be kept
         self._changed = threading.Condition()
-        self._peers = [peer for peer in range(workers) if peer != world.rank] if quorum < workers else []
-        self._listeners = [threading.Thread(target=self._listen, args=(peer,), daemon=True) for peer in self._peers]
+        self._peers = (
+            [peer for peer in range(workers) if peer != world.rank] if quorum < workers else []
+        )
+        self._listeners = [
+            threading.Thread(target=self._listen, args=(peer,), daemon=True) for peer in self._peers
+        ]
         for listener in self._listeners:
             listener.start()
 
@@ -45,7 +54,9 @@ class Quorum:
     def wait(self, number: int) -> None:
         """Until this worker is there, or enough others are."""
         with self._changed:
-            self._changed.wait_for(lambda: self._own > number or self._there[number] >= self._quorum)
+            self._changed.wait_for(
+                lambda: self._own > number or self._there[number] >= self._quorum
+            )
 
     def close(self) -> None:
         """Wait until all others have said all they will say."""

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.engine.job import Job
-from dpsim.engine.simulate import calibrated
-from dpsim.engine.steps import Steps
+from dpsim.engine import Job, Steps, calibrated
 from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.account import account, collective_seconds
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
-from validate.launch import Host, RunFailed, connected, launch, record
-from validate.processes import joined
+from validate.ranks import joined
+from validate.ranks.launch import Host, RunFailed, connected, launch, record
 
 Records = Sequence[Mapping[str, Any]]
 REALTIME = "DPSIM_REALTIME"  # the environment variable that asks ranks for real-time scheduling
@@ -42,7 +40,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What was measured of one case: all its steps, warm-up included; mean seconds of each message; why it is not all, if so."""
+    """What was measured of one case.
+
+    All its steps, warm-up included; mean seconds of each message; why it is not all, if so.
+    """
 
     steps: Steps
     collectives: dict[str, float]
@@ -50,13 +51,23 @@ class Measured:
 
 
 def run_cases(
-    cases: Sequence[Case], hosts: Sequence[Host], *, timeout: float, told: Callable[[], None] = lambda: None
+    cases: Sequence[Case],
+    hosts: Sequence[Host],
+    *,
+    timeout: float,
+    told: Callable[[], None] = lambda: None,
 ) -> tuple[list[Measured], RunFailed | None]:
-    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each; ``told`` is called for every step of rank 0.
+    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each; ``told`` is called
+    for every step of rank 0.
 
     Where the run fails the answer holds what was measured until then, and the failure.
     """
-    command = [sys.executable, "-m", "validate.emulate", json.dumps([[case.file, list(case.set)] for case in cases])]
+    command = [
+        sys.executable,
+        "-m",
+        "validate.emulate",
+        json.dumps([[case.file, list(case.set)] for case in cases]),
+    ]
     failure = None
     try:
         records = launch(
@@ -64,7 +75,9 @@ def run_cases(
             hosts,
             timeout_s=timeout,
             connect_timeout_s=min(CONNECT_TIMEOUT, timeout),
-            realtime=False,  # not for starting, which would hold up what others measure: ranks ask for it themselves
+            # Not for starting, which would hold up what others measure: ranks ask for it
+            # themselves.
+            realtime=False,
             environment={REALTIME: "1"} if any(host.realtime for host in hosts) else None,
         ).records
     except RunFailed as error:
@@ -79,7 +92,9 @@ def as_rank(text: str) -> None:
 
 
 def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Carry out ``jobs`` as one of the ranks that the environment speaks of; on a testbed in real time from here on."""
+    """Carry out ``jobs`` as one of the ranks that the environment speaks of; on a testbed in real
+    time from here on.
+    """
     if REALTIME in os.environ:
         before_all_others()
     with joined("gloo", "cpu", CONNECT_TIMEOUT) as world:

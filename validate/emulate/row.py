@@ -10,10 +10,10 @@ from typing import Any
 class Row:
     """One step of one worker.
 
-    ``begin``: when it began to compute; ``done``: when its gradient was there; ``end``: when it had done all of it. ``waits``:
-    begin and end of each wait for communication, in order. ``encode``, ``input``, ``exposed_comm``, ``straggler_wait`` and
-    ``busy`` are seconds, the last three only of workers that act alone, as are ``passed`` (when its work was with the others)
-    and ``versions``.
+    ``begin``: when it began to compute; ``done``: when its gradient was there; ``end``: when it had
+    done all of it. ``waits``: begin and end of each wait for communication, in order. ``encode``,
+    ``input``, ``exposed_comm``, ``straggler_wait`` and ``busy`` are seconds, the last three only of
+    workers that act alone, as are ``passed`` (when its work was with the others) and ``versions``.
     """
 
     step: int
@@ -36,7 +36,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A message that one worker took part in carrying: ``stamps`` are the begin and end of each of its collectives."""
+    """A message that one worker took part in carrying.
+
+    ``stamps`` are the begin and end of each of its collectives.
+    """
 
     step: int
     message: str

@@ -1,4 +1,7 @@
-"""Parameter servers as real ranks: a thread for each worker receives its shares, applies them in timed waits, and answers."""
+"""Parameter servers as real ranks.
+
+A thread for each worker receives its shares, applies them in timed waits, and answers.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,25 @@ from typing import Any
 
 import torch
 
-from dpsim.aggregation import ParameterServerConfig
-from dpsim.engine.job import Job
-from dpsim.engine.steps import DROPPED
-from dpsim.engine.wire import Message
-from dpsim.sync import SspConfig
+from dpsim.engine import DROPPED, Job, Message
+from dpsim.strategy.aggregation import ParameterServerConfig
+from dpsim.strategy.sync import SspConfig
 from validate.emulate.clock import now, sleep_until
-from validate.emulate.push_pull import GO, LEAVE, PULL, PUSH, REPLY, payload, receive, rotated, send, send_all, share, wait_all
-from validate.processes import World
+from validate.emulate.push_pull import (
+    GO,
+    LEAVE,
+    PULL,
+    PUSH,
+    REPLY,
+    payload,
+    receive,
+    rotated,
+    send,
+    send_all,
+    share,
+    wait_all,
+)
+from validate.ranks import World
 
 OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, released, waited
 
@@ -23,8 +37,9 @@ OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, relea
 class Server:
     """One server of ``job``: what its threads share.
 
-    ``apply`` takes up shares one after the other at the server's rate. ``version`` counts its updates, ``clocks`` what each worker
-    has handed over, as `dpsim.engine.server_meeting` does for all servers together; here each server goes by what it has seen.
+    ``apply`` takes up shares one after the other at the server's rate. ``version`` counts its
+    updates, ``clocks`` what each worker has handed over, as `dpsim.engine.server_meeting` does for
+    all servers together; here each server goes by what it has seen.
     """
 
     def __init__(self, job: Job) -> None:
@@ -49,7 +64,10 @@ class Server:
         sleep_until(until)
 
     def take(self, worker: int, read: int) -> int:
-        """The gradient of ``worker``, computed on version ``read``, is complete: an update, a part of one, or too late."""
+        """The gradient of ``worker``, computed on version ``read``, is complete.
+
+        An update, a part of one, or too late.
+        """
         with self._changed:
             self.clocks[worker] += 1
             stale = self.version - read
@@ -91,12 +109,22 @@ class Server:
 def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
     """Answer each message when all workers' shares of it are applied."""
     server = Server(job)
-    schedule = [message for step in range(steps) for message in job.messages(step) if "push" in dict(message.stages)]
+    schedule = [
+        message
+        for step in range(steps)
+        for message in job.messages(step)
+        if "push" in dict(message.stages)
+    ]
     pulls = iter([share(dict(message.stages)["pull"], servers) for message in schedule])
 
     def answer() -> None:
         """To all workers, each server beginning with another."""
-        send_all(world, payload(next(pulls)), rotated(range(job.workers), world.rank - job.workers + 1), PULL)
+        send_all(
+            world,
+            payload(next(pulls)),
+            rotated(range(job.workers), world.rank - job.workers + 1),
+            PULL,
+        )
 
     met = threading.Barrier(job.workers, answer, world.timeout)
 
@@ -114,7 +142,9 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
 
 
 def serve_alone(job: Job, world: World, servers: int) -> None:
-    """Take what each worker pushes, let it wait as it must, and send it what it goes on with, until all have left."""
+    """Take what each worker pushes, let it wait as it must, and send it what it goes on with, until
+    all have left.
+    """
     server, messages = Server(job), job.messages(0)
     pull = sum(nbytes for message in messages for name, nbytes in message.stages if name == "pull")
 
@@ -136,15 +166,27 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
             read = version
             released = now()
             coming = receive(world, word, worker, GO)
-            numbers = torch.tensor([stale, version, taken, released, released - taken, *arrived], dtype=torch.float64)
-            wait_all([send(world, numbers, worker, REPLY), send(world, payload(share(pull, servers)), worker, PULL)])
+            numbers = torch.tensor(
+                [stale, version, taken, released, released - taken, *arrived], dtype=torch.float64
+            )
+            wait_all(
+                [
+                    send(world, numbers, worker, REPLY),
+                    send(world, payload(share(pull, servers)), worker, PULL),
+                ]
+            )
 
     _threads(job.workers, serve)
 
 
-def _receive_all(world: World, worker: int, messages: tuple[Message, ...], servers: int, server: Server) -> list[float]:
+def _receive_all(
+    world: World, worker: int, messages: tuple[Message, ...], servers: int, server: Server
+) -> list[float]:
     """When each message's share had come; returns when all are applied."""
-    rooms = [payload(share(sum(size for name, size in message.stages if name == "push"), servers)) for message in messages]
+    rooms = [
+        payload(share(sum(size for name, size in message.stages if name == "push"), servers))
+        for message in messages
+    ]
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):

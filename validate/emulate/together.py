@@ -1,28 +1,35 @@
-"""Workers that act together, as real ranks: passes are timed waits, and a communication thread carries messages in their order."""
+"""Workers that act together, as real ranks.
+
+Passes are timed waits, and a communication thread carries messages in their order.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from dpsim.engine.job import Job
-from dpsim.engine.wire import Message
-from dpsim.topology.network import FloatArray
+from dpsim.base.arrays import FloatArray
+from dpsim.engine import Job, Message
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now
 from validate.emulate.quorum import Quorum
 from validate.emulate.row import Carried, Row
 from validate.emulate.walk import Ticket, Walk
-from validate.processes import World
+from validate.ranks import World
 
 Say = Callable[[Row | Carried], None]
 
 
 class Courier:
-    """A worker's communication thread: it carries every message of every step, one after the other, when its turn has come."""
+    """A worker's communication thread.
+
+    It carries every message of every step, one after the other, when its turn has come.
+    """
 
     def __init__(self, job: Job, carriers: Carriers, steps: int, gate: Quorum, say: Say) -> None:
-        self._messages = [(step, message) for step in range(steps) for message in job.messages(step)]
+        self._messages = [
+            (step, message) for step in range(steps) for message in job.messages(step)
+        ]
         self._tickets = [Ticket() for _ in self._messages]
         self._carriers = carriers
         self._gate = gate
@@ -36,7 +43,10 @@ class Courier:
         self._thread.start()
 
     def give(self) -> Ticket:
-        """The next message of all is ready here; the answer is what says that it has come. Raises what went wrong so far."""
+        """The next message of all is ready here; the answer is what says that it has come.
+
+        Raises what went wrong so far.
+        """
         if self._failed is not None:
             raise self._failed
         self._gate.ready(self._given)
@@ -84,7 +94,9 @@ class TogetherWorker:
         walk.begin(step, factor)
         self._communicate(gradients)
         walk.to(walk.last - 1)
-        walk.row.done = max(walk.reached(gradients[-1].ready), walk.row.begin) if gradients else now()
+        walk.row.done = (
+            max(walk.reached(gradients[-1].ready), walk.row.begin) if gradients else now()
+        )
         walk.settle()
         self._decode(gradients)
         walk.to(walk.last)
@@ -105,8 +117,12 @@ class TogetherWorker:
         self._walk.spend_coding(sum(float(message.decode[self._kind]) for message in messages))
 
 
-def work_together(job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say) -> None:
-    """Take all steps, a row of ``factors`` (steps, workers) each, as worker ``world.rank``; time 0 is ``start``."""
+def work_together(
+    job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say
+) -> None:
+    """Take all steps, a row of ``factors`` (steps, workers) each, as worker ``world.rank``; time 0
+    is ``start``.
+    """
     total = sum(len(job.messages(step)) for step in range(len(factors)))
     gate = Quorum(world, job.workers, job.scenario.strategy.sync.quorum(job.workers), total)
     courier = Courier(job, carriers, len(factors), gate, say)

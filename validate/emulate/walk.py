@@ -1,4 +1,7 @@
-"""One worker on its way through its steps: timed waits for passes, and what it waits for on the way; as `dpsim.engine.together`."""
+"""One worker on its way through its steps.
+
+Timed waits for passes, and what it waits for on the way; as `dpsim.engine.together`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import threading
 
 import numpy as np
 
-from dpsim.engine.job import Job
+from dpsim.engine import Job
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
 
@@ -14,7 +17,9 @@ Ticket = threading.Event  # a message that will have come
 
 
 class Walk:
-    """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock; ``row`` is its step's."""
+    """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock; ``row``
+    is its step's.
+    """
 
     def __init__(self, job: Job, rank: int, start: float) -> None:
         self.positions = job.positions[:, job.kind_of[rank]].tolist()
@@ -23,7 +28,9 @@ class Walk:
         self._pace = Pace(start)
         self._start = start
         self._loading = None if job.input is None else job.input.of(rank).start()
-        self._marks = {message.ready for messages in job.messages_of.values() for message in messages}
+        self._marks = {
+            message.ready for messages in job.messages_of.values() for message in messages
+        }
         self._awaited: dict[int, list[Ticket]] = {}
         self._reached: dict[int, float] = {}
         self._at = 0
@@ -43,7 +50,9 @@ class Walk:
         self.row.begin = self._reached[0] = now()
 
     def end(self) -> None:
-        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next step."""
+        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next
+        step.
+        """
         self._awaited = {where - self.last: tickets for where, tickets in self._awaited.items()}
         self.row.end = now()
 
@@ -55,7 +64,12 @@ class Walk:
         """Compute up to ``position``, waiting for what is needed where it stands and on the way."""
         if position == self._at:
             return
-        for stop in sorted({*(where for where in (*self._awaited, *self._marks) if self._at < where < position), position}):
+        for stop in sorted(
+            {
+                *(where for where in (*self._awaited, *self._marks) if self._at < where < position),
+                position,
+            }
+        ):
             self.settle()
             self._pace.spend(self._factor * (self.positions[stop] - self.positions[self._at]))
             self._at = stop
@@ -67,7 +81,9 @@ class Walk:
         self.row.encode += seconds
 
     def wait_for(self, ticket: Ticket, position: int) -> None:
-        """Let nothing past ``position`` start before ``ticket`` has come; where that is this step's end, the next one's start."""
+        """Let nothing past ``position`` start before ``ticket`` has come; where that is this step's
+        end, the next one's start.
+        """
         self._awaited.setdefault(position, []).append(ticket)
 
     def settle(self) -> None:

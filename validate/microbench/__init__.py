@@ -1,11 +1,17 @@
-"""Microbenchmarks: what a machine's collectives, messages, copies, layers, updates and codecs take, one file each. Needs torch."""
+"""Microbenchmarks.
+
+What a machine's collectives, messages, copies, layers, updates and codecs take, one file each.
+Needs torch.
+"""
 
 from validate.microbench.benchmark import Benchmark
 from validate.microbench.benchmarks import BENCHMARKS
 from validate.microbench.layers import profile
+from validate.microbench.machine import machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile, load_run_file
 from validate.microbench.runs import here, launched
 from validate.microbench.settings import ALL, LIBRARY, Settings
+from validate.microbench.tables import parts
 
 __all__ = [
     "ALL",
@@ -18,5 +24,8 @@ __all__ = [
     "here",
     "launched",
     "load_run_file",
+    "machine",
+    "parts",
     "profile",
+    "provenance",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
 Row = dict[str, Any]
 Tick = Callable[[], None]
@@ -18,10 +18,12 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """``rows(world, settings, tick)`` measures and yields one row after another; ``tick`` is called after each measurement.
+    """``rows(world, settings, tick)`` measures and yields one row after another; ``tick`` is called
+    after each measurement.
 
-    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone. ``count`` says how many ticks
-    there will be; ``missing`` why it cannot run in this world, nothing where it can.
+    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone.
+    ``count`` says how many ticks there will be; ``missing`` why it cannot run in this world,
+    nothing where it can.
     """
 
     name: str
@@ -33,9 +35,14 @@ class Benchmark:
 
 
 def seconds(
-    function: Callable[[], object], world: World, settings: Settings, before: Callable[[], object] | None = None
+    function: Callable[[], object],
+    world: World,
+    settings: Settings,
+    before: Callable[[], object] | None = None,
 ) -> list[float]:
-    """Seconds of each repetition of ``function``, until the device is done; ``before`` runs ahead of each, untimed."""
+    """Seconds of each repetition of ``function``, until the device is done; ``before`` runs ahead
+    of each, untimed.
+    """
     times = []
     for turn in range(-settings.warmup, settings.iterations):
         if before is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsim.registry import Registry
+from dpsim.base.registry import Registry
 from validate.microbench.benchmark import Benchmark, Row
 from validate.microbench.codecs import CODECS
 from validate.microbench.collectives import COLLECTIVES
@@ -15,19 +15,23 @@ from validate.microbench.point_to_point import POINT_TO_POINT
 from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
 from validate.microbench.updates import OPTIMIZER
-from validate.processes import World
+from validate.ranks import World
 
 _MEMBERS = (COLLECTIVES, POINT_TO_POINT, REDUCTION, COPIES, LAYERS, OPTIMIZER, CODECS, LEARNERS)
-BENCHMARKS: Registry[Benchmark] = Registry("microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS})
+BENCHMARKS: Registry[Benchmark] = Registry(
+    "microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS}
+)
 
 Report = Callable[[Row], None]
 Progress = Callable[[str, int, int], None]
 
 
 def run_benchmarks(world: World, settings: Settings, report: Report, progress: Progress) -> None:
-    """Runs them one after another; on rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement.
+    """Runs them one after another; on rank 0, ``report`` gets each row, and ``progress`` (name,
+    done, total) after a measurement.
 
-    A row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``, why.
+    A row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``,
+    why.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]
@@ -41,7 +45,9 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
                     _run(benchmark, world, settings, report, progress)
 
 
-def _run(benchmark: Benchmark, world: World, settings: Settings, report: Report, progress: Progress) -> None:
+def _run(
+    benchmark: Benchmark, world: World, settings: Settings, report: Report, progress: Progress
+) -> None:
     total, done = benchmark.count(world, settings), 0
 
     def tick() -> None:

@@ -9,13 +9,16 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from dpsim.compression import CompressionConfig
+from dpsim.strategy.compression import CompressionConfig
 from validate.microbench import torch_codecs
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
-_KINDS = [member.model_fields["kind"].annotation.__args__[0] for member in get_args(get_args(CompressionConfig)[0])]
+_KINDS = [
+    member.model_fields["kind"].annotation.__args__[0]
+    for member in get_args(get_args(CompressionConfig)[0])
+]
 _SEED = 0
 
 
@@ -27,17 +30,31 @@ def codecs() -> list[Any]:
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     for codec in codecs():
         for size in settings.sizes():
-            vector = np.random.default_rng(_SEED).standard_normal(max(size // 4, 1), dtype=np.float32)
+            vector = np.random.default_rng(_SEED).standard_normal(
+                max(size // 4, 1), dtype=np.float32
+            )
             for library, measured in (("numpy", _numpy), ("torch", _torch)):
                 nbytes, encode, decode = measured(codec, vector, world, settings)
                 tick()
-                wire = {"codec": codec.kind, "library": library, "bytes": vector.nbytes, "wire_bytes": nbytes}
+                wire = {
+                    "codec": codec.kind,
+                    "library": library,
+                    "bytes": vector.nbytes,
+                    "wire_bytes": nbytes,
+                }
                 for direction, times in (("encode", encode), ("decode", decode)):
                     columns = timed(times)
-                    yield {**wire, "direction": direction, **columns, "seconds_per_byte": columns["time_s"] / vector.nbytes}
+                    yield {
+                        **wire,
+                        "direction": direction,
+                        **columns,
+                        "seconds_per_byte": columns["time_s"] / vector.nbytes,
+                    }
 
 
-def _numpy(codec: Any, vector: Any, world: World, settings: Settings) -> tuple[int, list[float], list[float]]:
+def _numpy(
+    codec: Any, vector: Any, world: World, settings: Settings
+) -> tuple[int, list[float], list[float]]:
     """Bytes on the wire, and seconds to encode and to decode."""
     generator = np.random.default_rng(_SEED)
     encoded = codec.encode(vector, generator)
@@ -46,7 +63,9 @@ def _numpy(codec: Any, vector: Any, world: World, settings: Settings) -> tuple[i
     return len(encoded.to_bytes()), encode, decode
 
 
-def _torch(codec: Any, vector: Any, world: World, settings: Settings) -> tuple[int, list[float], list[float]]:
+def _torch(
+    codec: Any, vector: Any, world: World, settings: Settings
+) -> tuple[int, list[float], list[float]]:
     tensor = torch.from_numpy(vector).to(world.device)
     generator = torch.Generator(world.device).manual_seed(_SEED)
     encoded = torch_codecs.encode(codec, tensor, generator)
@@ -59,4 +78,6 @@ def _count(world: World, settings: Settings) -> int:
     return len(_KINDS) * len(settings.sizes()) * 2
 
 
-CODECS = Benchmark("codecs", "encoding and decoding: seconds per byte, numpy and torch", False, _rows, _count)
+CODECS = Benchmark(
+    "codecs", "encoding and decoding: seconds per byte, numpy and torch", False, _rows, _count
+)

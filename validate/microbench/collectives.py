@@ -1,8 +1,11 @@
-"""Collectives over sizes, with nccl-tests' columns: the backend's own, and any algorithm of dpsim run as a schedule.
+"""Collectives over sizes, with nccl-tests' columns.
 
-A repetition begins with a barrier and ends when the slowest rank is done; ``time_s`` is the median over repetitions (nccl-tests
-prints the mean of repetitions that follow each other without a pause: its times of small messages may be shorter). Sizes,
-counts, algbw and busbw are counted as in nccl-tests. Every output of every repetition is checked.
+The backend's own, and any algorithm of dpsim run as a schedule.
+
+A repetition begins with a barrier and ends when the slowest rank is done; ``time_s`` is the median
+over repetitions (nccl-tests prints the mean of repetitions that follow each other without a pause:
+its times of small messages may be shorter). Sizes, counts, algbw and busbw are counted as in
+nccl-tests. Every output of every repetition is checked.
 """
 
 from __future__ import annotations
@@ -12,14 +15,10 @@ from collections.abc import Iterator
 import torch
 
 from dpsim.collectives import OPERATIONS, algorithm, algorithm_names
-from validate.collective import Collective
-from validate.executor import Executor
-from validate.library_collectives import LibraryCollective
+from validate.collectives import TYPES, Collective, Executor, LibraryCollective, Timing, measure
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
 from validate.microbench.settings import ALL, LIBRARY, Settings
-from validate.payload import TYPES
-from validate.processes import World
-from validate.timing import Timing, measure
+from validate.ranks import World
 
 _REDUCING = ("all-reduce", "reduce", "reduce-scatter")
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")
@@ -30,7 +29,9 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     for operation, name, datatype, redop in _cases(settings):
         for size in _sizes(settings, operation):
             collective = _made(operation, name, size, datatype, redop, world)
-            yield _row(collective, _measured(collective, settings, tick), operation, name, datatype, redop)
+            yield _row(
+                collective, _measured(collective, settings, tick), operation, name, datatype, redop
+            )
             if isinstance(collective, Executor):
                 collective.close()
 
@@ -41,19 +42,26 @@ def _cases(settings: Settings) -> Iterator[tuple[str, str, str, str]]:
         for name in _algorithms(settings, operation):
             for datatype in settings.datatypes:
                 yield from (
-                    (operation, name, datatype, redop) for redop in (settings.redops if operation in _REDUCING else ("sum",))
+                    (operation, name, datatype, redop)
+                    for redop in (settings.redops if operation in _REDUCING else ("sum",))
                 )
 
 
 def _algorithms(settings: Settings, operation: str) -> tuple[str, ...]:
-    return (LIBRARY, *algorithm_names(operation)) if ALL in settings.algorithms else settings.algorithms
+    return (
+        (LIBRARY, *algorithm_names(operation))
+        if ALL in settings.algorithms
+        else settings.algorithms
+    )
 
 
 def _sizes(settings: Settings, operation: str) -> list[int]:
     return [0] if operation == "barrier" else settings.sizes()
 
 
-def _made(operation: str, name: str, size: int, datatype: str, redop: str, world: World) -> Collective:
+def _made(
+    operation: str, name: str, size: int, datatype: str, redop: str, world: World
+) -> Collective:
     dtype = TYPES[datatype]
     elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1 if size else 0)
     if name == LIBRARY:
@@ -63,7 +71,9 @@ def _made(operation: str, name: str, size: int, datatype: str, redop: str, world
 
 def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bool, Timing]:
     """Timings by whether it ran in place, for the ways that it can."""
-    ways = [way for way, can in ((False, collective.out_of_place), (True, collective.in_place)) if can]
+    ways = [
+        way for way, can in ((False, collective.out_of_place), (True, collective.in_place)) if can
+    ]
     kwargs = {"repetitions": settings.iterations, "warmup": settings.warmup, "done": tick}
     found = {way: measure(collective, in_place=way, **kwargs) for way in ways}  # type: ignore[arg-type]
     for _ in range((2 - len(ways)) * (settings.iterations + settings.warmup)):
@@ -71,7 +81,14 @@ def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bo
     return found
 
 
-def _row(collective: Collective, found: dict[bool, Timing], operation: str, name: str, datatype: str, redop: str) -> Row:
+def _row(
+    collective: Collective,
+    found: dict[bool, Timing],
+    operation: str,
+    name: str,
+    datatype: str,
+    redop: str,
+) -> Row:
     vectors = collective.world.size if operation == "all-to-all" and name != LIBRARY else 1
     elements = collective.elements_in // vectors
     size = elements * torch.empty(0, dtype=collective.dtype).element_size()
@@ -113,4 +130,6 @@ def _count(world: World, settings: Settings) -> int:
     return sizes * 2 * (settings.iterations + settings.warmup)
 
 
-COLLECTIVES = Benchmark("collectives", "collective operations over sizes, in nccl-tests' columns", True, _rows, _count)
+COLLECTIVES = Benchmark(
+    "collectives", "collective operations over sizes, in nccl-tests' columns", True, _rows, _count
+)

@@ -1,4 +1,7 @@
-"""Copies between host and GPU over sizes, from pinned and from pageable memory. Not run on a GPU yet."""
+"""Copies between host and GPU over sizes, from pinned and from pageable memory.
+
+Not run on a GPU yet.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
 _DIRECTIONS = ("host to device", "device to host")
 _MEMORY = ("pinned", "pageable")
@@ -22,7 +25,13 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         source, target = (host, device) if direction == _DIRECTIONS[0] else (device, host)
         columns = timed(seconds(lambda: target.copy_(source, non_blocking=True), world, settings))  # noqa: B023 - called at once
         tick()
-        yield {"direction": direction, "memory": memory, "bytes": size, **columns, "rate_Bps": rate(size, columns["time_s"])}
+        yield {
+            "direction": direction,
+            "memory": memory,
+            "bytes": size,
+            **columns,
+            "rate_Bps": rate(size, columns["time_s"]),
+        }
 
 
 def _count(world: World, settings: Settings) -> int:
@@ -30,7 +39,11 @@ def _count(world: World, settings: Settings) -> int:
 
 
 def _missing(world: World) -> str:
-    return "" if world.device.type == "cuda" else "there is no GPU to copy to: the device is the CPU"
+    return (
+        "" if world.device.type == "cuda" else "there is no GPU to copy to: the device is the CPU"
+    )
 
 
-COPIES = Benchmark("copies", "copies between host and GPU, pinned and pageable", False, _rows, _count, _missing)
+COPIES = Benchmark(
+    "copies", "copies between host and GPU, pinned and pageable", False, _rows, _count, _missing
+)

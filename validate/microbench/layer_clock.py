@@ -1,8 +1,9 @@
 """Seconds that each module of a torch model takes itself, forward and backward, by hooks.
 
-Time is cut at every change of the innermost module that runs, and each piece put down to that module: in the forward pass by
-hooks on modules, in the backward pass by hooks on the nodes of the graph, each belonging to the module whose forward made it. On a
-GPU the cuts are events on its stream (not run on a GPU yet). Hooks take time themselves: `shares` says how a pass divides, and
+Time is cut at every change of the innermost module that runs, and each piece put down to that
+module: in the forward pass by hooks on modules, in the backward pass by hooks on the nodes of the
+graph, each belonging to the module whose forward made it. On a GPU the cuts are events on its
+stream (not run on a GPU yet). Hooks take time themselves: `shares` says how a pass divides, and
 what a pass takes must be measured without them.
 """
 
@@ -15,11 +16,13 @@ from typing import Any
 
 import torch
 
-from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+from dpsim.workload import NodeOwners, collect_outputs, hooked
 
 
 class LayerClock:
-    """Follows one module; names are those of ``named_modules``, the module itself being the empty one."""
+    """Follows one module; names are those of ``named_modules``, the module itself being the empty
+    one.
+    """
 
     def __init__(self, module: Any, device: Any) -> None:
         self._module = module

@@ -1,8 +1,10 @@
-"""Forward and backward seconds of each layer over batch sizes, and the update's: a profile that scenarios can name.
+"""Forward and backward seconds of each layer over batch sizes, and the update's.
 
-How a pass divides between layers is measured with hooks, how long it takes without them; a layer's time is its median share of the
-median pass. Layers are those that ``dpsim import torch`` traces; what other modules take (a flatten, say) counts with the layer
-before.
+A profile that scenarios can name.
+
+How a pass divides between layers is measured with hooks, how long it takes without them; a layer's
+time is its median share of the median pass. Layers are those that ``dpsim import torch`` traces;
+what other modules take (a flatten, say) counts with the layer before.
 """
 
 from __future__ import annotations
@@ -14,16 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpsim.provenance import stamp
-from dpsim.workload import MeasuredTimes, Model, ModelProfile
-from dpsim.workload.torch_trace import trace_module
+from dpsim.base.provenance import stamp
+from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.layer_clock import LayerClock, outputs_of
 from validate.microbench.machine import device_name
 from validate.microbench.models import Subject, subject
 from validate.microbench.settings import Settings
 from validate.microbench.updates import OPTIMIZER_CLASSES
-from validate.processes import World
+from validate.ranks import World
 
 _UPDATE = "momentum"
 
@@ -40,10 +41,14 @@ def traced(measured: Subject) -> Model:
     """The layers of the model, traced on the meta device. Raises DpsimError where it cannot be."""
     with torch.device("meta"):
         module = measured.build()
-    return trace_module(module.to("meta").train(), measured.shape, measured.name, dtype=measured.dtype)
+    return trace_module(
+        module.to("meta").train(), measured.shape, measured.name, dtype=measured.dtype
+    )
 
 
-def _measure(measured: Subject, model: Model, batch_size: int, world: World, settings: Settings) -> Row:
+def _measure(
+    measured: Subject, model: Model, batch_size: int, world: World, settings: Settings
+) -> Row:
     module = measured.module(world.device)
     batch = measured.batch(batch_size, module, world.device)
     passes = _passes(module, batch, world, settings)
@@ -53,7 +58,11 @@ def _measure(measured: Subject, model: Model, batch_size: int, world: World, set
         "forward": _shares(names, root, lambda: clock.forward_shares(batch), settings),
         "backward": _shares(names, root, lambda: clock.backward_shares(batch), settings),
     }
-    columns = {prefix + name: value for prefix, times in passes.items() for name, value in timed(times).items()}
+    columns = {
+        prefix + name: value
+        for prefix, times in passes.items()
+        for name, value in timed(times).items()
+    }
     about = {"model": measured.name, "layers": names, "batch_size": batch_size}
     for way, found in shares.items():
         about |= {f"{way}_s": of_layers(found, passes[f"{way}_pass_"]), f"{way}_shares": found}
@@ -61,7 +70,9 @@ def _measure(measured: Subject, model: Model, batch_size: int, world: World, set
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
-    """Seconds of whole forward and backward passes and of updates, without hooks, by the prefix of their columns."""
+    """Seconds of whole forward and backward passes and of updates, without hooks, by the prefix of
+    their columns.
+    """
     update = OPTIMIZER_CLASSES[_UPDATE](module)
     outputs: list[Any] = []
     gradients: list[Any] = []
@@ -73,25 +84,34 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
 
     return {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
-        "backward_pass_": seconds(lambda: torch.autograd.backward(outputs, gradients), world, settings, prepare),
+        "backward_pass_": seconds(
+            lambda: torch.autograd.backward(outputs, gradients), world, settings, prepare
+        ),
         "optimizer_": seconds(update.step, world, settings),
     }
 
 
 def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
-    """Seconds of each layer: its median share (a row a repetition, a number a layer) of the median pass."""
+    """Seconds of each layer.
+
+    Its median share (a row a repetition, a number a layer) of the median pass.
+    """
     by_layer = np.median(shares, axis=0)
     return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
 
 
-def _shares(names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], settings: Settings) -> list[list[float]]:
+def _shares(
+    names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], settings: Settings
+) -> list[list[float]]:
     """Each layer's share of the pass in each repetition."""
     found = [shares() for _ in range(settings.warmup + settings.iterations)][settings.warmup :]
     return [_by_layer(names, root, each) for each in found]
 
 
 def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:
-    """Shares in the order of ``names``; that of a module that is no layer goes to the layer that was seen before it."""
+    """Shares in the order of ``names``; that of a module that is no layer goes to the layer that
+    was seen before it.
+    """
     by_layer, before = dict.fromkeys(names, 0.0), names[0]
     for path, share in shares.items():
         before = (path or root) if (path or root) in by_layer else before
@@ -127,4 +147,10 @@ def _count(world: World, settings: Settings) -> int:
     return len(settings.batch_sizes)
 
 
-LAYERS = Benchmark("layers", "forward and backward seconds of each layer over batch sizes", False, _with_device, _count)
+LAYERS = Benchmark(
+    "layers",
+    "forward and backward seconds of each layer over batch sizes",
+    False,
+    _with_device,
+    _count,
+)

@@ -1,8 +1,11 @@
-"""Learners: k replicas of a model that share one device, each passing a batch of its own forward and backward at the same time.
+"""Learners.
 
-Each learner is a thread: on a CPU it computes in that thread alone, on a GPU with a stream of its own (not run on a GPU yet). One
-learner's rows over batch sizes are the utilisation curve that ``workload.utilisation`` takes. Source: Koliousis et al., "Crossbow",
-VLDB 12(11), 2019.
+K replicas of a model that share one device, each passing a batch of its own forward and backward at
+the same time.
+
+Each learner is a thread: on a CPU it computes in that thread alone, on a GPU with a stream of its
+own (not run on a GPU yet). One learner's rows over batch sizes are the utilisation curve that
+``workload.utilisation`` takes. Source: Koliousis et al., "Crossbow", VLDB 12(11), 2019.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from validate.microbench.benchmark import Benchmark, Row, Tick, timed
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import Subject, subject
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
 
 class _Learner:
@@ -58,10 +61,20 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
     for batch_size, learners in product(settings.batch_sizes, settings.learners):
         with _one_thread_each(world):
-            columns = timed(_together([_Learner(measured, batch_size, world) for _ in range(learners)], settings))
+            columns = timed(
+                _together(
+                    [_Learner(measured, batch_size, world) for _ in range(learners)], settings
+                )
+            )
         tick()
         together = batch_size * learners / columns["time_s"]
-        yield {"model": measured.name, "batch": batch_size, "learners": learners, **columns, "samples_per_s": together}
+        yield {
+            "model": measured.name,
+            "batch": batch_size,
+            "learners": learners,
+            **columns,
+            "samples_per_s": together,
+        }
 
 
 @contextmanager
@@ -89,7 +102,9 @@ def _together(learners: list[_Learner], settings: Settings) -> list[float]:
                 times.append(time.perf_counter() - begin)
         except BrokenBarrierError:
             failures = [each.exception() for each in running]
-            raise next(one for one in failures if one and not isinstance(one, BrokenBarrierError)) from None
+            raise next(
+                one for one in failures if one and not isinstance(one, BrokenBarrierError)
+            ) from None
     return times[settings.warmup :]
 
 

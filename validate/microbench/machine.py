@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from dpsim.provenance import stamp
-from validate.processes import World
+from dpsim.base.provenance import stamp
+from validate.ranks import World
 
 
 def processor() -> str:
@@ -31,11 +31,17 @@ def device_name(world: World) -> str:
 
 def machine() -> dict[str, Any]:
     """The machine of this process: host, CPU, cores that may be used, GPUs and kernel."""
-    gpus = [str(torch.cuda.get_device_name(gpu)) for gpu in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    gpus = (
+        [str(torch.cuda.get_device_name(gpu)) for gpu in range(torch.cuda.device_count())]
+        if torch.cuda.is_available()
+        else []
+    )
     return {
         "host": socket.gethostname(),
         "cpu": processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "gpus": gpus,
         "kernel": f"{platform.system()} {platform.release()}",
     }
@@ -45,5 +51,8 @@ def provenance() -> dict[str, str]:
     """Versions and the date."""
     versions = {"python": platform.python_version(), "torch": str(torch.__version__)}
     if torch.version.cuda:
-        versions |= {"cuda": str(torch.version.cuda), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+        versions |= {
+            "cuda": str(torch.version.cuda),
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+        }
     return stamp(**versions)

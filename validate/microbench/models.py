@@ -1,4 +1,7 @@
-"""The models that layers, optimisers and learners are measured with: two small ones that are built in, or a factory of your own."""
+"""The models that layers, optimisers and learners are measured with.
+
+Two small ones that are built in, or a factory of your own.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from dpsim.errors import DpsimError
-from dpsim.workload.torch_trace import check_factory, find_factory
+from dpsim.base.errors import DpsimError
+from dpsim.workload import check_factory, find_factory
 from validate.microbench.settings import Settings
 
 _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
@@ -18,7 +21,11 @@ _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model to measure: its ``name``, how to ``build`` it, and the ``shape`` and ``dtype`` (float32, int64) of one sample."""
+    """A model to measure.
+
+    Its ``name``, how to ``build`` it, and the ``shape`` and ``dtype`` (float32, int64) of one
+    sample.
+    """
 
     name: str
     build: Callable[[], Any]
@@ -34,19 +41,42 @@ class Subject:
         """Random samples; whole numbers are below the entries of the module's smallest embedding."""
         generator = torch.Generator().manual_seed(1)
         if self.dtype == "int64":
-            entries = min((each.num_embeddings for each in module.modules() if isinstance(each, nn.Embedding)), default=2)
+            entries = min(
+                (
+                    each.num_embeddings
+                    for each in module.modules()
+                    if isinstance(each, nn.Embedding)
+                ),
+                default=2,
+            )
             return torch.randint(entries, (samples, *self.shape), generator=generator).to(device)
         return torch.randn(samples, *self.shape, generator=generator).to(device)
 
 
 def small_cnn() -> Any:
     """A convolutional network for 3 x 32 x 32 images and 10 classes: 0.3 million parameters."""
-    blocks = [part for entering, leaving in ((3, 32), (32, 64), (64, 128)) for part in _block(entering, leaving)]
-    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(512, 384), nn.ReLU(), nn.Linear(384, 10))
+    blocks = [
+        part
+        for entering, leaving in ((3, 32), (32, 64), (64, 128))
+        for part in _block(entering, leaving)
+    ]
+    return nn.Sequential(
+        *blocks,
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(512, 384),
+        nn.ReLU(),
+        nn.Linear(384, 10),
+    )
 
 
 def _block(entering: int, leaving: int) -> tuple[Any, ...]:
-    return nn.Conv2d(entering, leaving, 3, padding=1, bias=False), nn.BatchNorm2d(leaving), nn.ReLU(), nn.MaxPool2d(2)
+    return (
+        nn.Conv2d(entering, leaving, 3, padding=1, bias=False),
+        nn.BatchNorm2d(leaving),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    )
 
 
 class TransformerBlock(nn.Module):
@@ -56,12 +86,18 @@ class TransformerBlock(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(_WIDTH), nn.LayerNorm(_WIDTH)
         self.query_key_value, self.output = nn.Linear(_WIDTH, 3 * _WIDTH), nn.Linear(_WIDTH, _WIDTH)
-        self.perceptron = nn.Sequential(nn.Linear(_WIDTH, 4 * _WIDTH), nn.GELU(), nn.Linear(4 * _WIDTH, _WIDTH))
+        self.perceptron = nn.Sequential(
+            nn.Linear(_WIDTH, 4 * _WIDTH), nn.GELU(), nn.Linear(4 * _WIDTH, _WIDTH)
+        )
 
     def forward(self, x: Any) -> Any:
         """The same shape, (samples, tokens, width)."""
         samples, tokens, width = x.shape
-        heads = self.query_key_value(self.norm1(x)).view(samples, tokens, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
+        heads = (
+            self.query_key_value(self.norm1(x))
+            .view(samples, tokens, 3, 4, width // 4)
+            .permute(2, 0, 3, 1, 4)
+        )
         query, key, value = heads
         weights = (query @ key.transpose(-1, -2) * (width // 4) ** -0.5).softmax(-1)
         x = x + self.output((weights @ value).transpose(1, 2).reshape(samples, tokens, width))
@@ -69,7 +105,10 @@ class TransformerBlock(nn.Module):
 
 
 class SmallTransformer(nn.Module):
-    """Two transformer blocks on 64 tokens, of width 128, for the next of 1,000 tokens: 0.7 million parameters."""
+    """Two transformer blocks on 64 tokens, of width 128, for the next of 1,000 tokens.
+
+    0.7 million parameters.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,12 +129,22 @@ BUILT_IN = {
 
 
 def subject(settings: Settings) -> Subject:
-    """The model that ``--model`` names. Raises DpsimError for what is neither built in nor a factory, or without ``--input``."""
+    """The model that ``--model`` names.
+
+    Raises DpsimError for what is neither built in nor a factory, or without ``--input``.
+    """
     if settings.model in BUILT_IN:
         return BUILT_IN[settings.model]
     if ":" not in settings.model:
-        raise DpsimError(f"--model must be {', '.join(BUILT_IN)} or package.module:factory, but got {settings.model!r}")
+        raise DpsimError(
+            f"--model must be {', '.join(BUILT_IN)} or package.module:factory, but got "
+            f"{settings.model!r}"
+        )
     check_factory(settings.model)
     if not settings.input:
-        raise DpsimError(f"--input must say the shape of one sample for {settings.model}, such as 3,224,224")
-    return Subject(settings.model, find_factory(settings.model), settings.input, settings.input_type)
+        raise DpsimError(
+            f"--input must say the shape of one sample for {settings.model}, such as 3,224,224"
+        )
+    return Subject(
+        settings.model, find_factory(settings.model), settings.input, settings.input_type
+    )

@@ -1,4 +1,7 @@
-"""Rows of the collectives as the text that nccl-tests prints, for its readers: sizes in bytes, times in us, rates in GB/s."""
+"""Rows of the collectives as the text that nccl-tests prints, for its readers.
+
+Sizes in bytes, times in us, rates in GB/s.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     for place in run.ranks:
         device = f"device {place.device.partition(':')[2] or '0':>2} [{place.device}] {place.device_name}"
         yield f"#  Rank {place.rank:>2} Group  0 Pid {place.pid:>6} on {place.host:>10} {device}"
-    for (operation, algorithm), rows in groupby(run.of("collectives"), key=lambda row: (row["operation"], row["algorithm"])):
+    for (operation, algorithm), rows in groupby(
+        run.of("collectives"), key=lambda row: (row["operation"], row["algorithm"])
+    ):
         yield from _table(operation, algorithm, list(rows))
 
 
@@ -43,7 +48,12 @@ def _table(operation: str, algorithm: str, rows: list[dict[str, Any]]) -> Iterat
         )
     wrong = sum(row[prefix + "wrong"] or 0 for row in rows for prefix in ("", "in_place_"))
     yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
-    busbw = [row[prefix + "busbw_Bps"] for row in rows for prefix in ("", "in_place_") if row[prefix + "busbw_Bps"] is not None]
+    busbw = [
+        row[prefix + "busbw_Bps"]
+        for row in rows
+        for prefix in ("", "in_place_")
+        if row[prefix + "busbw_Bps"] is not None
+    ]
     yield f"# Avg bus bandwidth    : {np.mean(busbw) / 1e9 if busbw else 0.0:g}"
 
 
@@ -54,5 +64,9 @@ def _input(size: object, count: object, type_: object, redop: object, root: obje
 def _way(row: Row, prefix: str) -> str:
     if row[prefix + "time_s"] is None:
         return f"{'N/A':>9} {'N/A':>8} {'N/A':>8} {'N/A':>6}"
-    time, algbw, busbw = row[prefix + "time_s"] * 1e6, row[prefix + "algbw_Bps"] or 0, row[prefix + "busbw_Bps"] or 0
+    time, algbw, busbw = (
+        row[prefix + "time_s"] * 1e6,
+        row[prefix + "algbw_Bps"] or 0,
+        row[prefix + "busbw_Bps"] or 0,
+    )
     return f"{time:>9.2f} {algbw / 1e9:>8.4f} {busbw / 1e9:>8.4f} {row[prefix + 'wrong']:>6}"

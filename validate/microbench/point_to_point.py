@@ -1,10 +1,14 @@
-"""Messages between two ranks over sizes: latency and bandwidth one way, both ways at once, and the gap between messages.
+"""Messages between two ranks over sizes.
 
-- ping-pong: a message there and one of the same size back, for which the receive is posted before; ``time_s`` is half of both.
-- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over the ping-pong's, this is the
-  duplex factor.
-- burst: `BURST` messages one after another, all receives posted before, then an answer of one byte; ``time_s`` is what one more
-  message costs: (time of the burst - median time of a burst of one) / (`BURST` - 1).
+Latency and bandwidth one way, both ways at once, and the gap between messages.
+
+- ping-pong: a message there and one of the same size back, for which the receive is posted before;
+  ``time_s`` is half of both.
+- exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over
+  the ping-pong's, this is the duplex factor.
+- burst: `BURST` messages one after another, all receives posted before, then an answer of one byte;
+  ``time_s`` is what one more message costs: (time of the burst - median time of a burst of one) /
+  (`BURST` - 1).
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import torch.distributed as dist
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
 BURST = 16
 PATTERNS = ("ping-pong", "exchange", "burst")
@@ -34,25 +38,40 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
                 times = world.gather(_measured(pattern, pair, size, world, settings))[pair[0]]
                 tick()
                 columns = timed(times)
-                yield {"pattern": pattern, "pair": list(pair), "bytes": size, **columns, "rate_Bps": rate(size, columns["time_s"])}
+                yield {
+                    "pattern": pattern,
+                    "pair": list(pair),
+                    "bytes": size,
+                    **columns,
+                    "rate_Bps": rate(size, columns["time_s"]),
+                }
 
 
 def _pairs(world: World, settings: Settings) -> list[tuple[int, int]]:
     return list(combinations(range(world.size), 2)) if settings.pairs == "all" else [(0, 1)]
 
 
-def _measured(pattern: str, pair: tuple[int, int], size: int, world: World, settings: Settings) -> list[float]:
+def _measured(
+    pattern: str, pair: tuple[int, int], size: int, world: World, settings: Settings
+) -> list[float]:
     """Seconds of each repetition on the pair's ranks; nothing on the others."""
     world.barrier()
     if world.rank not in pair:
         return []
     first, peer = world.rank == pair[0], pair[0] + pair[1] - world.rank
-    buffers = [torch.zeros(max(size, 1), dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)]
+    buffers = [
+        torch.zeros(max(size, 1), dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
+    ]
     if pattern == "ping-pong":
-        return [taken / 2 for taken in seconds(lambda: _ping_pong(first, peer, buffers), world, settings)]
+        return [
+            taken / 2
+            for taken in seconds(lambda: _ping_pong(first, peer, buffers), world, settings)
+        ]
     if pattern == "exchange":
         return seconds(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
-    one, many = (seconds(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST))  # type: ignore[misc]
+    one, many = (
+        seconds(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST)
+    )  # type: ignore[misc]
     single = float(np.median(one))
     return [(taken - single) / (BURST - 1) for taken in many]
 
@@ -89,9 +108,18 @@ def _count(world: World, settings: Settings) -> int:
 def _missing(world: World) -> str:
     if world.size < 2:
         return "it needs at least 2 ranks: --ranks 2, or torchrun"
-    return "gloo sends no CUDA tensors point to point" if (world.backend, world.device.type) == ("gloo", "cuda") else ""
+    return (
+        "gloo sends no CUDA tensors point to point"
+        if (world.backend, world.device.type) == ("gloo", "cuda")
+        else ""
+    )
 
 
 POINT_TO_POINT = Benchmark(
-    "point-to-point", "messages between two ranks: one way, both ways, in a row", True, _rows, _count, _missing
+    "point-to-point",
+    "messages between two ranks: one way, both ways, in a row",
+    True,
+    _rows,
+    _count,
+    _missing,
 )

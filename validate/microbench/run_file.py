@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, ValidationError
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
-from dpsim.workload.profile import read_file
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from dpsim.workload import read_file
 from validate.microbench.settings import Settings
 
 
@@ -25,7 +25,9 @@ class RankPlace(Config):
 
 
 class RunFile(Config):
-    """Rows of measurements with the machine and the settings that they were made with; times are seconds, sizes bytes."""
+    """Rows of measurements with the machine and the settings that they were made with; times are
+    seconds, sizes bytes.
+    """
 
     schema_version: Literal[1] = 1
     kind: Literal["microbench"] = "microbench"
@@ -34,9 +36,15 @@ class RunFile(Config):
     backend: str = Field(description="Of torch.distributed.")
     ranks: tuple[RankPlace, ...] = Field(description="Every rank's place.")
     machine: dict[str, Any] = Field(description="The machine of rank 0.")
-    rows: tuple[dict[str, Any], ...] = Field(description="Measurements in order; ``what`` names the benchmark of each.")
-    not_run: dict[str, str] = Field(default={}, description="Benchmarks that could not run here, and why.")
-    failed: str | None = Field(default=None, description="What ended the run early; the rows are those until then.")
+    rows: tuple[dict[str, Any], ...] = Field(
+        description="Measurements in order; ``what`` names the benchmark of each."
+    )
+    not_run: dict[str, str] = Field(
+        default={}, description="Benchmarks that could not run here, and why."
+    )
+    failed: str | None = Field(
+        default=None, description="What ended the run early; the rows are those until then."
+    )
     provenance: dict[str, str] = Field(default={}, description="Versions and the date.")
 
     def of(self, what: str) -> list[dict[str, Any]]:
@@ -55,4 +63,6 @@ def load_run_file(path: str | os.PathLike[str]) -> RunFile:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+        raise DpsimError(
+            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
+        ) from None

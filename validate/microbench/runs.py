@@ -1,4 +1,7 @@
-"""Runs microbenchmarks: on ranks that are started for them, or in the run that this process belongs to."""
+"""Runs microbenchmarks.
+
+On ranks that are started for them, or in the run that this process belongs to.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dpsim.errors import DpsimError
-from validate.launch import Host, RunFailed, connected, launch, record
+from dpsim.base.errors import DpsimError
 from validate.microbench.benchmarks import BENCHMARKS, Progress, run_benchmarks
 from validate.microbench.machine import device_name, machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
-from validate.processes import World, first_line, joined
+from validate.ranks import World, first_line, joined
+from validate.ranks.launch import Host, RunFailed, connected, launch, record
 
 _LONGEST = 3600.0  # seconds
 _PROGRESS = "progress"
@@ -24,13 +27,23 @@ _EVERY = 0.2  # seconds between two words about progress
 Record = dict[str, Any]
 
 
-def launched(settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _LONGEST) -> RunFile:
-    """Starts a rank on each of ``hosts``, measures, and ends them; where that fails, what was measured until then and why."""
+def launched(
+    settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _LONGEST
+) -> RunFile:
+    """Starts a rank on each of ``hosts``, measures, and ends them; where that fails, what was
+    measured until then and why.
+    """
     _known(settings)
     command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
     failed = None
     try:
-        records = launch(command, hosts, timeout_s=timeout, connect_timeout_s=settings.timeout, on_line=_listener(progress)).records
+        records = launch(
+            command,
+            hosts,
+            timeout_s=timeout,
+            connect_timeout_s=settings.timeout,
+            on_line=_listener(progress),
+        ).records
     except RunFailed as error:
         failed, records = str(error), error.run.records
         if not records:
@@ -39,7 +52,9 @@ def launched(settings: Settings, hosts: Sequence[Host], progress: Progress, *, t
 
 
 def here(settings: Settings, progress: Progress) -> RunFile | None:
-    """Measures in this process's run, torchrun's or of one rank alone, all of whose ranks must call this; None but on rank 0."""
+    """Measures in this process's run, torchrun's or of one rank alone, all of whose ranks must call
+    this; None but on rank 0.
+    """
     _known(settings)
     records: list[Record] = []
     failed = None
@@ -55,12 +70,21 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
 
 
 def run_ranks(settings: Settings, say: Callable[[Record], None], progress: Progress) -> None:
-    """One rank's part: joins the others and measures; rank 0 says ``run``, where everyone is, and then ``row`` after ``row``."""
+    """One rank's part.
+
+    Joins the others and measures; rank 0 says ``run``, where everyone is, and then ``row`` after
+    ``row``.
+    """
     with joined(settings.backend, settings.device, settings.timeout) as world:
         connected()
         places = world.gather(_place(world))
         if world.rank == 0:
-            about = {"backend": world.backend, "ranks": places, "machine": machine(), "provenance": provenance()}
+            about = {
+                "backend": world.backend,
+                "ranks": places,
+                "machine": machine(),
+                "provenance": provenance(),
+            }
             say({"run": about})
         run_benchmarks(world, settings, lambda row: say({"row": row}), progress)
         world.barrier()
@@ -86,7 +110,11 @@ def _known(settings: Settings) -> None:
 
 def _place(world: World) -> Record:
     where = RankPlace(
-        rank=world.rank, host=socket.gethostname(), pid=os.getpid(), device=str(world.device), device_name=device_name(world)
+        rank=world.rank,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        device=str(world.device),
+        device_name=device_name(world),
     )
     return where.model_dump()
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.collectives import OPERATIONS, algorithm
-from dpsim.config import Config
-from dpsim.engine.collective import size_range
-from dpsim.errors import DpsimError, UnknownNameError
+from dpsim.studies.collective import size_range
 from dpsim.workload import OPTIMIZERS
 
 LIBRARY = "library"
@@ -25,27 +25,52 @@ class Settings(Config):
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")
     backend: str = Field(default="auto", description="auto, gloo, nccl or mpi.")
     device: str = Field(default="auto", description="auto, cpu or cuda.")
-    timeout: PositiveFloat = Field(default=60.0, description="Seconds that ranks wait for each other.")
+    timeout: PositiveFloat = Field(
+        default=60.0, description="Seconds that ranks wait for each other."
+    )
     begin: NonNegativeInt = Field(default=4096, description="Smallest size in bytes (-b).")
     end: NonNegativeInt = Field(default=2**22, description="Largest size in bytes (-e).")
-    factor: PositiveFloat = Field(default=4.0, description="Each size is so many times the one before (-f).")
-    step: PositiveInt | None = Field(default=None, description="Bytes from one size to the next (-i); it goes before the factor.")
+    factor: PositiveFloat = Field(
+        default=4.0, description="Each size is so many times the one before (-f)."
+    )
+    step: PositiveInt | None = Field(
+        default=None, description="Bytes from one size to the next (-i); it goes before the factor."
+    )
     iterations: PositiveInt = Field(default=20, description="Measured repetitions (-n).")
     warmup: NonNegativeInt = Field(default=2, description="Repetitions before those (-w).")
     datatypes: tuple[str, ...] = Field(default=("float",), description="nccl-tests' names (-d).")
     redops: tuple[str, ...] = Field(default=("sum",), description="sum, prod, min, max (-o).")
-    operations: tuple[str, ...] = Field(default=("all-reduce",), description="Collective operations.")
-    algorithms: tuple[str, ...] = Field(default=(LIBRARY,), description="Algorithms of dpsim, or library: the backend's own.")
-    pairs: Literal["first", "all"] = Field(default="first", description="Ranks 0 and 1, or every two ranks in turn.")
-    model: str = Field(default="small-cnn", description="small-cnn, small-transformer or package.module:factory.")
-    input: tuple[PositiveInt, ...] = Field(default=(), description="Shape of one sample, for a factory.")
-    input_type: Literal["float32", "int64"] = Field(default="float32", description="Of the input, for a factory.")
-    batch_sizes: tuple[PositiveInt, ...] = Field(default=(1, 4, 16), min_length=1, description="Samples in a batch.")
+    operations: tuple[str, ...] = Field(
+        default=("all-reduce",), description="Collective operations."
+    )
+    algorithms: tuple[str, ...] = Field(
+        default=(LIBRARY,), description="Algorithms of dpsim, or library: the backend's own."
+    )
+    pairs: Literal["first", "all"] = Field(
+        default="first", description="Ranks 0 and 1, or every two ranks in turn."
+    )
+    model: str = Field(
+        default="small-cnn", description="small-cnn, small-transformer or package.module:factory."
+    )
+    input: tuple[PositiveInt, ...] = Field(
+        default=(), description="Shape of one sample, for a factory."
+    )
+    input_type: Literal["float32", "int64"] = Field(
+        default="float32", description="Of the input, for a factory."
+    )
+    batch_sizes: tuple[PositiveInt, ...] = Field(
+        default=(1, 4, 16), min_length=1, description="Samples in a batch."
+    )
     optimizers: tuple[str, ...] = Field(default=OPTIMIZERS, description="sgd, momentum, adam.")
-    learners: tuple[PositiveInt, ...] = Field(default=(1, 2, 4), description="Replicas that share a device.")
+    learners: tuple[PositiveInt, ...] = Field(
+        default=(1, 2, 4), description="Replicas that share a device."
+    )
 
     def sizes(self) -> list[int]:
-        """Bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``. Raises DpsimError where that would not end."""
+        """Bytes from ``begin`` to ``end``, by ``step`` or else by ``factor``.
+
+        Raises DpsimError where that would not end.
+        """
         if self.step is None:
             return size_range(self.begin, self.end, self.factor)
         sizes = range(self.begin, self.end + 1, self.step)
@@ -55,7 +80,10 @@ class Settings(Config):
         return list(sizes)
 
     def checked(self) -> Settings:
-        """Itself, with ``all`` written out. Raises DpsimError, naming the option, for a name that is not known."""
+        """Itself, with ``all`` written out.
+
+        Raises DpsimError, naming the option, for a name that is not known.
+        """
         datatypes = _names("-d", self.datatypes, _TYPE_NAMES)
         redops = _names("-o", self.redops, _REDOP_NAMES)
         operations = _names("--operation", self.operations, tuple(OPERATIONS))

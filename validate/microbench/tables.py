@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from dpsim.units import DATA, RATE, TIME, human
+from dpsim.base.units import DATA, RATE, TIME, human
 from validate.microbench.benchmarks import BENCHMARKS
 from validate.microbench.nccl_table import nccl_lines
 from validate.microbench.run_file import RunFile
@@ -29,7 +29,11 @@ def parts(run: RunFile) -> Iterator[Table | str]:
 
 def _plain(rows: Sequence[Row]) -> Table:
     """Every column that is no list."""
-    columns = [key for key, value in rows[0].items() if key != "what" and not key.endswith(("times_s", "_shares"))]
+    columns = [
+        key
+        for key, value in rows[0].items()
+        if key != "what" and not key.endswith(("times_s", "_shares"))
+    ]
     table = _empty([column.removesuffix("_s").replace("_Bps", "") for column in columns])
     for row in rows:
         table.add_row(*(_text(column, row[column]) for column in columns))
@@ -42,7 +46,14 @@ def _layers(rows: Sequence[Row]) -> Table:
     headings = [f"{way}, {size}" for size in sizes for way in ("forward", "backward")]
     table = _empty([f"layer of {rows[0]['model']}", *headings])
     for index, layer in enumerate(rows[0]["layers"]):
-        table.add_row(layer, *(human(row[way][index], TIME, 3) for row in rows for way in ("forward_s", "backward_s")))
+        table.add_row(
+            layer,
+            *(
+                human(row[way][index], TIME, 3)
+                for row in rows
+                for way in ("forward_s", "backward_s")
+            ),
+        )
     passes = ("forward_pass_time_s", "backward_pass_time_s")
     table.add_row("all", *(human(row[way], TIME, 3) for row in rows for way in passes))
     return table

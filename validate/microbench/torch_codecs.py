@@ -1,7 +1,10 @@
-"""The codecs of `dpsim.compression` in torch operators, for tensors on any device: the same payloads, by the same rules.
+"""The codecs of `dpsim.strategy.compression` in torch operators, for tensors on any device.
 
-What numpy and torch make of one vector is the same for codecs without chance, and of the same size and distribution for the others.
-They are plain operators in a row, not fused kernels: their times are what a straightforward implementation takes.
+The same payloads, by the same rules.
+
+What numpy and torch make of one vector is the same for codecs without chance, and of the same size
+and distribution for the others. They are plain operators in a row, not fused kernels: their times
+are what a straightforward implementation takes.
 """
 
 from __future__ import annotations
@@ -11,8 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dpsim.compression.packing import ceil_div
-from dpsim.compression.top_k import kept
+from dpsim.strategy.compression import ceil_div, kept
 
 
 class TorchEncoded(NamedTuple):
@@ -32,7 +34,9 @@ Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payl
 
 
 def encode(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    """The payload of a flat float32 tensor by ``codec``, a configuration of `dpsim.compression`."""
+    """The payload of a flat float32 tensor by ``codec``, a configuration of
+    `dpsim.strategy.compression`.
+    """
     return _CODECS[codec.kind][0](codec, vector, generator)
 
 
@@ -54,7 +58,9 @@ def _divide(above: Any, below: Any) -> Any:
 
 
 def _pack(numbers: Any, bits: int) -> Any:
-    """Numbers below 2**bits as bytes without gaps; the first takes the highest bits of the first byte."""
+    """Numbers below 2**bits as bytes without gaps; the first takes the highest bits of the first
+    byte.
+    """
     shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
     flags = ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
     octets = _buckets(flags.to(torch.int32), 8)
@@ -64,7 +70,11 @@ def _pack(numbers: Any, bits: int) -> Any:
 
 def _unpack(packed: Any, bits: int, count: int) -> Any:
     shifts = torch.arange(7, -1, -1, device=packed.device)
-    flags = ((packed.to(torch.int32).unsqueeze(1) >> shifts) & 1).view(-1)[: count * bits].view(count, bits)
+    flags = (
+        ((packed.to(torch.int32).unsqueeze(1) >> shifts) & 1)
+        .view(-1)[: count * bits]
+        .view(count, bits)
+    )
     weights = 2 ** torch.arange(bits - 1, -1, -1, device=packed.device, dtype=torch.int32)
     return (flags * weights).sum(dim=1)
 
@@ -115,7 +125,9 @@ def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 def _unqsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     norms, packed = encoded.parts
     levels = _unpack(packed, codec.bits, elements) - codec.levels
-    return levels.to(torch.float32) / codec.levels * norms.repeat_interleave(codec.bucket)[:elements]
+    return (
+        levels.to(torch.float32) / codec.levels * norms.repeat_interleave(codec.bucket)[:elements]
+    )
 
 
 def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
@@ -129,7 +141,9 @@ def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
 
 def _unternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     scales, packed = encoded.parts
-    return (_unpack(packed, 2, elements) - 1).to(torch.float32) * scales.repeat_interleave(codec.bucket or elements)[:elements]
+    return (_unpack(packed, 2, elements) - 1).to(torch.float32) * scales.repeat_interleave(
+        codec.bucket or elements
+    )[:elements]
 
 
 def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
@@ -184,7 +198,9 @@ def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
         return TorchEncoded((vector,))
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
-    p = torch.linalg.qr(matrix @ torch.randn(columns, codec.rank, generator=generator, device=vector.device))[0]
+    p = torch.linalg.qr(
+        matrix @ torch.randn(columns, codec.rank, generator=generator, device=vector.device)
+    )[0]
     return TorchEncoded((p, matrix.T @ p))
 
 

@@ -1,4 +1,7 @@
-"""The optimiser's step on a model's parameters: seconds per element, for each optimiser that scenarios know."""
+"""The optimiser's step on a model's parameters.
+
+Seconds per element, for each optimiser that scenarios know.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import torch
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.models import subject
 from validate.microbench.settings import Settings
-from validate.processes import World
+from validate.ranks import World
 
 _RATE = 1e-6  # so small that weights stay what they were
 
@@ -32,11 +35,19 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         tick()
         elements = sum(parameter.numel() for parameter in parameters)
         counted = {"elements": elements, "tensors": len(parameters)}
-        yield {"model": measured.name, "optimizer": name, **counted, **columns, "seconds_per_element": columns["time_s"] / elements}
+        yield {
+            "model": measured.name,
+            "optimizer": name,
+            **counted,
+            **columns,
+            "seconds_per_element": columns["time_s"] / elements,
+        }
 
 
 def _count(world: World, settings: Settings) -> int:
     return len(settings.optimizers)
 
 
-OPTIMIZER = Benchmark("optimizer", "the optimiser's step on a model's parameters", False, _rows, _count)
+OPTIMIZER = Benchmark(
+    "optimizer", "the optimiser's step on a model's parameters", False, _rows, _count
+)

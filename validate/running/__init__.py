@@ -3,8 +3,8 @@
     for run in on_testbed([Case("scenarios/testbed/allreduce.yaml")], repetitions=3):       # Case is of validate.emulate
         run.predicted.step_time_s["mean"], run.measured.step_time_s["mean"], run.error["step_time"]
 
-`here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and gives the records that
-`validate.compare` reads.
+`here` does the same in a run that torchrun started. `run_plan` runs a whole plan of variants and
+gives the records that `validate.compare` reads.
 """
 
 from validate.running.plan import Plan, load_plan, run_plan, write

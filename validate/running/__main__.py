@@ -1,4 +1,6 @@
-"""``python -m validate.running PLAN OUTPUT [TEXT...]``: runs a plan's cases (those that contain a TEXT) and records them.
+"""``python -m validate.running PLAN OUTPUT [TEXT...]``.
+
+Runs a plan's cases (those that contain a TEXT) and records them.
 
 Records that OUTPUT holds already stay, but for cases that are run again.
 """
@@ -6,23 +8,32 @@ Records that OUTPUT holds already stay, but for cases that are run again.
 import sys
 from pathlib import Path
 
-from dpsim.errors import FailedError
-from dpsim.terminal import narrate
-from validate.microbench.machine import machine
-from validate.run_record import load_run_records
+from dpsim.base.errors import FailedError
+from dpsim.base.terminal import narrate
+from validate.microbench import machine
+from validate.records import load_run_records
 from validate.running.plan import load_plan, run_plan, write
 
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:
     """Run, and write after every case. Raises FailedError at the end where a run failed."""
-    found = {record.name: record for record in load_run_records(output).runs} if output.exists() else {}
+    found = (
+        {record.name: record for record in load_run_records(output).runs} if output.exists() else {}
+    )
     failures: list[str] = []
     for record in run_plan(load_plan(plan), chosen, failures.append):
         found[record.name] = record
         error = record.error
         assert error is not None
-        narrate(f"{record.name}: {record.median_s:.4f} s, predicted {error:+.1%}{''.join(f' ({note})' for note in record.notes)}")
-        write(output, list(found.values()), {key: value for key, value in machine().items() if key != "host"})
+        narrate(
+            f"{record.name}: {record.median_s:.4f} s, predicted "
+            f"{error:+.1%}{''.join(f' ({note})' for note in record.notes)}"
+        )
+        write(
+            output,
+            list(found.values()),
+            {key: value for key, value in machine().items() if key != "host"},
+        )
     if failures:
         raise FailedError("\n".join(failures))
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import Field, PositiveInt
 
-from dpsim.config import Config
-from dpsim.engine.simulate import provenance
-from dpsim.scenario.loader import load
+from dpsim.base.config import Config
+from dpsim.engine import provenance
+from dpsim.scenario import load
 from validate.emulate import Case
-from validate.run_record import RunRecord, RunRecords
+from validate.records import RunRecord, RunRecords
 from validate.running.runs import PartialRunError, on_testbed
 from validate.running.step_run import StepRun
 
@@ -21,15 +21,21 @@ class Variant(Config):
     """One case of a plan."""
 
     name: str = Field(min_length=1, description="What reports call it.")
-    set: tuple[str, ...] = Field(default=(), description="What is changed in the scenario, as --set does.")
-    choice: bool = Field(default=True, description="Whether it is ranked against the other variants of its group.")
+    set: tuple[str, ...] = Field(
+        default=(), description="What is changed in the scenario, as --set does."
+    )
+    choice: bool = Field(
+        default=True, description="Whether it is ranked against the other variants of its group."
+    )
 
 
 class Group(Config):
     """Variants of one scenario that differ in what is to be chosen."""
 
     scenario: str = Field(description="The file, beside the plan or from where the command runs.")
-    setting: str = Field(min_length=1, description="What all variants share: they are ranked against each other.")
+    setting: str = Field(
+        min_length=1, description="What all variants share: they are ranked against each other."
+    )
     set: tuple[str, ...] = Field(default=(), description="What is changed for all of them.")
     variants: tuple[Variant, ...] = Field(min_length=1)
 
@@ -52,13 +58,19 @@ def load_plan(path: Path) -> Plan:
     return load(path, Plan)
 
 
-def run_plan(plan: Plan, chosen: Sequence[str], failed: Callable[[str], None]) -> Iterator[RunRecord]:
-    """Run the cases whose setting or name contains one of ``chosen``, all if none; testbeds one after the other.
+def run_plan(
+    plan: Plan, chosen: Sequence[str], failed: Callable[[str], None]
+) -> Iterator[RunRecord]:
+    """Run the cases whose setting or name contains one of ``chosen``, all if none; testbeds one
+    after the other.
 
-    Where a run fails, ``failed`` is told why, what was measured until then comes with a note, and the next group follows.
+    Where a run fails, ``failed`` is told why, what was measured until then comes with a note, and
+    the next group follows.
     """
     for group in plan.groups:
-        named = {Case(group.scenario, (*group.set, *variant.set)): variant for variant in group.variants}
+        named = {
+            Case(group.scenario, (*group.set, *variant.set)): variant for variant in group.variants
+        }
         wanted = {
             case: variant
             for case, variant in named.items()
@@ -66,10 +78,14 @@ def run_plan(plan: Plan, chosen: Sequence[str], failed: Callable[[str], None]) -
         }
         for run in _runs(list(wanted), plan.repetitions, failed):
             variant = wanted[run.case]
-            yield run.record(f"{group.setting}: {variant.name}", group.setting if variant.choice else "")
+            yield run.record(
+                f"{group.setting}: {variant.name}", group.setting if variant.choice else ""
+            )
 
 
-def _runs(cases: Sequence[Case], repetitions: int, failed: Callable[[str], None]) -> Iterator[StepRun]:
+def _runs(
+    cases: Sequence[Case], repetitions: int, failed: Callable[[str], None]
+) -> Iterator[StepRun]:
     try:
         yield from on_testbed(cases, repetitions=repetitions)
     except PartialRunError as partial:
@@ -79,5 +95,7 @@ def _runs(cases: Sequence[Case], repetitions: int, failed: Callable[[str], None]
 
 def write(path: Path, records: Sequence[RunRecord], machine: dict[str, object]) -> None:
     """Write records to a file, gzipped where its name ends in .gz."""
-    text = RunRecords(machine=machine, provenance=provenance(), runs=tuple(records)).to_json().encode()
+    text = (
+        RunRecords(machine=machine, provenance=provenance(), runs=tuple(records)).to_json().encode()
+    )
     path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)

@@ -1,7 +1,10 @@
-"""A scenario's strategy with real computing: a small network learns scikit-learn's digits on each rank's share of the processor.
+"""A scenario's strategy with real computing.
 
-The prediction is for that network: its layers are measured on one rank alone first. Ranks beyond the cores then share them, which
-the prediction does not know of. What the scenario says of jitter and slow workers is waited for (`validate.running.waits`).
+A small network learns scikit-learn's digits on each rank's share of the processor.
+
+The prediction is for that network: its layers are measured on one rank alone first. Ranks beyond
+the cores then share them, which the prediction does not know of. What the scenario says of jitter
+and slow workers is waited for (`validate.running.waits`).
 """
 
 from __future__ import annotations
@@ -15,21 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine.steps import Steps
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import write_whole
+from dpsim.engine import Steps
 from dpsim.scenario import Scenario
-from dpsim.terminal import write_whole
 from dpsim.workload import ModelProfile
-from validate.emulate import Case, Measured
-from validate.emulate.layout import Layout, layout
-from validate.launch import RunFailed, connected, launch, loopback, record
+from validate.emulate import Case, Layout, Measured, layout
 from validate.microbench import Settings, launched, profile
-from validate.processes import joined
+from validate.ranks import joined
+from validate.ranks.launch import RunFailed, connected, launch, loopback, record
+from validate.ranks.testbed import Testbed
 from validate.running.methods import method_of
 from validate.running.runs import PartialRunError, extended
 from validate.running.step_run import StepRun, step_run
 from validate.running.waits import Waits, stretched, waits_of
-from validate.testbed import Testbed
 from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
@@ -39,28 +41,41 @@ _FACTORY = "validate.running.real:network"
 
 def network() -> Any:
     """The network that learns, without arguments, as microbenchmarks build it."""
-    from validate.training.models import cnn
+    from validate.training import cnn
 
     return cnn(WIDTH)
 
 
 def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
-    """Run ``case`` on its testbed with real computing, beside the prediction for the network that learns.
+    """Run ``case`` on its testbed with real computing, beside the prediction for the network that
+    learns.
 
     Raises PartialRunError where a rank fails, DpsimError for what has no method or no testbed.
     """
     scenario = case.scenario()
     method_of(scenario)
     if scenario.testbed is None:
-        raise DpsimError(f"{case.file}: testbed must be in the scenario or given by --testbed, but is not")
+        raise DpsimError(
+            f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
+        )
     with tempfile.TemporaryDirectory(prefix="dpsim-real-") as folder:
         own, waits = _predictable(case, Path(folder))
         config, placed = extended(scenario.testbed, layout(scenario))
         failed = ""
-        command = [sys.executable, "-m", "validate.running.real", json.dumps([case.file, case.set]), str(waits)]
+        command = [
+            sys.executable,
+            "-m",
+            "validate.running.real",
+            json.dumps([case.file, case.set]),
+            str(waits),
+        ]
         with Testbed(config) as up:
             try:
-                records = launch(command, [up.hosts[host] for host in placed.hosts], timeout_s=timeout_s or _TIMEOUT_S).records
+                records = launch(
+                    command,
+                    [up.hosts[host] for host in placed.hosts],
+                    timeout_s=timeout_s or _TIMEOUT_S,
+                ).records
             except RunFailed as error:
                 failed, records = str(error), error.run.records
         found = step_run(own, [Measured(_steps(records, placed), {})] if records else [], failed)
@@ -70,7 +85,9 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
 
 
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
-    """The case with the network's own times, which are in ``folder``, and the file of the waits that go with it."""
+    """The case with the network's own times, which are in ``folder``, and the file of the waits
+    that go with it.
+    """
     file, waits = folder / "digits.json", folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     alone = _measured_profile(batch)
@@ -79,7 +96,10 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     own = Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
     found: Waits = waits_of(own.job())
     assert alone.measured is not None
-    write_whole(file, alone.model_copy(update={"measured": stretched(alone.measured, found.stretch)}).to_json())
+    write_whole(
+        file,
+        alone.model_copy(update={"measured": stretched(alone.measured, found.stretch)}).to_json(),
+    )
     write_whole(waits, json.dumps(found.seconds))
     return own, waits
 
@@ -88,19 +108,27 @@ def _training(scenario: Scenario, waits: Path) -> Training:
     run = scenario.run
     steps, batch = run.warmup + run.steps, scenario.workload.batch_per_gpu
     pauses = json.loads(waits.read_text())
-    return Training(width=WIDTH, precision="float32", steps=steps, batch=batch, seed=run.seed, pauses_s=pauses)
+    return Training(
+        width=WIDTH, precision="float32", steps=steps, batch=batch, seed=run.seed, pauses_s=pauses
+    )
 
 
 def _measured_profile(batch: int) -> ModelProfile:
     """The network's layers as one rank alone computes them."""
-    settings = Settings(what=("layers",), model=_FACTORY, input=(1, 8, 8), batch_sizes=(batch,)).checked()
+    settings = Settings(
+        what=("layers",), model=_FACTORY, input=(1, 8, 8), batch_sizes=(batch,)
+    ).checked()
     run = launched(settings, loopback(1), lambda what, done, total: None)
     return profile(run.of("layers"), run.settings)
 
 
 def _steps(records: Sequence[Mapping[str, Any]], placed: Layout) -> Steps:
-    """Communication is not told from waiting for others; what methods do beside computing counts with it."""
-    workers = [row for row in sorted(records, key=lambda row: row["rank"]) if row["rank"] < placed.workers]
+    """Communication is not told from waiting for others; what methods do beside computing counts
+    with it.
+    """
+    workers = [
+        row for row in sorted(records, key=lambda row: row["rank"]) if row["rank"] < placed.workers
+    ]
     whole = min(len(row["step_s"]) for row in workers)
     steps = Steps.empty(whole, len(workers))
     steps.exposed_comm[:] = np.array([row["parts_s"]["communication"][:whole] for row in workers]).T

@@ -1,16 +1,18 @@
-"""Runs scenarios for real, those whose ranks are alike in one go, or in the run that a launcher started; and predicts them."""
+"""Runs scenarios for real, those whose ranks are alike in one go, or in the run that a launcher
+started; and predicts them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import simulate
-from dpsim.errors import DpsimError, FailedError
 from validate.emulate import Case, Layout, check, emulate, layout, measured, run_cases
-from validate.processes import joined
+from validate.ranks import joined
+from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.running.step_run import StepRun, step_run
-from validate.testbed import Testbed, TestbedConfig
 
 _START_S = 180.0  # until ranks have loaded everything and met, at the most
 _PATIENCE = 4.0  # times what is predicted
@@ -26,11 +28,14 @@ class PartialRunError(FailedError):
         self.runs = runs
 
 
-def on_testbed(cases: Sequence[Case], *, repetitions: int = 1, timeout_s: float | None = None) -> Iterator[StepRun]:
-    """Run each of ``cases`` ``repetitions`` times on its testbed; those that need the same ranks follow each other there.
+def on_testbed(
+    cases: Sequence[Case], *, repetitions: int = 1, timeout_s: float | None = None
+) -> Iterator[StepRun]:
+    """Run each of ``cases`` ``repetitions`` times on its testbed; those that need the same ranks
+    follow each other there.
 
-    ``timeout_s`` is for one testbed's cases; 180 s and 4 times what is predicted if left out. Raises PartialRunError as soon as a
-    run fails, DpsimError for a scenario that cannot be run.
+    ``timeout_s`` is for one testbed's cases; 180 s and 4 times what is predicted if left out.
+    Raises PartialRunError as soon as a run fails, DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
     groups: dict[tuple[TestbedConfig, Layout], list[Case]] = {}
@@ -38,7 +43,9 @@ def on_testbed(cases: Sequence[Case], *, repetitions: int = 1, timeout_s: float 
         check(job)
         testbed = job.scenario.testbed
         if testbed is None:
-            raise DpsimError(f"{case.file}: testbed must be in the scenario or given by --testbed, but is not")
+            raise DpsimError(
+                f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
+            )
         groups.setdefault(extended(testbed, layout(job.scenario)), []).append(case)
     for (testbed, placed), members in groups.items():
         yield from _on_one(testbed, placed, members, repetitions, timeout_s)
@@ -51,18 +58,25 @@ def extended(testbed: TestbedConfig, placed: Layout) -> tuple[TestbedConfig, Lay
         return testbed, placed
     if testbed.racks or isinstance(testbed.rate, tuple):
         raise DpsimError(
-            "strategy.aggregation.colocated: must be true on a testbed with racks or rates of its own for each host, but got false"
+            "strategy.aggregation.colocated: must be true on a testbed with racks or rates of its "
+            "own for each host, but got false"
         )
     return testbed.model_copy(update={"hosts": hosts}), placed
 
 
 def _on_one(
-    testbed: TestbedConfig, placed: Layout, cases: Sequence[Case], repetitions: int, timeout_s: float | None
+    testbed: TestbedConfig,
+    placed: Layout,
+    cases: Sequence[Case],
+    repetitions: int,
+    timeout_s: float | None,
 ) -> Iterator[StepRun]:
     sequence = [case for case in cases for _ in range(repetitions)]
     limit = _limit(cases, repetitions) if timeout_s is None else timeout_s
     with Testbed(testbed) as up:
-        everything, failure = run_cases(sequence, [up.hosts[host] for host in placed.hosts], timeout=limit)
+        everything, failure = run_cases(
+            sequence, [up.hosts[host] for host in placed.hosts], timeout=limit
+        )
     said = "" if failure is None else str(failure)
     found = []
     for number, case in enumerate(cases):
@@ -79,12 +93,15 @@ def _limit(cases: Sequence[Case], repetitions: int) -> float:
     predicted = 0.0
     for case in cases:
         scenario = case.scenario()
-        predicted += (scenario.run.steps + scenario.run.warmup) * simulate(scenario).step_time_s["mean"]
+        predicted += (scenario.run.steps + scenario.run.warmup) * simulate(scenario).step_time_s[
+            "mean"
+        ]
     return _START_S + _PATIENCE * repetitions * (predicted + len(cases))
 
 
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
-    """Run ``case`` as one of the ranks that a launcher started, all of which must call this; the answer on rank 0, None elsewhere.
+    """Run ``case`` as one of the ranks that a launcher started, all of which must call this; the
+    answer on rank 0, None elsewhere.
 
     Raises DpsimError where the ranks are not those of the scenario.
     """

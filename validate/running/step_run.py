@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import Result, simulate
-from dpsim.engine.simulate import recorded
-from dpsim.engine.timeline import Interval
+from dpsim.engine import Interval, Result, recorded, simulate
 from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
-from validate.run_record import RunRecord
+from validate.records import RunRecord
 from validate.running.typical import typical
 
 _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
@@ -21,7 +19,10 @@ _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRun:
-    """One scenario: the prediction, what was measured in some repetitions, and mean seconds of each collective by both.
+    """One scenario.
+
+    The prediction, what was measured in some repetitions, and mean seconds of each collective by
+    both.
 
     ``failed`` says why what was measured is not all, "" where it is.
     """
@@ -35,9 +36,15 @@ class StepRun:
 
     @property
     def error(self) -> dict[str, float]:
-        """Predicted minus measured: of the step time as a fraction of the measured one, and of each part in s."""
+        """Predicted minus measured.
+
+        Of the step time as a fraction of the measured one, and of each part in s.
+        """
         predicted, measured = self.predicted, self.measured
-        parts = {f"{part}_s": predicted.parts_s[part] - seconds for part, seconds in measured.parts_s.items()}
+        parts = {
+            f"{part}_s": predicted.parts_s[part] - seconds
+            for part, seconds in measured.parts_s.items()
+        }
         whole = measured.step_time_s["mean"]
         return {
             "step_time": predicted.step_time_s["mean"] / whole - 1,
@@ -104,14 +111,35 @@ def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> S
         return None
     steps = typical(counted, alone=predicted.alone)
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
-    traffic = replace(predicted.traffic, busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio)
-    measured = replace(predicted, steps=steps, traffic=traffic, calibration="measured", to_target=None, goodput=None)
+    traffic = replace(
+        predicted.traffic,
+        busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio,
+    )
+    measured = replace(
+        predicted,
+        steps=steps,
+        traffic=traffic,
+        calibration="measured",
+        to_target=None,
+        goodput=None,
+    )
     collectives = _collectives(scenario, repetitions) if not predicted.alone else {}
-    return StepRun(case, predicted, measured, collectives, tuple(float(each.step.mean()) for each in counted), failed)
+    return StepRun(
+        case,
+        predicted,
+        measured,
+        collectives,
+        tuple(float(each.step.mean()) for each in counted),
+        failed,
+    )
 
 
-def _collectives(scenario: Scenario, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
-    """Mean seconds from a worker's begin to its end of each message, predicted and measured (median of the repetitions)."""
+def _collectives(
+    scenario: Scenario, repetitions: Sequence[Measured]
+) -> dict[str, dict[str, float | None]]:
+    """Mean seconds from a worker's begin to its end of each message, predicted and measured (median
+    of the repetitions).
+    """
     stages: dict[tuple[int, str], dict[str, list[Interval]]] = {}
     for each in recorded(scenario, 0, scenario.run.steps, scenario.cluster.ranks)[2]:
         if each.stream == "communication":
@@ -120,12 +148,16 @@ def _collectives(scenario: Scenario, repetitions: Sequence[Measured]) -> dict[st
     taken: dict[str, list[float]] = {}
     for (_, name), own in stages.items():
         for turn in zip(*own.values(), strict=False):  # a message's collectives of one step
-            taken.setdefault(name, []).append(max(each.end for each in turn) - min(each.start for each in turn))
+            taken.setdefault(name, []).append(
+                max(each.end for each in turn) - min(each.start for each in turn)
+            )
     names = dict.fromkeys([*taken, *(name for each in repetitions for name in each.collectives)])
     return {
         name: {
             "predicted_s": float(np.mean(taken[name])) if name in taken else None,
-            "measured_s": _median([each.collectives[name] for each in repetitions if name in each.collectives]),
+            "measured_s": _median(
+                [each.collectives[name] for each in repetitions if name in each.collectives]
+            ),
         }
         for name in names
     }

@@ -1,7 +1,10 @@
-"""Several repetitions of the same steps as one: of each step the repetition that took the median time.
+"""Several repetitions of the same steps as one.
 
-The steps of a scenario are the same ones in every repetition, since seeds are; what differs is the machine's doing. A step that
-something else on the machine held up is so left out, and steps that communicate more than others stay.
+Of each step the repetition that took the median time.
+
+The steps of a scenario are the same ones in every repetition, since seeds are; what differs is the
+machine's doing. A step that something else on the machine held up is so left out, and steps that
+communicate more than others stay.
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine.steps import Steps
+from dpsim.engine import Steps
 
 
 def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
-    """Steps of the median total: chosen step by step for all workers at once, or where they act ``alone`` for each worker.
+    """Steps of the median total.
 
-    Of an even number the lower of the two in the middle. Only steps that all repetitions have come in.
+    Chosen step by step for all workers at once, or where they act ``alone`` for each worker.
+
+    Of an even number the lower of the two in the middle. Only steps that all repetitions have come
+    in.
     """
     whole = min(len(each.compute) for each in repetitions)
     totals = np.stack([each.step[:whole] for each in repetitions])

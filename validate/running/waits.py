@@ -1,32 +1,40 @@
-"""Jitter and slow workers beside real computing: waits that stretch each worker's step as the scenario draws it.
+"""Jitter and slow workers beside real computing.
 
-A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it computes. Real computing cannot be made
-shorter: where draws are below 1, everything is stretched by 1 / (the smallest draw) first, in the prediction too.
+Waits that stretch each worker's step as the scenario draws it.
+
+A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
+computes. Real computing cannot be made shorter: where draws are below 1, everything is stretched by
+1 / (the smallest draw) first, in the prediction too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.engine.job import Job
-from dpsim.engine.simulate import slow_downs
+from dpsim.engine import Job, slow_downs
 from dpsim.workload import MeasuredTimes
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """``seconds`` that each worker waits in each step; all computing counts as ``stretch`` times as long as it takes."""
+    """``seconds`` that each worker waits in each step; all computing counts as ``stretch`` times as
+    long as it takes.
+    """
 
     stretch: float
     seconds: tuple[tuple[float, ...], ...]
 
 
 def waits_of(job: Job) -> Waits:
-    """The waits in all steps of ``job``, warm-up included, whose times are those of the computing alone."""
+    """The waits in all steps of ``job``, warm-up included, whose times are those of the computing
+    alone.
+    """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
     alone = job.positions[-1, job.kind_of]
-    return Waits(stretch, tuple(map(tuple, ((factors * stretch - 1) * alone).clip(min=0.0).T.tolist())))
+    return Waits(
+        stretch, tuple(map(tuple, ((factors * stretch - 1) * alone).clip(min=0.0).T.tolist()))
+    )
 
 
 def stretched(times: MeasuredTimes, factor: float) -> MeasuredTimes:
@@ -35,4 +43,6 @@ def stretched(times: MeasuredTimes, factor: float) -> MeasuredTimes:
         name: tuple(tuple(seconds * factor for seconds in row) for row in getattr(times, name))
         for name in ("forward_s", "backward_s", "gradient_ready_s")
     }
-    return times.model_copy(update={**tables, "optimizer_s": tuple(seconds * factor for seconds in times.optimizer_s)})
+    return times.model_copy(
+        update={**tables, "optimizer_s": tuple(seconds * factor for seconds in times.optimizer_s)}
+    )

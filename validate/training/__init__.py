@@ -1,14 +1,17 @@
-"""Training from first principles, data-parallel in every way that dpsim simulates, on real ranks, and checked.
+"""Training from first principles, data-parallel in every way that dpsim simulates, on real ranks,
+and checked.
 
-    with joined() as world:                                           # from validate.processes
+    with joined() as world:                                           # from validate.ranks.processes
         record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
 
-`METHODS` names the methods; `replay` says what a run should have given, from its records alone. Needs torch and scikit-learn.
+`METHODS` names the methods; `replay` says what a run should have given, from its records alone.
+Needs torch and scikit-learn.
 """
 
 from importlib.util import find_spec
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
+from validate.training.models import cnn
 
 if find_spec("torch") is None:
     raise DpsimError("training needs torch: pip install 'dpsim[validate]'")
@@ -29,6 +32,7 @@ __all__ = [
     "Replayed",
     "Training",
     "clock_gaps",
+    "cnn",
     "method_named",
     "replay",
     "train",

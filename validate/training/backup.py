@@ -1,7 +1,11 @@
-"""Backup workers: the first m changes of a step count, and those of the b slowest workers come too late and are dropped.
+"""Backup workers.
 
-A worker whose change was dropped goes on with the step that the others are at, so that nobody ever waits for the b slowest.
-The last rank is the server. Source: Chen et al., "Revisiting distributed synchronous SGD", ICLR workshop 2016.
+The first m changes of a step count, and those of the b slowest workers come too late and are
+dropped.
+
+A worker whose change was dropped goes on with the step that the others are at, so that nobody ever
+waits for the b slowest. The last rank is the server. Source: Chen et al., "Revisiting distributed
+synchronous SGD", ICLR workshop 2016.
 """
 
 from __future__ import annotations
@@ -23,9 +27,12 @@ class Backup(Method):
     """Bulk-synchronous on a parameter server, without waiting for the slowest."""
 
     kind: Literal["backup"] = Field(
-        default="backup", description="A step waits for the fastest workers only; the last rank serves."
+        default="backup",
+        description="A step waits for the fastest workers only; the last rank serves.",
     )
-    spare: NonNegativeInt = Field(default=1, description="Workers that a step does not wait for, b.")
+    spare: NonNegativeInt = Field(
+        default=1, description="Workers that a step does not wait for, b."
+    )
 
     def workers(self, ranks: int) -> int:
         """All but the server; at least one is not spare."""
@@ -55,26 +62,43 @@ class Backup(Method):
 
 
 class BackupState:
-    """Weights that move when ``needed`` changes of their step are there, ``steps`` times; called from a thread per worker."""
+    """Weights that move when ``needed`` changes of their step are there, ``steps`` times; called
+    from a thread per worker.
+    """
 
-    def __init__(self, weights: Tensor, needed: int, steps: int, note: Note, patience_s: float) -> None:
-        self.weights, self.needed, self.steps, self.patience_s, self._note = weights, needed, steps, patience_s, note
+    def __init__(
+        self, weights: Tensor, needed: int, steps: int, note: Note, patience_s: float
+    ) -> None:
+        self.weights, self.needed, self.steps, self.patience_s, self._note = (
+            weights,
+            needed,
+            steps,
+            patience_s,
+            note,
+        )
         self.step = 0
         self._here: list[tuple[int, Tensor]] = []
         self._moved = threading.Condition()
 
     def read(self, worker: int, after: int) -> tuple[int, Tensor]:
-        """The first open step after ``after``, ``steps`` at the end, and a copy of its weights. TimeoutError where none opens."""
+        """The first open step after ``after``, ``steps`` at the end, and a copy of its weights.
+
+        TimeoutError where none opens.
+        """
         with self._moved:
             if not self._moved.wait_for(lambda: self.step > after, self.patience_s):
                 lacking = f"{self.needed} changes in step {self.step}"
-                raise TimeoutError(f"worker {worker} has waited {self.patience_s:g} s for {lacking}")
+                raise TimeoutError(
+                    f"worker {worker} has waited {self.patience_s:g} s for {lacking}"
+                )
             if self.step < self.steps:
                 self._note(READ, worker, self.step, self.needed * self.step)
             return self.step, self.weights.clone()
 
     def push(self, worker: int, step: int, change: Tensor) -> None:
-        """Count the change if its step is still open; the last one needed moves the weights and opens the next step."""
+        """Count the change if its step is still open; the last one needed moves the weights and
+        opens the next step.
+        """
         with self._moved:
             if step < self.step:
                 self._note(DROPPED, worker, step, self.needed * self.step)
@@ -92,7 +116,9 @@ class BackupState:
 
 
 def work(worker: Worker, weights: Tensor) -> None:
-    """Read, learn, push, until the server says that all steps are done; a message ends with the number of its step."""
+    """Read, learn, push, until the server says that all steps are done; a message ends with the
+    number of its step.
+    """
     server, message = worker.workers, torch.cat([weights, weights.new_zeros(1)])
     dist.recv(message, server, worker.host_group)
     while (step := int(message[-1])) < worker.training.steps:

@@ -1,9 +1,10 @@
 """Buckets that overlap with the backward pass, as torch DDP does it, by a hook on every parameter.
 
-A bucket whose gradients are all ready is averaged at once, in the background, while the backward pass goes on. Buckets start in
-their order on every rank, or ranks would average different ones with each other. In the first step there is one bucket of
-everything; then buckets are cut by size in the order in which gradients became ready in rank 0's first backward pass, as DDP
-rebuilds its own. Source: Li et al., "PyTorch Distributed", VLDB 13, 2020.
+A bucket whose gradients are all ready is averaged at once, in the background, while the backward
+pass goes on. Buckets start in their order on every rank, or ranks would average different ones with
+each other. In the first step there is one bucket of everything; then buckets are cut by size in the
+order in which gradients became ready in rank 0's first backward pass, as DDP rebuilds its own.
+Source: Li et al., "PyTorch Distributed", VLDB 13, 2020.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor
 
-from dpsim.units import PositiveBytes
-from validate.processes import World
+from dpsim.base.units import PositiveBytes
+from validate.ranks import World
 from validate.training.method import Method
 from validate.training.worker import Worker
 
@@ -27,9 +28,15 @@ from validate.training.worker import Worker
 class Buckets(Method):
     """Gradients are averaged bucket by bucket while backward goes on."""
 
-    kind: Literal["buckets"] = Field(default="buckets", description="Gradients are averaged in buckets while backward goes on.")
-    bucket_size: PositiveBytes = Field(default=25 * 2.0**20, description="A bucket is closed when it holds this much.")
-    first_bucket: PositiveBytes = Field(default=2.0**20, description="The same for the first bucket.")
+    kind: Literal["buckets"] = Field(
+        default="buckets", description="Gradients are averaged in buckets while backward goes on."
+    )
+    bucket_size: PositiveBytes = Field(
+        default=25 * 2.0**20, description="A bucket is closed when it holds this much."
+    )
+    first_bucket: PositiveBytes = Field(
+        default=2.0**20, description="The same for the first bucket."
+    )
 
     def run(self, worker: Worker) -> None:
         """What of the averages backward has not covered is the communication."""
@@ -53,7 +60,9 @@ class _Flying:
 
 
 class Reducer:
-    """Averages the gradients of ``parameters`` in ``buckets``, lists of their places, as backward makes them ready."""
+    """Averages the gradients of ``parameters`` in ``buckets``, lists of their places, as backward
+    makes them ready.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], world: World) -> None:
         self.parameters, self.world = parameters, world
@@ -66,24 +75,32 @@ class Reducer:
     def _ready(self, place: int, parameter: Tensor) -> None:
         """The hook: start every bucket that is complete and whose turn it is."""
         self._arrived.append(place)
-        while len(self._flying) < len(self.buckets) and set(self.buckets[len(self._flying)]) <= set(self._arrived):
+        while len(self._flying) < len(self.buckets) and set(self.buckets[len(self._flying)]) <= set(
+            self._arrived
+        ):
             self._start(self.buckets[len(self._flying)])
 
     def _start(self, bucket: list[int]) -> None:
         sums = torch.cat([self._gradient(place).reshape(-1) for place in bucket])
-        self._flying.append(_Flying(bucket, sums, dist.all_reduce(sums, group=self.world.group, async_op=True)))
+        self._flying.append(
+            _Flying(bucket, sums, dist.all_reduce(sums, group=self.world.group, async_op=True))
+        )
 
     def finish(self) -> None:
         """Wait for all averages, and put them in the gradients' place."""
         for flying in self._flying:
             flying.work.wait()
-            means = (flying.sums / self.world.size).split([self.parameters[place].numel() for place in flying.bucket])
+            means = (flying.sums / self.world.size).split(
+                [self.parameters[place].numel() for place in flying.bucket]
+            )
             for place, mean in zip(flying.bucket, means, strict=True):
                 self._gradient(place).copy_(mean.view_as(self.parameters[place]))
         self.order, self._arrived, self._flying = self._arrived, [], []
 
     def rebuild(self, first: int, cap: int) -> None:
-        """Cut buckets anew, in the order in which rank 0's gradients became ready in the last backward pass."""
+        """Cut buckets anew, in the order in which rank 0's gradients became ready in the last
+        backward pass.
+        """
         order = torch.tensor(self.order, device=self.parameters[0].device)
         dist.broadcast(order, src=0, group=self.world.group)
         places: list[int] = order.tolist()
@@ -97,7 +114,10 @@ class Reducer:
 
 
 def cut_by_size(nbytes: Sequence[int], first: int, cap: int) -> list[list[int]]:
-    """Places of ``nbytes`` in buckets: each is closed when it has ``cap`` bytes or more, the first when it has ``first``."""
+    """Places of ``nbytes`` in buckets.
+
+    Each is closed when it has ``cap`` bytes or more, the first when it has ``first``.
+    """
     buckets: list[list[int]] = [[]]
     for place in range(len(nbytes)):
         if sum(nbytes[i] for i in buckets[-1]) >= (cap if len(buckets) > 1 else first):

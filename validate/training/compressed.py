@@ -1,7 +1,10 @@
-"""Compressed gradients with error feedback: dpsim's codecs, each carried by the collective that it needs.
+"""Compressed gradients with error feedback.
 
-What sums in flight goes through an all-reduce; what does not is gathered by all, and each decodes everything. What encoding
-lost of a worker's gradient is added to its next one. Codecs work on float32 in host memory.
+Dpsim's codecs, each carried by the collective that it needs.
+
+What sums in flight goes through an all-reduce; what does not is gathered by all, and each decodes
+everything. What encoding lost of a worker's gradient is added to its next one. Codecs work on
+float32 in host memory.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from dpsim.compression import Codec, CompressionConfig, Encoded, PowerSgdConfig, TopKConfig
+from dpsim.strategy.compression import Codec, CompressionConfig, Encoded, PowerSgdConfig, TopKConfig
 from validate.training.low_rank import LowRank
 from validate.training.method import Method
 from validate.training.worker import Worker
@@ -28,9 +31,12 @@ class Compressed(Method):
     """Bulk-synchronous, gradients compressed on their way."""
 
     kind: Literal["compressed"] = Field(
-        default="compressed", description="Gradients are compressed on their way, with error feedback."
+        default="compressed",
+        description="Gradients are compressed on their way, with error feedback.",
     )
-    codec: CompressionConfig = Field(default=TopKConfig(kind="top-k"), description="The codec, with its settings.")
+    codec: CompressionConfig = Field(
+        default=TopKConfig(kind="top-k"), description="The codec, with its settings."
+    )
 
     def run(self, worker: Worker) -> None:
         """Encode, exchange, decode: that is the communication."""
@@ -44,19 +50,37 @@ class Compressed(Method):
 
 
 class Peer:
-    """One worker's side of `dpsim.compression.Exchange`: its residual, its random stream, its last payload."""
+    """One worker's side of `dpsim.strategy.compression.Exchange`.
+
+    Its residual, its random stream, its last payload.
+    """
 
     def __init__(self, codec: Codec, worker: Worker, elements: int) -> None:
-        self.codec, self.rank, self.workers, self.group = codec, worker.rank, worker.workers, worker.host_group
+        self.codec, self.rank, self.workers, self.group = (
+            codec,
+            worker.rank,
+            worker.workers,
+            worker.host_group,
+        )
         self.residual = np.zeros(elements, dtype=np.float32)
         key = 0 if codec.common_randomness else worker.rank
-        self._generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(worker.training.seed, spawn_key=(key,))))
-        self._low_rank = LowRank(codec, self._generator, self._mean_of) if isinstance(codec, PowerSgdConfig) else None
+        self._generator = np.random.Generator(
+            np.random.Philox(np.random.SeedSequence(worker.training.seed, spawn_key=(key,)))
+        )
+        self._low_rank = (
+            LowRank(codec, self._generator, self._mean_of)
+            if isinstance(codec, PowerSgdConfig)
+            else None
+        )
 
     def mean(self, vector: Floats) -> Floats:
-        """The mean of all workers' vectors as it comes through the codec; what was lost of this worker's is kept."""
+        """The mean of all workers' vectors as it comes through the codec; what was lost of this
+        worker's is kept.
+        """
         corrected = vector + self.residual if self.codec.feeds_back else vector
-        mean, own = self._low_rank.mean(corrected) if self._low_rank else self._through_codec(corrected)
+        mean, own = (
+            self._low_rank.mean(corrected) if self._low_rank else self._through_codec(corrected)
+        )
         if self.codec.feeds_back:
             self.residual = corrected - own
         return mean
@@ -79,16 +103,24 @@ class Peer:
         if part.dtype == np.uint16:
             total = total.view(torch.bfloat16)
         dist.all_reduce(total, group=self.group)
-        return np.asarray(total.view(torch.uint16).numpy() if part.dtype == np.uint16 else total.numpy())
+        return np.asarray(
+            total.view(torch.uint16).numpy() if part.dtype == np.uint16 else total.numpy()
+        )
 
     def _gathered(self, encoded: Encoded) -> list[Encoded]:
-        """The payloads of all workers: first the lengths of their parts, then the bytes, filled up to the longest."""
+        """The payloads of all workers.
+
+        First the lengths of their parts, then the bytes, filled up to the longest.
+        """
         lengths = self._all([part.nbytes for part in encoded.parts])
         sizes = [int(each.sum()) for each in lengths]
         payload = np.zeros(max(sizes), dtype=np.uint8)
         payload[: sizes[self.rank]] = np.frombuffer(encoded.to_bytes(), dtype=np.uint8)
         payloads = self._all(payload)
-        return [_unpacked(each.numpy(), n.tolist(), encoded) for each, n in zip(payloads, lengths, strict=True)]
+        return [
+            _unpacked(each.numpy(), n.tolist(), encoded)
+            for each, n in zip(payloads, lengths, strict=True)
+        ]
 
     def _all(self, values: Any) -> list[Tensor]:
         own = torch.as_tensor(values)
@@ -101,7 +133,9 @@ def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> 
     """Parts of ``lengths`` bytes, in the formats of those of ``like``."""
     starts = itertools.accumulate(lengths, initial=0)
     pairs = zip(starts, lengths, like.parts, strict=False)  # the last start is the end
-    return Encoded(tuple(_shaped(payload[start : start + length], part) for start, length, part in pairs))
+    return Encoded(
+        tuple(_shaped(payload[start : start + length], part) for start, length, part in pairs)
+    )
 
 
 def _shaped(payload: NDArray[np.uint8], like: NDArray[Any]) -> NDArray[Any]:

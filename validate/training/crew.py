@@ -1,4 +1,7 @@
-"""All workers of a run in one process: the same local steps as in the run, with nothing sent anywhere."""
+"""All workers of a run in one process.
+
+The same local steps as in the run, with nothing sent anywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from dpsim.base.arrays import RealArray
 from validate.training.digits import digits
 from validate.training.local import Replica
-from validate.training.record import FloatArray
 from validate.training.settings import Training
 from validate.training.shard import Shard
 
@@ -18,7 +21,7 @@ class Replayed:
     """What a run should have given: losses by worker and iteration, and the final weights, flat."""
 
     losses: list[list[float]]
-    weights: FloatArray
+    weights: RealArray
 
 
 class Crew:
@@ -28,14 +31,19 @@ class Crew:
         self.training = training
         self.digits = digits(training.precision)
         self.replicas = [Replica(training) for _ in range(workers)]
-        self.shards = [Shard(len(self.digits), each, workers, training.batch, training.seed) for each in range(workers)]
+        self.shards = [
+            Shard(len(self.digits), each, workers, training.batch, training.seed)
+            for each in range(workers)
+        ]
         self.losses: list[list[float]] = [[] for _ in range(workers)]
 
     def __len__(self) -> int:
         return len(self.replicas)
 
     def learn(self, worker: int, step: int) -> None:
-        """Forward and backward of one worker on its batch of ``step``, at the weights that its replica has now."""
+        """Forward and backward of one worker on its batch of ``step``, at the weights that its
+        replica has now.
+        """
         indices = self.shards[worker].indices(step)
         loss = self.replicas[worker].learn(self.digits.images[indices], self.digits.labels[indices])
         self.losses[worker].append(loss)

@@ -1,6 +1,9 @@
-"""Real data that ships inside a package: scikit-learn's 1,797 handwritten digits, 8 x 8 pixels of 17 greys, 10 classes.
+"""Real data that ships inside a package.
 
-Source: Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI machine learning repository, 1998 (its test set).
+Scikit-learn's 1,797 handwritten digits, 8 x 8 pixels of 17 greys, 10 classes.
+
+Source: Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI machine learning
+repository, 1998 (its test set).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 _WHITE = 16.0  # the largest value of a pixel
 
@@ -41,6 +44,8 @@ def _loaded() -> tuple[Any, Any]:
     try:
         datasets = importlib.import_module("sklearn.datasets")
     except ModuleNotFoundError:
-        raise DpsimError("training on the digits needs scikit-learn: pip install 'dpsim[validate]'") from None
+        raise DpsimError(
+            "training on the digits needs scikit-learn: pip install 'dpsim[validate]'"
+        ) from None
     pixels, labels = datasets.load_digits(return_X_y=True)
     return pixels, labels

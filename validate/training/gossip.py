@@ -1,8 +1,12 @@
-"""Gossip, D-PSGD: in every step each worker averages its model with its neighbours' and then moves by its own gradient.
+"""Gossip, D-PSGD.
 
-w_i = sum over j of W[i, j] w_j - rate x gradient of i at the old w_i: models travel while gradients are computed. The graphs are
-dpsim's own. Models differ until the end, when all take the mean of all. Source: Lian et al., "Can decentralized algorithms
-outperform centralized algorithms?", NeurIPS 2017.
+In every step each worker averages its model with its neighbours' and then moves by its own
+gradient.
+
+w_i = sum over j of W[i, j] w_j - rate x gradient of i at the old w_i: models travel while gradients
+are computed. The graphs are dpsim's own. Models differ until the end, when all take the mean of
+all. Source: Lian et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS
+2017.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ class Gossip(Method):
     """Each worker averages its model with a few neighbours in every step."""
 
     kind: Literal["gossip"] = Field(
-        default="gossip", description="Each worker averages its model with a few neighbours' in each step."
+        default="gossip",
+        description="Each worker averages its model with a few neighbours' in each step.",
     )
-    graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(default="ring", description="Who is whose neighbour.")
+    graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
+        default="ring", description="Who is whose neighbour."
+    )
 
     def workers(self, ranks: int) -> int:
         """All of at least 2."""
@@ -36,7 +43,9 @@ class Gossip(Method):
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Models set out, the gradient is computed, models arrive and are mixed, the gradient is applied."""
+        """Models set out, the gradient is computed, models arrive and are mixed, the gradient is
+        applied.
+        """
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
             meeting = Meeting(worker, turns[step % len(turns)])
@@ -51,7 +60,10 @@ class Gossip(Method):
 
 @dataclass(slots=True, init=False, eq=False)
 class Meeting:
-    """One worker's part of a turn: its model on its way to some, those of ``heard`` on their way to it; by way of the host."""
+    """One worker's part of a turn.
+
+    Its model on its way to some, those of ``heard`` on their way to it; by way of the host.
+    """
 
     heard: list[int]
     models: list[Tensor]
@@ -63,8 +75,13 @@ class Meeting:
         own = worker.replica.weights.to("cpu", copy=True)
         self.models = [own, *(torch.empty_like(own) for _ in self.heard)]
         group = worker.host_group
-        self.works = [dist.irecv(model, source, group) for source, model in zip(self.heard, self.models[1:], strict=True)]
-        self.works += [dist.isend(own, int(to), group) for to in edges.destination[edges.source == worker.rank]]
+        self.works = [
+            dist.irecv(model, source, group)
+            for source, model in zip(self.heard, self.models[1:], strict=True)
+        ]
+        self.works += [
+            dist.isend(own, int(to), group) for to in edges.destination[edges.source == worker.rank]
+        ]
 
     def mean(self) -> Tensor:
         """The mean of the worker's own model and those that it has heard, when they are here."""
@@ -74,7 +91,9 @@ class Meeting:
 
 
 def consensus(worker: Worker, weights: Tensor) -> None:
-    """Every worker takes the mean of all workers' ``weights``; replicas that gossiped agree only then."""
+    """Every worker takes the mean of all workers' ``weights``; replicas that gossiped agree only
+    then.
+    """
     dist.all_reduce(weights, group=worker.world.group)
     weights /= worker.workers
     worker.note(CONSENSUS, worker.rank, worker.training.steps)

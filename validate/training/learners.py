@@ -1,13 +1,15 @@
-"""Several learners on one device, kept together by synchronous model averaging (SMA), as in Crossbow.
+"""Several learners on one device, kept together by synchronous model averaging (SMA), as in
+Crossbow.
 
-A learner i moves by its own gradient and is drawn to the average model z; z moves by the learners' corrections and keeps its
-momentum:
+A learner i moves by its own gradient and is drawn to the average model z; z moves by the learners'
+corrections and keeps its momentum:
 
     c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
 
-z of a step is formed while the learners already compute the next gradients: they need it only when those are there. On several
-ranks the sum of c_i goes over all learners of all ranks, so that every rank holds the same z. Source: Koliousis et al.,
-"Crossbow: scaling deep learning with small batch sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
+z of a step is formed while the learners already compute the next gradients: they need it only when
+those are there. On several ranks the sum of c_i goes over all learners of all ranks, so that every
+rank holds the same z. Source: Koliousis et al., "Crossbow: scaling deep learning with small batch
+sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
 """
 
 from __future__ import annotations
@@ -32,19 +34,31 @@ CORRECTED = "corrected"
 class Learners(Method):
     """Learners that share a device and an average model."""
 
-    kind: Literal["sma"] = Field(default="sma", description="Learners on one device are drawn to an average model with momentum.")
-    learners: PositiveInt = Field(default=2, le=64, description="Learners on each rank's device, k.")
-    pull: PositiveFloat | None = Field(
-        default=None, le=1, description="a, how strongly learners are drawn; 1 / learners if left out."
+    kind: Literal["sma"] = Field(
+        default="sma",
+        description="Learners on one device are drawn to an average model with momentum.",
     )
-    inertia: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.9, description="mu, the momentum of the average model.")
+    learners: PositiveInt = Field(
+        default=2, le=64, description="Learners on each rank's device, k."
+    )
+    pull: PositiveFloat | None = Field(
+        default=None,
+        le=1,
+        description="a, how strongly learners are drawn; 1 / learners if left out.",
+    )
+    inertia: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.9, description="mu, the momentum of the average model."
+    )
 
     def drawn(self, learners: int) -> float:
         """The factor a among ``learners`` in all."""
         return self.pull or 1.0 / learners
 
     def run(self, worker: Worker) -> None:
-        """Threads learn; meanwhile another forms the average model of the step before: what of that is left is communication."""
+        """Threads learn; meanwhile another forms the average model of the step before.
+
+        What of that is left is communication.
+        """
         group = LearnerGroup(worker, self.learners)
         average = AverageModel(worker.replica.weights, self.inertia, worker.world.group)
         total, pull = None, self.drawn(group.everywhere)
@@ -52,8 +66,13 @@ class Learners(Method):
             for step in worker.steps():
                 moved = threads.submit(average.move, total)
                 with worker.part("compute"):
-                    losses = [threads.submit(group.learn, learner, step) for learner in range(self.learners)]
-                    worker.record.losses.append(sum(loss.result() for loss in losses) / self.learners)
+                    losses = [
+                        threads.submit(group.learn, learner, step)
+                        for learner in range(self.learners)
+                    ]
+                    worker.record.losses.append(
+                        sum(loss.result() for loss in losses) / self.learners
+                    )
                 with worker.part("communication"):
                     moved.result()
                 with worker.part("update"):
@@ -67,11 +86,19 @@ class AverageModel:
     """z, and what it was before; ``version`` counts its moves."""
 
     def __init__(self, weights: Tensor, inertia: float, group: Any) -> None:
-        self.weights, self._previous, self._inertia, self._group = weights.clone(), weights.clone(), inertia, group
+        self.weights, self._previous, self._inertia, self._group = (
+            weights.clone(),
+            weights.clone(),
+            inertia,
+            group,
+        )
         self.version = 0
 
     def move(self, corrections: Tensor | None) -> None:
-        """Move by this rank's ``corrections`` and all others', and by inertia; None: no step has been taken yet."""
+        """Move by this rank's ``corrections`` and all others', and by inertia; None.
+
+        No step has been taken yet.
+        """
         if corrections is None:
             return
         dist.all_reduce(corrections, group=self._group)
@@ -86,9 +113,13 @@ class LearnerGroup:
     def __init__(self, worker: Worker, learners: int) -> None:
         self.worker, self.everywhere = worker, learners * worker.workers
         self.replicas = [Replica(worker.training, worker.world.device) for _ in range(learners)]
-        self.shards: list[Shard] = [worker.shard(worker.rank * learners + i, self.everywhere) for i in range(learners)]
+        self.shards: list[Shard] = [
+            worker.shard(worker.rank * learners + i, self.everywhere) for i in range(learners)
+        ]
         on_gpu = worker.world.device.type == "cuda"
-        self._streams: list[Any] = [torch.cuda.Stream(worker.world.device) if on_gpu else None for _ in range(learners)]
+        self._streams: list[Any] = [
+            torch.cuda.Stream(worker.world.device) if on_gpu else None for _ in range(learners)
+        ]
         for replica in self.replicas:
             replica.weights.copy_(worker.replica.weights)
         worker.world.synchronize()
@@ -100,7 +131,9 @@ class LearnerGroup:
             return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
 
     def correct(self, average: Tensor, pull: float) -> Tensor:
-        """Every learner moves by its gradient and towards ``average``; returns the sum of what the latter took from them."""
+        """Every learner moves by its gradient and towards ``average``; returns the sum of what the
+        latter took from them.
+        """
         total = torch.zeros_like(average)
         for replica in self.replicas:
             correction = pull * (replica.weights - average)

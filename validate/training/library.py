@@ -1,4 +1,6 @@
-"""Averages gradients by the library's own all-reduce, one call for all of them once backward is done."""
+"""Averages gradients by the library's own all-reduce, one call for all of them once backward is
+done.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from validate.training.worker import Worker
 class Library(Synchronous):
     """Bulk-synchronous, each gradient averaged by ``dist.all_reduce``."""
 
-    kind: Literal["library"] = Field(default="library", description="Gradients are averaged by the library's own all-reduce.")
+    kind: Literal["library"] = Field(
+        default="library", description="Gradients are averaged by the library's own all-reduce."
+    )
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
         """Sum by one call, then divide."""

@@ -15,7 +15,9 @@ from validate.training.sgd import Sgd
 
 
 class Replica:
-    """A model and its SGD. ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views.
+    """A model and its SGD.
+
+    ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views.
 
     So a method of training that changes either vector in place has changed the model.
     """
@@ -25,8 +27,12 @@ class Replica:
         self.weights, self.gradient = flattened(self.model)
         self.optimiser = Sgd(self.weights, self.gradient, training.learning_rate, training.momentum)
 
-    def learn(self, images: Tensor, labels: Tensor, forward: Callable[[Tensor], Tensor] | None = None) -> float:
-        """The mean loss of a batch, and its gradient in ``gradient``; ``forward`` stands for the model where given."""
+    def learn(
+        self, images: Tensor, labels: Tensor, forward: Callable[[Tensor], Tensor] | None = None
+    ) -> float:
+        """The mean loss of a batch, and its gradient in ``gradient``; ``forward`` stands for the
+        model where given.
+        """
         self.gradient.zero_()
         loss = functional.cross_entropy((forward or self.model)(images), labels)
         loss.backward()
@@ -43,7 +49,9 @@ def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
     weights = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
     gradient = torch.zeros_like(weights)
     sizes = [parameter.numel() for parameter in parameters]
-    for parameter, mine, slope in zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True):
+    for parameter, mine, slope in zip(
+        parameters, weights.split(sizes), gradient.split(sizes), strict=True
+    ):
         parameter.data = mine.view_as(parameter)
         parameter.grad = slope.view_as(parameter)
     return weights, gradient

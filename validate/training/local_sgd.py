@@ -1,9 +1,10 @@
 """Local SGD: workers go their own way and average their models, not their gradients, every H steps.
 
-With ``switch``, the first steps average gradients in every step, and local steps begin after them (post-local SGD). With H = 1
-averaging models after a step equals averaging gradients before it, since all started the step alike and SGD is linear in
-the gradient. Momentum stays where it is: each worker's own. Source: Stich, "Local SGD converges fast and communicates little",
-ICLR 2019; Lin et al., "Don't use large mini-batches, use local SGD", ICLR 2020.
+With ``switch``, the first steps average gradients in every step, and local steps begin after them
+(post-local SGD). With H = 1 averaging models after a step equals averaging gradients before it,
+since all started the step alike and SGD is linear in the gradient. Momentum stays where it is: each
+worker's own. Source: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et
+al., "Don't use large mini-batches, use local SGD", ICLR 2020.
 """
 
 from __future__ import annotations
@@ -23,9 +24,15 @@ AVERAGED_GRADIENTS, AVERAGED_MODELS = "gradients averaged", "models averaged"
 class LocalSgd(Method):
     """Models are averaged every so many steps."""
 
-    kind: Literal["local-sgd"] = Field(default="local-sgd", description="Models are averaged every so many steps.")
-    every: PositiveInt = Field(default=4, description="Steps from one average of models to the next, H.")
-    switch: NonNegativeInt = Field(default=0, description="Steps at the start that average gradients instead.")
+    kind: Literal["local-sgd"] = Field(
+        default="local-sgd", description="Models are averaged every so many steps."
+    )
+    every: PositiveInt = Field(
+        default=4, description="Steps from one average of models to the next, H."
+    )
+    switch: NonNegativeInt = Field(
+        default=0, description="Steps at the start that average gradients instead."
+    )
 
     def run(self, worker: Worker) -> None:
         """Steps, then one last average where the last step was not followed by one."""

@@ -1,7 +1,8 @@
 """PowerSGD between real workers: two all-reduces, the second of what came out of the first.
 
-P = M Q is averaged and its columns made orthonormal; Q = M' P is averaged; M is about P Q'. The matrix M is formed from the flat
-gradient as `dpsim.compression.PowerSgdConfig` says, where the source stands too.
+P = M Q is averaged and its columns made orthonormal; Q = M' P is averaged; M is about P Q'. The
+matrix M is formed from the flat gradient as `dpsim.strategy.compression.PowerSgdConfig` says, where
+the source stands too.
 """
 
 from __future__ import annotations
@@ -11,25 +12,37 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.compression import Encoded, PowerSgdConfig
+from dpsim.strategy.compression import Encoded, PowerSgdConfig
 
 Floats = NDArray[np.float32]
 
 
 class LowRank:
-    """One worker's side; ``mean_of`` is the mean of a matrix over all workers. ``generator``: in the same state on all of them."""
+    """One worker's side; ``mean_of`` is the mean of a matrix over all workers.
 
-    def __init__(self, codec: PowerSgdConfig, generator: np.random.Generator, mean_of: Callable[[Floats], Floats]) -> None:
+    ``generator``: in the same state on all of them.
+    """
+
+    def __init__(
+        self,
+        codec: PowerSgdConfig,
+        generator: np.random.Generator,
+        mean_of: Callable[[Floats], Floats],
+    ) -> None:
         self.codec, self._generator, self._mean_of = codec, generator, mean_of
         self._q: Floats | None = None
 
     def mean(self, vector: Floats) -> tuple[Floats, Floats]:
-        """The mean of all workers' vectors at this rank, and what of this worker's vector counts as sent."""
+        """The mean of all workers' vectors at this rank, and what of this worker's vector counts as
+        sent.
+        """
         if len(self.codec.stages(len(vector))) == 1:
             return self._mean_of(vector), vector
         matrix = self._matrix(vector)
         if self._q is None:
-            self._q = self._generator.standard_normal((matrix.shape[1], self.codec.rank), dtype=np.float32)
+            self._q = self._generator.standard_normal(
+                (matrix.shape[1], self.codec.rank), dtype=np.float32
+            )
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
         self._q = self._mean_of(matrix.T @ p)
         mean = self.codec.decode(Encoded((p, self._q)), len(vector))

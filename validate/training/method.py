@@ -1,4 +1,7 @@
-"""What a method of training is: one file, one configuration, and what each rank does from the first step to the last."""
+"""What a method of training is.
+
+One file, one configuration, and what each rank does from the first step to the last.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from dpsim.config import Config
-from dpsim.errors import DpsimError
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from validate.training.worker import Worker
 
 
@@ -17,7 +20,10 @@ class Method(Config):
     kind: str
 
     def workers(self, ranks: int) -> int:
-        """How many of the ranks, the first ones, compute gradients. Raises DpsimError where there are too few ranks."""
+        """How many of the ranks, the first ones, compute gradients.
+
+        Raises DpsimError where there are too few ranks.
+        """
         return ranks
 
     def missing(self) -> str:
@@ -26,7 +32,9 @@ class Method(Config):
 
     @abstractmethod
     def run(self, worker: Worker) -> None:
-        """What a rank does; all start with the same weights, and each ends with its final ones in its replica."""
+        """What a rank does; all start with the same weights, and each ends with its final ones in
+        its replica.
+        """
 
     def _at_least(self, ranks: int, least: int) -> None:
         if ranks < least:
@@ -34,7 +42,10 @@ class Method(Config):
 
 
 class Synchronous(Method):
-    """Bulk-synchronous: in every step each worker's gradient is replaced by the mean over all, and all move alike."""
+    """Bulk-synchronous.
+
+    In every step each worker's gradient is replaced by the mean over all, and all move alike.
+    """
 
     def run(self, worker: Worker) -> None:
         """Local gradient, average, update."""

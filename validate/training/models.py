@@ -1,6 +1,9 @@
-"""Two small networks for 8 x 8 images: convolutions, and attention. Neither knows of its batch: no batch norm, no dropout.
+"""Two small networks for 8 x 8 images: convolutions, and attention.
 
-So the gradient of a batch is the mean of its samples' gradients, and workers on equal shards can equal one process exactly.
+Neither knows of its batch: no batch norm, no dropout.
+
+So the gradient of a batch is the mean of its samples' gradients, and workers on equal shards can
+equal one process exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ SIDE = 8  # pixels
 
 
 def build(training: Training, seed: int) -> nn.Module:
-    """The model that ``training`` names, its weights drawn from ``seed``; the process's own random stream stays as it was."""
+    """The model that ``training`` names, its weights drawn from ``seed``; the process's own random
+    stream stays as it was.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = {"cnn": cnn, "transformer": Transformer}[training.model](training.width)
@@ -38,7 +43,9 @@ def cnn(width: int) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """The rows of an image as 8 tokens, one block of attention and a feed-forward layer; (batch, 1, 8, 8) to (batch, 10)."""
+    """The rows of an image as 8 tokens, one block of attention and a feed-forward layer; (batch, 1,
+    8, 8) to (batch, 10).
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -48,7 +55,9 @@ class Transformer(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
         self.before_feed_forward = nn.LayerNorm(width)
-        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
         self.classify = nn.Linear(width, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -61,6 +70,8 @@ class Transformer(nn.Module):
 
 
 def positions(tokens: int, width: int) -> Tensor:
-    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000, after Vaswani et al., NIPS 2017."""
+    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000, after Vaswani
+    et al., NIPS 2017.
+    """
     frequencies = torch.exp(-math.log(10_000.0) * torch.arange(width) / width)
     return torch.sin(torch.arange(tokens)[:, None] * frequencies)

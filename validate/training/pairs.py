@@ -1,9 +1,13 @@
-"""Asynchronous gossip, AD-PSGD: nobody waits for a step of anybody; pairs of workers average their models now and then.
+"""Asynchronous gossip, AD-PSGD.
 
-Workers of even rank are active: each iteration they draw a passive worker, of odd rank, and both replace their models by the
-mean, in one indivisible act. Since active workers never wait for active ones, there is no deadlock. A passive worker computes
-meanwhile: its gradient belongs to the model that it had read before, and is applied to the one it has by then.
-Source: Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (algorithm 1, bipartite graph).
+Nobody waits for a step of anybody; pairs of workers average their models now and then.
+
+Workers of even rank are active: each iteration they draw a passive worker, of odd rank, and both
+replace their models by the mean, in one indivisible act. Since active workers never wait for active
+ones, there is no deadlock. A passive worker computes meanwhile: its gradient belongs to the model
+that it had read before, and is applied to the one it has by then. Source: Lian et al.,
+"Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (algorithm 1, bipartite
+graph).
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ class Pairs(Method):
     """Pairs of workers average their models, and none waits for another's step."""
 
     kind: Literal["ad-psgd"] = Field(
-        default="ad-psgd", description="Pairs of workers average models; none waits for another's step."
+        default="ad-psgd",
+        description="Pairs of workers average models; none waits for another's step.",
     )
 
     def workers(self, ranks: int) -> int:
@@ -38,10 +43,14 @@ class Pairs(Method):
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Iterate, on passive workers with one thread more for each active one; then take the mean of all."""
+        """Iterate, on passive workers with one thread more for each active one; then take the mean
+        of all.
+        """
         shared = SharedModel(worker)
         if worker.rank % 2 == 0:
-            partners = drawn_partners(worker.training.seed, worker.rank, worker.workers, worker.training.steps)
+            partners = drawn_partners(
+                worker.training.seed, worker.rank, worker.workers, worker.training.steps
+            )
             for step in worker.steps():
                 shared.learn(step)
                 with worker.part("communication"):
@@ -49,7 +58,9 @@ class Pairs(Method):
                 shared.update(step)
         else:
             with ThreadPoolExecutor(worker.workers) as threads:
-                answers = [threads.submit(shared.answer, active) for active in range(0, worker.workers, 2)]
+                answers = [
+                    threads.submit(shared.answer, active) for active in range(0, worker.workers, 2)
+                ]
                 for step in worker.steps():
                     shared.learn(step)
                     shared.update(step)
@@ -60,13 +71,20 @@ class Pairs(Method):
 
 
 def drawn_partners(seed: int, active: int, ranks: int, steps: int) -> list[int]:
-    """The passive worker that ``active`` meets in each step; known to both, so that nobody waits for a call that never comes."""
+    """The passive worker that ``active`` meets in each step; known to both, so that nobody waits
+    for a call that never comes.
+    """
     passive = ranks // 2
-    return [2 * int(drawn) + 1 for drawn in np.random.default_rng([seed, active]).integers(passive, size=steps)]
+    return [
+        2 * int(drawn) + 1
+        for drawn in np.random.default_rng([seed, active]).integers(passive, size=steps)
+    ]
 
 
 class SharedModel:
-    """A worker's model in host memory, of which its threads change one thing at a time; the replica holds what was read of it."""
+    """A worker's model in host memory, of which its threads change one thing at a time; the replica
+    holds what was read of it.
+    """
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker

@@ -1,9 +1,13 @@
-"""Parameter servers: the last ranks hold the weights, a share each; the others, the workers, read them and push what to add.
+"""Parameter servers.
 
-What a worker pushes is the change that its own SGD makes to what it has read, momentum included. Servers add it, by default
-divided by the number of workers, so that m workers in step move as one with the mean of their gradients.
-A server has a thread for each worker: it waits until `ServerState` lets that worker read, sends the weights, and receives the
-worker's change. Source: Li et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
+The last ranks hold the weights, a share each; the others, the workers, read them and push what to
+add.
+
+What a worker pushes is the change that its own SGD makes to what it has read, momentum included.
+Servers add it, by default divided by the number of workers, so that m workers in step move as one
+with the mean of their gradients. A server has a thread for each worker: it waits until
+`ServerState` lets that worker read, sends the weights, and receives the worker's change. Source: Li
+et al., "Scaling distributed machine learning with the parameter server", OSDI 2014.
 """
 
 from __future__ import annotations
@@ -21,15 +25,23 @@ from validate.training.worker import Worker
 
 
 class ParameterServer(Method):
-    """Workers read from servers and push to them, in step (bsp), at most some clocks apart (ssp), or as they come (asp)."""
+    """Workers read from servers and push to them, in step (bsp), at most some clocks apart (ssp),
+    or as they come (asp).
+    """
 
     kind: Literal["parameter-server"] = Field(
         default="parameter-server", description="The last ranks are servers that hold the weights."
     )
-    servers: PositiveInt = Field(default=1, description="Ranks that serve, each an equal share of the weights.")
+    servers: PositiveInt = Field(
+        default=1, description="Ranks that serve, each an equal share of the weights."
+    )
     sync: Literal["bsp", "ssp", "asp"] = Field(default="bsp", description="Who waits for whom.")
-    staleness: NonNegativeInt = Field(default=1, description="Clocks that workers may be apart under ssp.")
-    reduction: Literal["mean", "sum"] = Field(default="mean", description="Whether a change counts by 1 / workers or in full.")
+    staleness: NonNegativeInt = Field(
+        default=1, description="Clocks that workers may be apart under ssp."
+    )
+    reduction: Literal["mean", "sum"] = Field(
+        default="mean", description="Whether a change counts by 1 / workers or in full."
+    )
 
     @property
     def bound(self) -> int | None:
@@ -62,9 +74,11 @@ class ParameterServer(Method):
 
 
 def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
-    """Read, learn, push, over and over; ``shares`` are the servers' parts of ``weights``, into which what is read arrives.
+    """Read, learn, push, over and over; ``shares`` are the servers' parts of ``weights``, into
+    which what is read arrives.
 
-    The next weights' arrival is prepared before the change is sent: gloo is slower the other way round.
+    The next weights' arrival is prepared before the change is sent: gloo is slower the other way
+    round.
     """
     arriving = _receive(worker, shares)
     for step in worker.steps():
@@ -91,11 +105,17 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
 
 
 def _receive(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
-    return [dist.irecv(share, worker.workers + server, worker.host_group) for server, share in enumerate(shares)]
+    return [
+        dist.irecv(share, worker.workers + server, worker.host_group)
+        for server, share in enumerate(shares)
+    ]
 
 
 def _send(worker: Worker, shares: tuple[Tensor, ...]) -> list[Any]:
-    return [dist.isend(share, worker.workers + server, worker.host_group) for server, share in enumerate(shares)]
+    return [
+        dist.isend(share, worker.workers + server, worker.host_group)
+        for server, share in enumerate(shares)
+    ]
 
 
 def _wait(works: list[Any]) -> None:

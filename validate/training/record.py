@@ -1,4 +1,7 @@
-"""What a rank has to tell after a run: losses, times, final weights, and the order in which things happened to it."""
+"""What a rank has to tell after a run.
+
+Losses, times, final weights, and the order in which things happened to it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.floating[Any]]
+from dpsim.base.arrays import RealArray
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened at this rank, ``seconds`` after its run began: ``worker``, in its iteration ``clock``, did ``what``.
+    """Something happened at this rank, ``seconds`` after its run began.
+
+    ``worker``, in its iteration ``clock``, did ``what``.
 
     ``version``: how many updates the weights here had had by then, where that is counted.
     """
@@ -27,11 +31,13 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One rank's account. Lists have one entry for each of its iterations; none for a rank that only serves.
+    """One rank's account.
 
-    ``parts_s``: seconds of compute, communication and update; what methods do at the same time as computing is in compute.
-    ``weights``: what the run ends with on this rank, flat. ``log``: in the order in which it happened here. ``not_run``: why
-    nothing of all this is there, "" where it is.
+    Lists have one entry for each of its iterations; none for a rank that only serves.
+
+    ``parts_s``: seconds of compute, communication and update; what methods do at the same time as
+    computing is in compute. ``weights``: what the run ends with on this rank, flat. ``log``: in the
+    order in which it happened here. ``not_run``: why nothing of all this is there, "" where it is.
     """
 
     method: str
@@ -41,7 +47,7 @@ class Record:
     step_s: list[float] = field(default_factory=list)
     parts_s: dict[str, list[float]] = field(default_factory=dict)
     log: list[Event] = field(default_factory=list)
-    weights: FloatArray = field(default_factory=lambda: np.zeros(0))
+    weights: RealArray = field(default_factory=lambda: np.zeros(0))
     not_run: str = ""
 
     def summary(self) -> dict[str, Any]:

@@ -21,7 +21,9 @@ class Ddp(Method):
     def run(self, worker: Worker) -> None:
         """Gradients are averaged during backward: that time is in compute."""
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
-        wrapped = DistributedDataParallel(worker.replica.model, device_ids=on_gpu, process_group=worker.world.group)
+        wrapped = DistributedDataParallel(
+            worker.replica.model, device_ids=on_gpu, process_group=worker.world.group
+        )
         for step in worker.steps():
             worker.learn(step, forward=wrapped)
             worker.update()
@@ -30,7 +32,9 @@ class Ddp(Method):
 class WholeBatch(Method):
     """Rank 0 takes the batches of all workers as one; the other ranks stand by."""
 
-    kind: Literal["whole-batch"] = Field(default="whole-batch", description="One process on the batches of all workers together.")
+    kind: Literal["whole-batch"] = Field(
+        default="whole-batch", description="One process on the batches of all workers together."
+    )
 
     def run(self, worker: Worker) -> None:
         """Plain SGD on rank 0."""
@@ -41,7 +45,9 @@ class WholeBatch(Method):
 class DataParallel(Method):
     """torch's nn.DataParallel: one process gives each of its GPUs a part of the whole batch."""
 
-    kind: Literal["data-parallel"] = Field(default="data-parallel", description="torch's nn.DataParallel on the GPUs of rank 0.")
+    kind: Literal["data-parallel"] = Field(
+        default="data-parallel", description="torch's nn.DataParallel on the GPUs of rank 0."
+    )
 
     def missing(self) -> str:
         """nn.DataParallel splits a batch over GPUs only."""
@@ -57,7 +63,10 @@ def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
     """Every step on the batches of all workers laid end to end."""
     shards = [worker.shard(each) for each in range(worker.workers)]
     for step in worker.steps():
-        images, labels = (torch.cat(parts) for parts in zip(*(worker.batch(shard, step) for shard in shards), strict=True))
+        images, labels = (
+            torch.cat(parts)
+            for parts in zip(*(worker.batch(shard, step) for shard in shards), strict=True)
+        )
         with worker.part("compute"):
             worker.record.losses.append(_learn(worker, images, labels, forward))
         worker.update()

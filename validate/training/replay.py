@@ -1,7 +1,9 @@
-"""Replays in a single process what a run logged: whose gradient was taken where and met whose model when.
+"""Replays in a single process what a run logged.
 
-What is random in a run is the order in which messages came. Its log says it; given that order, losses and weights are determined,
-and must come out the same without any message.
+Whose gradient was taken where and met whose model when.
+
+What is random in a run is the order in which messages came. Its log says it; given that order,
+losses and weights are determined, and must come out the same without any message.
 """
 
 from __future__ import annotations
@@ -9,13 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.registry import Registry
+from dpsim.base.registry import Registry
 from validate.training.crew import Replayed
 from validate.training.method import Method
 from validate.training.record import Record
 from validate.training.replay_pairs import replay_pairs
 from validate.training.replay_servers import replay_servers
-from validate.training.replay_steps import replay_compressed, replay_gossip, replay_learners, replay_local_sgd, replay_whole_batch
+from validate.training.replay_steps import (
+    replay_compressed,
+    replay_gossip,
+    replay_learners,
+    replay_local_sgd,
+    replay_whole_batch,
+)
 from validate.training.settings import Training
 
 Replay = Callable[[Any, Sequence[Record], Training], Replayed]
@@ -41,5 +49,8 @@ REPLAYS: Registry[Replay] = Registry(
 
 
 def replay(method: Method, records: Sequence[Record], training: Training) -> Replayed:
-    """What the run of ``records``, one a rank in order, should have given. Raises DpsimError for a log that cannot have been."""
+    """What the run of ``records``, one a rank in order, should have given.
+
+    Raises DpsimError for a log that cannot have been.
+    """
     return REPLAYS[method.kind](method, records, training)

@@ -1,4 +1,7 @@
-"""Replays asynchronous gossip: each worker's log says when it read its model, met whom, and applied which gradient."""
+"""Replays asynchronous gossip.
+
+Each worker's log says when it read its model, met whom, and applied which gradient.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from validate.training.crew import Crew, Replayed, mean
 from validate.training.pairs import AVERAGED, READ, UPDATED, Pairs
 from validate.training.record import Event, Record
@@ -28,7 +31,10 @@ class _Pairs:
 
     def __init__(self, crew: Crew, records: Sequence[Record]) -> None:
         self.crew = crew
-        self.logs = [deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED)) for record in records]
+        self.logs = [
+            deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED))
+            for record in records
+        ]
         self.shared = [replica.weights.clone() for replica in crew.replicas]
         self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
 
@@ -53,7 +59,11 @@ class _Pairs:
         """Both models become the mean, if the other worker is at this very meeting."""
         other = event.worker
         theirs = self.logs[other][0] if self.logs[other] else None
-        if theirs is None or (theirs.what, theirs.worker, theirs.clock) != (AVERAGED, worker, event.clock):
+        if theirs is None or (theirs.what, theirs.worker, theirs.clock) != (
+            AVERAGED,
+            worker,
+            event.clock,
+        ):
             return False
         self.logs[worker].popleft()
         self.logs[other].popleft()

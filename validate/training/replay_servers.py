@@ -1,4 +1,7 @@
-"""Replays parameter servers: each server's log says which worker read when, and which update was applied when."""
+"""Replays parameter servers.
+
+Each server's log says which worker read when, and which update was applied when.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from validate.training.crew import Crew, Replayed
 from validate.training.parameter_server import ParameterServer
 from validate.training.record import Event, Record
@@ -15,14 +18,24 @@ from validate.training.server_state import READ, UPDATED
 from validate.training.settings import Training
 
 
-def replay_servers(method: ParameterServer, records: Sequence[Record], training: Training) -> Replayed:
-    """Every server goes through its log as far as it can, again and again; an update can be applied once all shares were read."""
+def replay_servers(
+    method: ParameterServer, records: Sequence[Record], training: Training
+) -> Replayed:
+    """Every server goes through its log as far as it can, again and again; an update can be applied
+    once all shares were read.
+    """
     replayed = _Servers(method, Crew(training, method.workers(len(records))))
-    logs = [deque(e for e in record.log if e.what in (READ, UPDATED)) for record in records[len(replayed.crew) :]]
+    logs = [
+        deque(e for e in record.log if e.what in (READ, UPDATED))
+        for record in records[len(replayed.crew) :]
+    ]
     while any(logs):
         if not sum(replayed.advance(server, log) for server, log in enumerate(logs)):
             stuck = next(log[0] for log in logs if log)
-            raise DpsimError(f"a log must hold what can follow each other, but has {stuck.what} of {stuck.worker} at {stuck.clock}")
+            raise DpsimError(
+                f"a log must hold what can follow each other, but has {stuck.what} of "
+                f"{stuck.worker} at {stuck.clock}"
+            )
     return replayed.crew.done(replayed.weights)
 
 
@@ -44,13 +57,17 @@ class _Servers:
             if event.what == READ:
                 self._read(server, event.worker, event.clock)
             else:
-                self._shares[server].add_(self._changes[event.worker, event.clock][server], alpha=self.scale)
+                self._shares[server].add_(
+                    self._changes[event.worker, event.clock][server], alpha=self.scale
+                )
             done += 1
         return done
 
     def _read(self, server: int, worker: int, clock: int) -> None:
         """A worker gets a share; with the last one it computes."""
-        self.crew.replicas[worker].weights.tensor_split(self.servers)[server].copy_(self._shares[server])
+        self.crew.replicas[worker].weights.tensor_split(self.servers)[server].copy_(
+            self._shares[server]
+        )
         self._reads[worker, clock] += 1
         if self._reads[worker, clock] == self.servers:
             self.crew.learn(worker, clock)

@@ -1,4 +1,7 @@
-"""Replays of methods whose workers step together: what is averaged with what is known, and the log says when."""
+"""Replays of methods whose workers step together.
+
+What is averaged with what is known, and the log says when.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from dpsim.compression import Exchange
+from dpsim.strategy.compression import Exchange
 from validate.training.compressed import Compressed
 from validate.training.crew import Crew, Replayed, mean
 from validate.training.gossip import HEARD, Gossip
@@ -19,7 +22,10 @@ from validate.training.settings import Training
 
 
 def replay_whole_batch(method: Method, records: Sequence[Record], training: Training) -> Replayed:
-    """One model, moved by the mean of all workers' gradients: what every bulk-synchronous method should equal."""
+    """One model, moved by the mean of all workers' gradients.
+
+    What every bulk-synchronous method should equal.
+    """
     crew = Crew(training, method.workers(len(records)))
     for step in range(training.steps):
         crew.learn_all(step)
@@ -30,8 +36,10 @@ def replay_whole_batch(method: Method, records: Sequence[Record], training: Trai
     return crew.done(crew.replicas[0].weights)
 
 
-def replay_compressed(method: Compressed, records: Sequence[Record], training: Training) -> Replayed:
-    """The same with the mean that `dpsim.compression.Exchange` makes."""
+def replay_compressed(
+    method: Compressed, records: Sequence[Record], training: Training
+) -> Replayed:
+    """The same with the mean that `dpsim.strategy.compression.Exchange` makes."""
     crew = Crew(training, len(records))
     exchange = Exchange(method.codec, len(crew), crew.replicas[0].weights.numel(), training.seed)
     for step in range(training.steps):
@@ -88,7 +96,9 @@ def replay_learners(method: Learners, records: Sequence[Record], training: Train
         for worker, correction in enumerate(corrections):
             crew.change(worker)
             crew.replicas[worker].weights.sub_(correction)
-        moved = average + torch.stack(corrections).sum(dim=0) + method.inertia * (average - previous)
+        moved = (
+            average + torch.stack(corrections).sum(dim=0) + method.inertia * (average - previous)
+        )
         average, previous = moved, average
     done = crew.done(average)
     by_rank = np.asarray(done.losses).reshape(len(records), k, -1).mean(axis=1)

@@ -1,4 +1,7 @@
-"""Makes every rank's model and optimiser those of rank 0: at the start, and after rank 0 has loaded a checkpoint."""
+"""Makes every rank's model and optimiser those of rank 0.
+
+At the start, and after rank 0 has loaded a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from torch import Tensor, nn
 
 
 def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
-    """Broadcast parameters and buffers, and the state of ``optimiser`` where one is given, from rank 0 to all of ``group``.
+    """Broadcast parameters and buffers, and the state of ``optimiser`` where one is given, from
+    rank 0 to all of ``group``.
 
-    ``optimiser`` is one of torch's or anything else with their ``state_dict`` and ``load_state_dict``.
+    ``optimiser`` is one of torch's or anything else with their ``state_dict`` and
+    ``load_state_dict``.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0, group=group)
@@ -21,7 +26,10 @@ def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> Non
 
 
 def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
-    """Broadcast an optimiser's settings and state: first what there is, then the tensors; the other ranks may have none yet."""
+    """Broadcast an optimiser's settings and state.
+
+    First what there is, then the tensors; the other ranks may have none yet.
+    """
     state = optimiser.state_dict()
     outline = [_outlined(state)]
     dist.broadcast_object_list(outline, src=0, group=group)
@@ -34,13 +42,17 @@ def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
 
 
 def _outlined(value: Any) -> Any:
-    """The same nest of dicts and lists, with tensors on the meta device, shapes without numbers; single numbers stay."""
+    """The same nest of dicts and lists, with tensors on the meta device, shapes without numbers;
+    single numbers stay.
+    """
     return _each(value, lambda tensor: tensor.to("meta") if tensor.dim() else tensor.cpu())
 
 
 def _filled(value: Any, device: Any) -> Any:
     """The same nest, with room for the numbers."""
-    return _each(value, lambda tensor: torch.empty_like(tensor, device=device) if tensor.dim() else tensor)
+    return _each(
+        value, lambda tensor: torch.empty_like(tensor, device=device) if tensor.dim() else tensor
+    )
 
 
 def _each(value: Any, change: Any) -> Any:

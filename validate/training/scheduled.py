@@ -1,4 +1,6 @@
-"""Averages gradients by a schedule of dpsim's own, over point-to-point calls: the ring, or any other all-reduce that dpsim knows.
+"""Averages gradients by a schedule of dpsim's own, over point-to-point calls.
+
+The ring, or any other all-reduce that dpsim knows.
 
 The schedule is the very object that the simulator times.
 """
@@ -10,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.collectives import algorithm
-from validate.executor import Executor
+from validate.collectives import Executor
 from validate.training.method import Method
 from validate.training.worker import Worker
 
@@ -18,8 +20,12 @@ from validate.training.worker import Worker
 class Scheduled(Method):
     """Bulk-synchronous, each gradient averaged by an all-reduce schedule of dpsim."""
 
-    kind: Literal["schedule"] = Field(default="schedule", description="Gradients are averaged by a schedule of dpsim's own.")
-    algorithm: str = Field(default="ring", description="Name of the all-reduce whose schedule it is.")
+    kind: Literal["schedule"] = Field(
+        default="schedule", description="Gradients are averaged by a schedule of dpsim's own."
+    )
+    algorithm: str = Field(
+        default="ring", description="Name of the all-reduce whose schedule it is."
+    )
 
     def run(self, worker: Worker) -> None:
         """Sum by the schedule, then divide."""

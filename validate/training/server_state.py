@@ -1,10 +1,14 @@
-"""What a parameter server holds, and the rule by which it lets workers read: stale synchronous parallel, SSP(s).
+"""What a parameter server holds, and the rule by which it lets workers read.
 
-Clocks count a worker's iterations. A worker reads for iteration t only when every worker has finished iteration t-s-1. What it
-reads holds all updates of clocks up to t-s-1, its own always, and others' as they came, but none beyond t+s-1: an update of
-clock c waits until all workers have begun iteration c-s. So SSP(0) is BSP exactly: it reads all updates of clocks up to t-1 and
-no other. Without a bound (ASP) nobody waits and nothing is held back. Source: Ho et al., "More effective distributed ML via a
-stale synchronous parallel parameter server", NIPS 2013 (the window [t-s, t+s-1] of best-effort updates).
+Stale synchronous parallel, SSP(s).
+
+Clocks count a worker's iterations. A worker reads for iteration t only when every worker has
+finished iteration t-s-1. What it reads holds all updates of clocks up to t-s-1, its own always, and
+others' as they came, but none beyond t+s-1: an update of clock c waits until all workers have begun
+iteration c-s. So SSP(0) is BSP exactly: it reads all updates of clocks up to t-1 and no other.
+Without a bound (ASP) nobody waits and nothing is held back. Source: Ho et al., "More effective
+distributed ML via a stale synchronous parallel parameter server", NIPS 2013 (the window [t-s,
+t+s-1] of best-effort updates).
 """
 
 from __future__ import annotations
@@ -30,15 +34,28 @@ class Update:
 
 
 class ServerState:
-    """Weights that ``workers`` read and add to, at most ``staleness`` clocks apart (None: any); called from a thread per worker.
+    """Weights that ``workers`` read and add to, at most ``staleness`` clocks apart (None: any);
+    called from a thread per worker.
 
-    ``scale`` multiplies each update. Whoever waits for more than ``patience_s`` gets a TimeoutError that says for whom.
+    ``scale`` multiplies each update. Whoever waits for more than ``patience_s`` gets a TimeoutError
+    that says for whom.
     """
 
     def __init__(
-        self, weights: Tensor, workers: int, staleness: int | None, note: Note, scale: float = 1.0, patience_s: float = 60.0
+        self,
+        weights: Tensor,
+        workers: int,
+        staleness: int | None,
+        note: Note,
+        scale: float = 1.0,
+        patience_s: float = 60.0,
     ) -> None:
-        self.weights, self.staleness, self.scale, self.patience_s = weights, staleness, scale, patience_s
+        self.weights, self.staleness, self.scale, self.patience_s = (
+            weights,
+            staleness,
+            scale,
+            patience_s,
+        )
         self.version = 0
         self._note = note
         self._begun = [0] * workers
@@ -51,7 +68,9 @@ class ServerState:
         with self._changed:
             if not self._changed.wait_for(lambda: self._may_begin(worker), self.patience_s):
                 slowest = min(range(len(self._finished)), key=self._finished.__getitem__)
-                raise TimeoutError(f"worker {worker} has waited {self.patience_s:g} s for worker {slowest}")
+                raise TimeoutError(
+                    f"worker {worker} has waited {self.patience_s:g} s for worker {slowest}"
+                )
             self._note(READ, worker, self._begun[worker], self.version)
             self._begun[worker] += 1
             copy = self.weights.clone()

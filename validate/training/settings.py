@@ -1,4 +1,7 @@
-"""What every training run is told, whatever its method: the model, the data of a step, the optimiser, the seed."""
+"""What every training run is told, whatever its method.
+
+The model, the data of a step, the optimiser, the seed.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,40 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from dpsim.config import Config
+from dpsim.base.config import Config
 
 
 class Training(Config):
-    """A training run: plain SGD, with momentum where asked, on scikit-learn's digits; every field has a default."""
+    """A training run.
 
-    model: Literal["cnn", "transformer"] = Field(default="cnn", description="A small network for 8 x 8 images.")
-    width: PositiveInt = Field(
-        default=8, le=4096, description="Channels of the CNN's first layer, or a transformer token's numbers."
+    Plain SGD, with momentum where asked, on scikit-learn's digits; every field has a default.
+    """
+
+    model: Literal["cnn", "transformer"] = Field(
+        default="cnn", description="A small network for 8 x 8 images."
     )
-    precision: Literal["float32", "float64"] = Field(default="float64", description="Format of weights, gradients and messages.")
+    width: PositiveInt = Field(
+        default=8,
+        le=4096,
+        description="Channels of the CNN's first layer, or a transformer token's numbers.",
+    )
+    precision: Literal["float32", "float64"] = Field(
+        default="float64", description="Format of weights, gradients and messages."
+    )
     steps: PositiveInt = Field(default=8, description="Iterations of each worker.")
     batch: PositiveInt = Field(default=16, description="Samples per worker and iteration.")
     learning_rate: PositiveFloat = Field(default=0.1, description="Multiplies the mean gradient.")
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="Of each worker's SGD.")
-    seed: NonNegativeInt = Field(default=0, description="Of the initial weights, the order of samples and every random choice.")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Of each worker's SGD."
+    )
+    seed: NonNegativeInt = Field(
+        default=0,
+        description="Of the initial weights, the order of samples and every random choice.",
+    )
     pauses_s: tuple[NonNegativeFloat | tuple[NonNegativeFloat, ...], ...] = Field(
         default=(),
-        description="Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one number for each of them "
+        description="Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one "
+        "number for each of them "
         "in turn; none where left out.",
     )
 

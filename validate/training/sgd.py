@@ -1,4 +1,7 @@
-"""Stochastic gradient descent with momentum on one flat vector, as torch.optim.SGD: v = mu v + gradient, w -= rate v."""
+"""Stochastic gradient descent with momentum on one flat vector, as torch.optim.SGD.
+
+V = mu v + gradient, w -= rate v.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from torch import Tensor
 
 
 class Sgd:
-    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too; momentum is ``velocity``, v."""
+    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too; momentum
+    is ``velocity``, v.
+    """
 
     def __init__(self, weights: Tensor, gradient: Tensor, rate: float, momentum: float) -> None:
         self.weights, self.gradient, self.rate, self.momentum = weights, gradient, rate, momentum

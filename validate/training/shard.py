@@ -1,9 +1,10 @@
 """Equal shards of the data: which samples a worker takes in which step.
 
-Each epoch is a new permutation of all samples, drawn by everybody alike from the seed and the epoch; worker r of m takes every
-m-th sample from the r-th on, in batches; samples that do not fill a batch on every worker are left out of that epoch. So the
-shards of a step are disjoint and equal, and the mean of the workers' mean gradients is the mean over the whole batch. The
-permutation and the deal are those of torch.utils.data.DistributedSampler.
+Each epoch is a new permutation of all samples, drawn by everybody alike from the seed and the
+epoch; worker r of m takes every m-th sample from the r-th on, in batches; samples that do not fill
+a batch on every worker are left out of that epoch. So the shards of a step are disjoint and equal,
+and the mean of the workers' mean gradients is the mean over the whole batch. The permutation and
+the deal are those of torch.utils.data.DistributedSampler.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Shard:
     def __post_init__(self) -> None:
         if self.steps_per_epoch < 1:
             least = self.workers * self.batch
-            raise DpsimError(f"workers x batch must be at most the {self.samples} samples, but got {least}")
+            raise DpsimError(
+                f"workers x batch must be at most the {self.samples} samples, but got {least}"
+            )
 
     @property
     def steps_per_epoch(self) -> int:

@@ -1,7 +1,7 @@
 """The two stalenesses of a run, from a server's log; they are never mixed.
 
-Clock gap: how many iterations the reader is ahead of the slowest worker. Versions: how many updates of others were applied
-between a worker's read and its own update.
+Clock gap: how many iterations the reader is ahead of the slowest worker. Versions: how many updates
+of others were applied between a worker's read and its own update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The naive way through the CPU: every gradient is copied to host memory and gathered at rank 0, and the mean is broadcast."""
+"""The naive way through the CPU.
+
+Every gradient is copied to host memory and gathered at rank 0, and the mean is broadcast.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,16 @@ from validate.training.worker import Worker
 class ThroughHost(Synchronous):
     """Rank 0's CPU averages for everybody."""
 
-    kind: Literal["through-host"] = Field(default="through-host", description="Rank 0's CPU averages gradients for everybody.")
+    kind: Literal["through-host"] = Field(
+        default="through-host", description="Rank 0's CPU averages gradients for everybody."
+    )
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
         """Down to the host, to rank 0, back from it, and up to the device again."""
         on_host = gradient.to("cpu", copy=True)
-        gathered = [torch.empty_like(on_host) for _ in range(worker.workers)] if worker.rank == 0 else None
+        gathered = (
+            [torch.empty_like(on_host) for _ in range(worker.workers)] if worker.rank == 0 else None
+        )
         dist.gather(on_host, gathered, dst=0, group=worker.host_group)
         if gathered is not None:
             on_host = torch.stack(gathered).mean(dim=0)

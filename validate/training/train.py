@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.registry import Registry
-from validate.processes import World
+from dpsim.base.registry import Registry
+from validate.ranks import World
 from validate.training.backup import Backup
 from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed
@@ -46,15 +46,19 @@ METHODS: Registry[type[Method]] = Registry(
 
 
 def method_named(kind: str, **settings: Any) -> Method:
-    """The method of that name; raises DpsimError for a name, or pydantic's error for a setting, that is not known."""
+    """The method of that name; raises DpsimError for a name, or pydantic's error for a setting,
+    that is not known.
+    """
     return METHODS[kind].model_validate({"kind": kind, **settings})
 
 
 def train(chosen: Method | str, world: World, training: Training | None = None) -> Record:
-    """Train by ``chosen``; every rank of ``world`` must call this alike. Returns this rank's record.
+    """Train by ``chosen``; every rank of ``world`` must call this alike.
 
-    Where the machine lacks what the method needs, nothing is run, and the record says why. Raises DpsimError where there are too
-    few ranks for the method or too few samples for the workers.
+    Returns this rank's record.
+
+    Where the machine lacks what the method needs, nothing is run, and the record says why. Raises
+    DpsimError where there are too few ranks for the method or too few samples for the workers.
     """
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch.distributed as dist
 from torch import Tensor
 
-from validate.processes import World
+from validate.ranks import World
 from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.record import Event, Record
@@ -22,8 +22,8 @@ from validate.training.shard import Shard
 class Worker:
     """One rank of ``world``; ranks from ``workers`` on have no shard, since they only serve.
 
-    ``host_group`` carries tensors in host memory. Replicas start differently on each rank, as they do where nobody takes care:
-    `replicate` makes them equal.
+    ``host_group`` carries tensors in host memory. Replicas start differently on each rank, as they
+    do where nobody takes care: `replicate` makes them equal.
     """
 
     def __init__(self, training: Training, world: World, workers: int, method: str) -> None:
@@ -39,7 +39,9 @@ class Worker:
     def shard(self, worker: int | None = None, workers: int | None = None) -> Shard:
         """The samples of this rank, or of any worker among any number."""
         mine = self.rank if worker is None else worker
-        return Shard(len(self.digits), mine, workers or self.workers, self.training.batch, self.training.seed)
+        return Shard(
+            len(self.digits), mine, workers or self.workers, self.training.batch, self.training.seed
+        )
 
     def batch(self, shard: Shard, step: int) -> tuple[Tensor, Tensor]:
         """Images and labels of ``shard`` in ``step``."""
@@ -71,7 +73,10 @@ class Worker:
         self._parts[name] += time.perf_counter() - start
 
     def learn(self, step: int, forward: Callable[[Tensor], Tensor] | None = None) -> None:
-        """Forward and backward on this rank's batch: the loss goes to the record, the gradient to the replica."""
+        """Forward and backward on this rank's batch.
+
+        The loss goes to the record, the gradient to the replica.
+        """
         with self.part("compute"):
             self.pause(step)
             loss = self.replica.learn(*self.batch(self.shard(), step), forward)
@@ -89,7 +94,9 @@ class Worker:
     def note(self, what: str, worker: int, clock: int, version: int = 0) -> None:
         """Append to the log; from any thread."""
         with self._writing:
-            self.record.log.append(Event(time.perf_counter() - self._began, what, worker, clock, version))
+            self.record.log.append(
+                Event(time.perf_counter() - self._began, what, worker, clock, version)
+            )
 
     def done(self) -> Record:
         """The record with the final weights."""

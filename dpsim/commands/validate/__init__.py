@@ -25,4 +25,13 @@ validate_app.command()(reference)
 validate_app.command()(run)
 validate_app.command("testbed")(run_on_testbed)
 
-__all__ = ["backends", "calibrate", "compare", "microbench", "reference", "run", "run_on_testbed", "validate_app"]
+__all__ = [
+    "backends",
+    "calibrate",
+    "compare",
+    "microbench",
+    "reference",
+    "run",
+    "run_on_testbed",
+    "validate_app",
+]

@@ -1,4 +1,7 @@
-"""``dpsim validate backends``: which backend of torch.distributed works here, by trying each operation."""
+"""``dpsim validate backends``.
+
+Which backend of torch.distributed works here, by trying each operation.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.terminal import show, show_json
 from dpsim.commands.progress import progress
 from dpsim.commands.validate.torch_first import torch_first
-from dpsim.terminal import show, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -20,10 +23,14 @@ if TYPE_CHECKING:
 
 def backends(
     ranks: Annotated[int, typer.Option(min=2, max=64, help="Ranks to start on this machine.")] = 2,
-    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds that an operation may take.")] = 20.0,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=600, help="Seconds that an operation may take.")
+    ] = 20.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors: each works, fails, or cannot be tried here.
+    """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors.
+
+    Each works, fails, or cannot be tried here.
 
     Example: dpsim validate backends
     Example: torchrun --nproc-per-node 2 -m validate backends --json
@@ -66,8 +73,14 @@ def _mark(cell: Cell) -> str:
 def _notes(cells: Sequence[Cell]) -> list[str]:
     from validate.backends import DOCUMENTATION
 
-    fails = [f"{cell.backend} {cell.device} {cell.operation} fails: {cell.detail}" for cell in cells if cell.verdict == "fails"]
+    fails = [
+        f"{cell.backend} {cell.device} {cell.operation} fails: {cell.detail}"
+        for cell in cells
+        if cell.verdict == "fails"
+    ]
     reasons = dict.fromkeys(
-        f"{cell.backend} {cell.device} not tried: {cell.detail}" for cell in cells if cell.verdict == "not tried"
+        f"{cell.backend} {cell.device} not tried: {cell.detail}"
+        for cell in cells
+        if cell.verdict == "not tried"
     )
     return [*fails, *reasons, f"(in brackets): as torch's documentation says, {DOCUMENTATION}"]

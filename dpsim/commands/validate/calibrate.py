@@ -1,4 +1,7 @@
-"""``dpsim validate calibrate``: a profile of how messages travel and what layers take, fitted on what was measured."""
+"""``dpsim validate calibrate``.
+
+A profile of how messages travel and what layers take, fitted on what was measured.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +10,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.table import Table
 
-    from dpsim.calibration import CalibrationProfile, MeasuredModel
+    from dpsim.hardware import CalibrationProfile, MeasuredModel
     from validate.calibrate import Choice, Measurements
-    from validate.run_record import RunRecord
+    from validate.records import RunRecord
 
 
 def calibrate(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of measurements: records of collectives, or microbenchmarks' run files.", show_default=False),
+        typer.Argument(
+            help="Files of measurements: records of collectives, or microbenchmarks' run files.",
+            show_default=False,
+        ),
     ] = None,
     testbed: Annotated[
         str | None,
         typer.Option(
             metavar="FILE|hosts=N,rate=R",
-            help="Where microbenchmarks ran; without RUNS, what to measure, for some minutes. Needs root on Linux then.",
+            help=(
+                "Where microbenchmarks ran; without RUNS, what to measure, for some minutes. "
+                "Needs root on Linux then."
+            ),
             show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the profile to this file.", show_default=False)
+        Path | None,
+        typer.Option("-o", "--output", help="Write the profile to this file.", show_default=False),
     ] = None,
     records: Annotated[
-        Path | None, typer.Option(help="Write the runs with what the profile predicts to this file.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Write the runs with what the profile predicts to this file.", show_default=False
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="What predictions call the profile.")] = "testbed",
-    every: Annotated[int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")] = 3,
+    every: Annotated[
+        int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Fit latency, overheads, links' efficiency, reduction cost and more on collectives, and duplex factors on messages.
+    """Fit latency, overheads, links' efficiency, reduction cost and more on collectives, and duplex
+    factors on messages.
 
-    Of microbenchmarks' run files, layer times over batch sizes, updates and host-device copies are taken too. A scenario uses the
-    profile by calibration: profile.json; layer times are those of a model whose layers have the same names. Residuals of
-    collectives are those of runs that were not fitted on.
+    Of microbenchmarks' run files, layer times over batch sizes, updates and host-device copies are
+    taken too. A scenario uses the profile by calibration: profile.json; layer times are those of a
+    model whose layers have the same names. Residuals of collectives are those of runs that were not
+    fitted on.
 
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json -o profile.json
     """
-    from validate.calibrate import choices, combined
-    from validate.calibrate.fit import MOST_PREDICTIONS
+    from validate.calibrate import MOST_PREDICTIONS, choices, combined
 
     with bars() as progress:
         measured, provenance = _measured(runs or [], testbed, every, progress)
@@ -72,7 +88,13 @@ def calibrate(
         _write_records(records, told, provenance)
     chosen = choices(record for record in told if not record.fitted)
     if as_json:
-        show_json({"schema_version": 1, "profile": profile.model_dump(mode="json"), "choices": _choices(chosen)})
+        show_json(
+            {
+                "schema_version": 1,
+                "profile": profile.model_dump(mode="json"),
+                "choices": _choices(chosen),
+            }
+        )
     else:
         tables = [_parameters(profile)] if profile.parameters else []
         for table in (*tables, *(_layers(model) for model in profile.compute)):
@@ -90,18 +112,20 @@ def _measured(
     if runs:
         return read(runs, config), {}
     if config is None:
-        raise DpsimError("calibrate must have files of runs, or --testbed to measure on, but got neither")
-    from dpsim.workload.torch_trace import import_torch
+        raise DpsimError(
+            "calibrate must have files of runs, or --testbed to measure on, but got neither"
+        )
+    from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")
-    from validate.calibrate.measure import measure, measure_messages
-    from validate.calibrate.profile import LEAST
-    from validate.microbench.machine import provenance
+    from validate.calibrate import LEAST, measure, measure_messages
+    from validate.microbench import provenance
 
     plan = own_plan(config)
     if len(plan) < LEAST * every:
         raise DpsimError(
-            f"--testbed must be fast enough to measure {LEAST * every} cases in a bearable time, but is for {len(plan)}"
+            f"--testbed must be fast enough to measure {LEAST * every} cases in a bearable time, "
+            f"but is for {len(plan)}"
         )
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     messages = measure_messages(config, progress)
@@ -110,7 +134,7 @@ def _measured(
 
 
 def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]) -> None:
-    from validate.run_record import RunRecords, save_run_records
+    from validate.records import RunRecords, save_run_records
 
     save_run_records(path, RunRecords(provenance=provenance, runs=tuple(told)))
     narrate(f"wrote {path}")
@@ -123,7 +147,12 @@ def _choices(chosen: list[Choice]) -> dict[str, Any]:
         "settings": len(chosen),
         "within_5_percent": within(chosen) if chosen else None,
         "worst": [
-            {"setting": one.setting, "predicted": one.predicted, "measured": one.measured, "regret": one.regret}
+            {
+                "setting": one.setting,
+                "predicted": one.predicted,
+                "measured": one.measured,
+                "regret": one.regret,
+            }
             for one in sorted(chosen, key=lambda one: -one.regret)[:5]
         ],
     }
@@ -136,7 +165,10 @@ def _parameters(profile: CalibrationProfile) -> Table:
     for heading in ("parameter", "value", "unit", "standard error", "95 % from", "to"):
         table.add_column(heading, justify="left" if heading in ("parameter", "unit") else "right")
     for name, one in profile.parameters.items():
-        errors = ("-" if value is None else f"{value:.3g}" for value in (one.standard_error, one.low, one.high))
+        errors = (
+            "-" if value is None else f"{value:.3g}"
+            for value in (one.standard_error, one.low, one.high)
+        )
         table.add_row(name, f"{one.value:.4g}", one.unit, *errors)
     return table
 
@@ -145,12 +177,18 @@ def _layers(model: MeasuredModel) -> Table:
     """What each layer takes at the largest batch size, forward and backward, with its interval."""
     from rich.table import Table
 
-    from dpsim.units import TIME, human
+    from dpsim.base.units import TIME, human
 
-    table = Table(title=f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples", title_justify="left", show_edge=False)
+    table = Table(
+        title=f"{model.model} on {model.device}, {model.batch_sizes[-1]} samples",
+        title_justify="left",
+        show_edge=False,
+    )
     for heading in ("layer", "forward", "95 % from", "to", "backward", "95 % from", "to"):
         table.add_column(heading, justify="left" if heading == "layer" else "right")
-    names = [f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")]
+    names = [
+        f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")
+    ]
     columns = [getattr(model, name)[-1] for name in names]
     for layer, *seconds in zip(model.layers, *columns, strict=True):
         table.add_row(layer, *(human(value, TIME, 3) for value in seconds))
@@ -179,6 +217,7 @@ def _ranking(chosen: list[Choice]) -> str:
     if not chosen:
         return "no setting has several algorithms that were held out"
     return (
-        f"in {within(chosen):.1%} of {len(chosen)} settings the algorithm predicted to be fastest is the fastest, "
+        f"in {within(chosen):.1%} of {len(chosen)} settings the algorithm predicted to be fastest "
+        "is the fastest, "
         "or within 5 % of it"
     )

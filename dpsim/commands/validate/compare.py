@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import progress
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,24 +18,39 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Files of runs, .json or .json.gz.", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write a page with a picture to this path.", show_default=False)] = None,
-    tolerance: Annotated[
-        str | None, typer.Option(help='Exit with 3 where the mean error of a kind is above this: "10%".', show_default=False)
+    runs: Annotated[
+        list[Path], typer.Argument(help="Files of runs, .json or .json.gz.", show_default=False)
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write a page with a picture to this path.", show_default=False),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Predict steps again, from the scenarios that the runs name.")] = False,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            help='Exit with 3 where the mean error of a kind is above this: "10%".',
+            show_default=False,
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Predict steps again, from the scenarios that the runs name."),
+    ] = False,
     calibration: Annotated[
-        Path | None, typer.Option(help="Predict everything again with this profile.", show_default=False)
+        Path | None,
+        typer.Option(help="Predict everything again with this profile.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Compare what was predicted with what was measured: errors by kind, choices, and what is off in the worst cases.
+    """Compare what was predicted with what was measured.
+
+    Errors by kind, choices, and what is off in the worst cases.
 
     Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%
     """
     most = None if tolerance is None else _fraction(tolerance)
     from validate.compare import Comparison, page, predict_again
-    from validate.run_record import records_of
+    from validate.records import records_of
 
     records = records_of(runs)
     if again or calibration is not None:
@@ -83,8 +98,18 @@ def _show(comparison: Comparison) -> None:
     wrong = [choice for choice in comparison.choices if choice.regret > NEAR]
     tried = len(comparison.choices)
     if tried:
-        show("", f"choices: in {tried - len(wrong)} of {tried} settings the predicted fastest is the fastest, or within 5 % of it")
-    show(*(f"  {each.setting}: {each.predicted} instead of {each.measured}, {each.regret:.1%} slower" for each in wrong))
+        show(
+            "",
+            f"choices: in {tried - len(wrong)} of {tried} settings the predicted fastest is the "
+            "fastest, or within 5 % of it",
+        )
+    show(
+        *(
+            f"  {each.setting}: {each.predicted} instead of {each.measured}, {each.regret:.1%} "
+            "slower"
+            for each in wrong
+        )
+    )
     show("", "worst cases:", *(f"  {cause}" for cause in comparison.worst))
 
 
@@ -96,6 +121,9 @@ def _table(comparison: Comparison) -> Table:
     for heading in ("n", "median", "mean", "95th percentile", "worst"):
         table.add_column(heading, justify="right")
     for name, score in comparison.groups.items():
-        errors = [f"{error:.1%}" for error in (score.median_ape, score.mean_ape, score.p95_ape, score.worst_ape)]
+        errors = [
+            f"{error:.1%}"
+            for error in (score.median_ape, score.mean_ape, score.p95_ape, score.worst_ape)
+        ]
         table.add_row(name, str(score.n), *errors)
     return table

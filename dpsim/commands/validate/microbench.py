@@ -1,4 +1,7 @@
-"""``dpsim validate microbench``: what this machine's collectives, messages, copies, layers, updates and codecs take."""
+"""``dpsim validate microbench``.
+
+What this machine's collectives, messages, copies, layers, updates and codecs take.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.terminal import narrate, show, write_whole
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.torch_first import torch_first
-from dpsim.errors import DpsimError, FailedError
-from dpsim.terminal import narrate, show, write_whole
 
 if TYPE_CHECKING:
     from validate.microbench import RunFile, Settings
@@ -23,43 +26,100 @@ def microbench(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="collectives, point-to-point, reduction, copies, layers, optimizer, codecs, learners; all if left out.",
+            help=(
+                "collectives, point-to-point, reduction, copies, layers, optimizer, codecs, "
+                "learners; all if left out."
+            ),
             show_default=False,
         ),
     ] = None,
     ranks: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Ranks to start on this machine; under torchrun, its ranks measure.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="Ranks to start on this machine; under torchrun, its ranks measure.",
+        ),
     ] = None,
     backend: Annotated[str, typer.Option(help="auto, gloo, nccl or mpi.")] = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    begin: Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")] = "4K",
+    begin: Annotated[
+        str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
+    ] = "4K",
     end: Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")] = "4M",
-    factor: Annotated[float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")] = 4.0,
-    step: Annotated[str | None, typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False)] = None,
-    iterations: Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")] = 20,
-    warmup: Annotated[int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before those.")] = 2,
+    factor: Annotated[
+        float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")
+    ] = 4.0,
+    step: Annotated[
+        str | None,
+        typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")
+    ] = 20,
+    warmup: Annotated[
+        int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before those.")
+    ] = 2,
     datatypes: Annotated[
         str,
-        typer.Option("-d", "--datatype", metavar=_NAMES, help="int8, uint8, int32, int64, half, float, double, bfloat16, or all."),
+        typer.Option(
+            "-d",
+            "--datatype",
+            metavar=_NAMES,
+            help="int8, uint8, int32, int64, half, float, double, bfloat16, or all.",
+        ),
     ] = "float",
-    redops: Annotated[str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")] = "sum",
+    redops: Annotated[
+        str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")
+    ] = "sum",
     operations: Annotated[
-        str, typer.Option("--operation", metavar=_NAMES, help="Collective operations, such as all-gather, or all.")
+        str,
+        typer.Option(
+            "--operation", metavar=_NAMES, help="Collective operations, such as all-gather, or all."
+        ),
     ] = "all-reduce",
     algorithms: Annotated[
         str,
-        typer.Option("--algorithm", metavar=_NAMES, help="library: the backend's own; ring and others run as schedules; or all."),
+        typer.Option(
+            "--algorithm",
+            metavar=_NAMES,
+            help="library: the backend's own; ring and others run as schedules; or all.",
+        ),
     ] = "library",
-    pairs: Annotated[str, typer.Option(help="Of point-to-point: first (ranks 0 and 1) or all.")] = "first",
-    model: Annotated[str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")] = "small-cnn",
-    shape: Annotated[str, typer.Option("--input", metavar="SIDES", help="Shape of one sample of a factory: 3,224,224.")] = "",
-    dtype: Annotated[str, typer.Option(help="Of that input: float32, or int64 for tokens.")] = "float32",
-    batch_sizes: Annotated[str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")] = "1,4,16",
-    learners: Annotated[str, typer.Option(metavar="N,...", help="Replicas that share the device.")] = "1,2,4",
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that ranks wait for each other.")] = 60.0,
-    output: Annotated[Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")] = None,
-    profile: Annotated[Path | None, typer.Option(help="Write the layers as a profile for workload.model to this path.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the run file instead of tables.")] = False,
+    pairs: Annotated[
+        str, typer.Option(help="Of point-to-point: first (ranks 0 and 1) or all.")
+    ] = "first",
+    model: Annotated[
+        str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
+    ] = "small-cnn",
+    shape: Annotated[
+        str,
+        typer.Option(
+            "--input", metavar="SIDES", help="Shape of one sample of a factory: 3,224,224."
+        ),
+    ] = "",
+    dtype: Annotated[
+        str, typer.Option(help="Of that input: float32, or int64 for tokens.")
+    ] = "float32",
+    batch_sizes: Annotated[
+        str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
+    ] = "1,4,16",
+    learners: Annotated[
+        str, typer.Option(metavar="N,...", help="Replicas that share the device.")
+    ] = "1,2,4",
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds that ranks wait for each other.")
+    ] = 60.0,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Write the layers as a profile for workload.model to this path."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the run file instead of tables.")
+    ] = False,
 ) -> None:
     """Measure this machine; flags and size syntax of the collectives are those of nccl-tests.
 
@@ -68,7 +128,7 @@ def microbench(
     Example: torchrun --nproc-per-node 8 -m validate microbench collectives -b 8 -e 1G -f 2
     """
     torch_first("microbench")
-    from dpsim.engine.collective import parse_size
+    from dpsim.studies.collective import parse_size
 
     if profile is not None and what and "layers" not in what:
         raise DpsimError(f"--profile must come with layers, but got {', '.join(what)}")
@@ -108,18 +168,24 @@ def _settings(what: list[str] | None, **fields: Any) -> Settings:
         return Settings(what=tuple(what or BENCHMARKS), **fields).checked()
     except ValidationError as error:
         first = error.errors()[0]
-        raise DpsimError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, but got {first['input']!r}") from None
+        raise DpsimError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}, but got {first['input']!r}"
+        ) from None
 
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:
     """The run, on the rank that has it."""
-    from validate.launch import loopback
     from validate.microbench import here, launched
+    from validate.ranks.launch import loopback
 
     if ranks is not None and "RANK" in os.environ:
         raise DpsimError("--ranks must be left out under a launcher, which has started the ranks")
     with bars() as progress:
-        return here(settings, progress) if ranks is None else launched(settings, loopback(ranks), progress)
+        return (
+            here(settings, progress)
+            if ranks is None
+            else launched(settings, loopback(ranks), progress)
+        )
 
 
 def _deliver(run: RunFile, output: Path | None, profile: Path | None, as_json: bool) -> None:
@@ -134,11 +200,13 @@ def _deliver(run: RunFile, output: Path | None, profile: Path | None, as_json: b
     if as_json:
         typer.echo(run.to_json(), nl=False)
     else:
-        from validate.microbench.tables import parts
+        from validate.microbench import parts
 
         for part in parts(run):
             show(part, "")
-    wrong = sum(row.get(name) or 0 for row in run.of("collectives") for name in ("wrong", "in_place_wrong"))
+    wrong = sum(
+        row.get(name) or 0 for row in run.of("collectives") for name in ("wrong", "in_place_wrong")
+    )
     if run.failed or wrong:
         raise FailedError(run.failed or f"{wrong:,} values of collectives were wrong")
 
@@ -157,5 +225,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _numbers(option: str, text: str) -> tuple[int, ...]:
     names = _names(text)
     if not all(name.isdecimal() and 1 <= len(name) <= 9 for name in names):
-        raise DpsimError(f"{option} must be positive integers with commas between, but got {text!r}")
+        raise DpsimError(
+            f"{option} must be positive integers with commas between, but got {text!r}"
+        )
     return tuple(int(name) for name in names)

@@ -7,58 +7,80 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.progress import bars
-from dpsim.errors import DpsimError, UnknownNameError
-from dpsim.terminal import narrate, show, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from validate.reference import Reference, StepKind, StepReference
+    from validate.published import Reference, StepKind, StepReference
 
 
 def reference(
     kind: Annotated[
         str,
         typer.Argument(
-            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, adaptdl, vtrain, vtrain-allreduce, "
+            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
+            "adaptdl, vtrain, vtrain-allreduce, "
             "scaling, overlap (those of scaling) or imagenet."
         ),
     ],
-    file: Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="A CSV file with those columns.", show_default=False)
+    ],
     regime: Annotated[
-        str, typer.Option(help="specification: from the description alone; calibrated: every fourth size is measured.")
+        str,
+        typer.Option(
+            help="specification: from the description alone; calibrated: every fourth size is "
+            "measured."
+        ),
     ] = "specification",
     fit_on: Annotated[
-        list[Path] | None, typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable.")
+        list[Path] | None,
+        typer.Option(
+            help="Fit constants on this file instead of those that are shipped. Repeatable."
+        ),
     ] = None,
     leave_out: Annotated[
-        str, typer.Option(help="machine: no machine is predicted by constants that saw it; none: as they are.")
+        str,
+        typer.Option(
+            help="machine: no machine is predicted by constants that saw it; none: as they are."
+        ),
     ] = "machine",
     tolerance: Annotated[
-        float | None, typer.Option(min=0, help="Exit with 3 where the mean error over rows is above this fraction.")
+        float | None,
+        typer.Option(
+            min=0, help="Exit with 3 where the mean error over rows is above this fraction."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Predict every row of a table of published measurements and say how far off that is.
 
-    Rows of quality other than ok, and rows that a calibration was fitted on, are predicted but do not count.
-    For tables of step times, rows that the constants saw are predicted by constants fitted without their group.
+    Rows of quality other than ok, and rows that a calibration was fitted on, are predicted but do
+    not count. For tables of step times, rows that the constants saw are predicted by constants
+    fitted without their group.
 
     Example: dpsim validate reference nccl-tests nccl_tests.csv --regime calibrated --json
     """
-    from validate.reference import KINDS, STEP_KINDS, compare, compare_steps
+    from validate.published import KINDS, STEP_KINDS, compare, compare_steps
 
     _known("kind of table", kind, (*KINDS, *STEP_KINDS))
     _known("regime", regime, ("specification", "calibrated"))
     _known("choice of what to leave out", leave_out, ("machine", "none"))
     steps = kind in STEP_KINDS
     if steps and (regime, leave_out) != ("specification", "machine"):
-        raise DpsimError(f"--regime and --leave-out must be left out for {kind}, but got {regime} and {leave_out}")
+        raise DpsimError(
+            f"--regime and --leave-out must be left out for {kind}, but got {regime} and "
+            f"{leave_out}"
+        )
     result: Reference | StepReference
     with bars() as progress:
         if steps:
-            result = compare_steps(file, cast("StepKind", kind), fit_on=fit_on or (), progress=progress)
+            result = compare_steps(
+                file, cast("StepKind", kind), fit_on=fit_on or (), progress=progress
+            )
         else:
             result = compare(
                 file,
@@ -85,7 +107,9 @@ def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
     if tolerance is None:
         return
     if result.overall is None:
-        raise DpsimError("--tolerance must have rows of quality ok to judge, but the table has none")
+        raise DpsimError(
+            "--tolerance must have rows of quality ok to judge, but the table has none"
+        )
     error = result.overall["mean_ape"]
     if error > tolerance:
         narrate(f"dpsim: the mean error is {error:.1%}, above the tolerance of {tolerance:.1%}")
@@ -93,12 +117,14 @@ def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
 
 
 def _show(result: Reference | StepReference) -> None:
-    from validate.reference import StepReference
+    from validate.published import StepReference
 
     if result.kind == "imagenet":
         show(_records_table(result), "")
     show(_step_table(result) if isinstance(result, StepReference) else _table(result), "")
-    words = ", ".join(f"{count} rows by constants {words}" for words, count in result.constants.items())
+    words = ", ".join(
+        f"{count} rows by constants {words}" for words, count in result.constants.items()
+    )
     show(f"predicted: {words}")
     if result.fitted:
         show(f"fitted on, and not counted: {len(result.fitted)} rows")
@@ -109,7 +135,11 @@ def _show(result: Reference | StepReference) -> None:
     if isinstance(result, StepReference):
         _show_left_out(result)
     elif result.notes:
-        show("", "not understood in the table's texts:", *(f"  {note} ({machine[:60]})" for note, machine in result.notes))
+        show(
+            "",
+            "not understood in the table's texts:",
+            *(f"  {note} ({machine[:60]})" for note, machine in result.notes),
+        )
 
 
 def _show_left_out(result: StepReference) -> None:
@@ -143,29 +173,58 @@ def _step_table(result: StepReference) -> Table:
     """Errors of step times by group; of scaling also in points of efficiency."""
     from rich.table import Table
 
-    table = Table(title=f"{result.kind}: absolute percentage errors", title_justify="left", show_edge=False)
+    table = Table(
+        title=f"{result.kind}: absolute percentage errors", title_justify="left", show_edge=False
+    )
     table.add_column("rows of")
     points = ("median_points", "mean_points") if result.kind == "scaling" else ()
-    for heading in ("n", "median", "mean", "95th percentile", "worst", *(f"{name.split('_')[0]}, points" for name in points)):
+    for heading in (
+        "n",
+        "median",
+        "mean",
+        "95th percentile",
+        "worst",
+        *(f"{name.split('_')[0]}, points" for name in points),
+    ):
         table.add_column(heading, justify="right")
     overall = {} if result.overall is None else {"all": result.overall}
     for name, group in {**overall, **result.groups}.items():
         errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
-        table.add_row(name[:64], str(group["n"]), *errors, *(f"{100 * group[key]:.1f}" for key in points))
+        table.add_row(
+            name[:64], str(group["n"]), *errors, *(f"{100 * group[key]:.1f}" for key in points)
+        )
     return table
 
 
 def _table(result: Reference) -> Table:
     from rich.table import Table
 
-    table = Table(title=f"{result.kind}, {result.regime}: absolute percentage errors", title_justify="left", show_edge=False)
+    table = Table(
+        title=f"{result.kind}, {result.regime}: absolute percentage errors",
+        title_justify="left",
+        show_edge=False,
+    )
     table.add_column("rows of")
-    for heading in ("n", "median", "mean", "95th percentile", "worst", "machines", "mean over machines"):
+    for heading in (
+        "n",
+        "median",
+        "mean",
+        "95th percentile",
+        "worst",
+        "machines",
+        "mean over machines",
+    ):
         table.add_column(heading, justify="right")
     overall = {} if result.overall is None else {"all": result.overall}
     for name, group in {**overall, **result.groups}.items():
         if name.startswith("case "):
             continue
         errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
-        table.add_row(name[:64], str(group["n"]), *errors, str(group["machines"]), f"{group['mean_over_machines']:.1%}")
+        table.add_row(
+            name[:64],
+            str(group["n"]),
+            *errors,
+            str(group["machines"]),
+            f"{group['mean_over_machines']:.1%}",
+        )
     return table

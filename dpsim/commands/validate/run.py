@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.commands.validate.torch_first import torch_first
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json, write_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,17 +29,38 @@ def run(
             show_default=False,
         ),
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable.")] = None,
-    compute: Annotated[str, typer.Option(help="emulated: passes are timed waits; real: a small network on the CPU.")] = "emulated",
-    repeat: Annotated[int, typer.Option(min=1, max=100, help="How often it is run; of each step the median one counts.")] = 1,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
+    ] = None,
+    compute: Annotated[
+        str,
+        typer.Option(help="emulated: passes are timed waits; real: a small network on the CPU."),
+    ] = "emulated",
+    repeat: Annotated[
+        int,
+        typer.Option(
+            min=1, max=100, help="How often it is run; of each step the median one counts."
+        ),
+    ] = 1,
     timeout: Annotated[
         str | None,
-        typer.Option(help="When ranks are ended that have not finished; 180 s and 4 times what is predicted if left out."),
+        typer.Option(
+            help=(
+                "When ranks are ended that have not finished; 180 s and 4 times what is predicted "
+                "if left out."
+            )
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the run, which compare reads, to this path.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the run, which compare reads, to this path."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Run a scenario on real ranks and predict it, side by side: on a testbed (root on Linux), or as a rank under torchrun.
+    """Run a scenario on real ranks and predict it, side by side.
+
+    On a testbed (root on Linux), or as a rank under torchrun.
 
     Example: dpsim validate run scenarios/testbed/allreduce.yaml
     Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority --repeat 3 -o run.json
@@ -78,8 +99,8 @@ def _testbed(text: str | None) -> tuple[str, ...]:
     if "=" in text:
         described = "{" + text.replace("=", ": ") + "}"
     else:
-        from dpsim.scenario.loader import load_yaml
-        from validate.testbed import load_testbed
+        from dpsim.scenario import load_yaml
+        from validate.ranks.testbed import load_testbed
 
         load_testbed(text)
         described = _flow(load_yaml(text).plain())
@@ -96,7 +117,7 @@ def _flow(value: Any) -> str:
 def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
     if output is not None:
         from dpsim.engine import provenance
-        from validate.run_record import RunRecords
+        from validate.records import RunRecords
 
         write_whole(output, RunRecords(provenance=provenance(), runs=(found.record(),)).to_json())
         narrate(f"wrote {output}{' (partial)' if found.failed else ''}")
@@ -117,10 +138,19 @@ def _table(found: StepRun) -> Table:
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {name: [each.parts_s[part] for each in sides] for part, name in _PARTS.items()}
     rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}
-    rows |= {f"message {name}": [both["predicted_s"], both["measured_s"]] for name, both in found.collectives.items()}
+    rows |= {
+        f"message {name}": [both["predicted_s"], both["measured_s"]]
+        for name, both in found.collectives.items()
+    }
     for name, (predicted, measured) in rows.items():
         if predicted or measured:
-            table.add_row(name, *(_ms(value) for value in (predicted, measured, (predicted or 0.0) - (measured or 0.0))))
+            table.add_row(
+                name,
+                *(
+                    _ms(value)
+                    for value in (predicted, measured, (predicted or 0.0) - (measured or 0.0))
+                ),
+            )
     return table
 
 
@@ -140,9 +170,14 @@ def _ms(seconds: float | None) -> str:
 def _notes(found: StepRun) -> list[str]:
     said = [f"the step is predicted {found.error['step_time']:+.1%} off what was measured"]
     for what in ("clock_gap", "versions"):
-        predicted, measured = (side.staleness[what]["mean"] for side in (found.predicted, found.measured))
+        predicted, measured = (
+            side.staleness[what]["mean"] for side in (found.predicted, found.measured)
+        )
         if predicted or measured:
-            said.append(f"staleness, {what.replace('_', ' ')}: {predicted:.2f} predicted, {measured:.2f} measured")
+            said.append(
+                f"staleness, {what.replace('_', ' ')}: {predicted:.2f} predicted, {measured:.2f} "
+                "measured"
+            )
     predicted, measured = (side.staleness["dropped"] for side in (found.predicted, found.measured))
     if predicted or measured:
         said.append(f"dropped gradients: {predicted:.0%} predicted, {measured:.0%} measured")

@@ -1,4 +1,7 @@
-"""``dpsim validate testbed``: a command, or a self-check, on hosts with limited links on this machine."""
+"""``dpsim validate testbed``.
+
+A command, or a self-check, on hosts with limited links on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +11,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.validate.timeout import timeout_seconds
-from dpsim.errors import DpsimError
-from dpsim.terminal import narrate, show, show_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from validate.launch import Run
-    from validate.testbed import CheckRow, Testbed, TestbedConfig
+    from validate.ranks.launch import Run
+    from validate.ranks.testbed import CheckRow, Testbed, TestbedConfig
 
 
 def run_on_testbed(
     command: Annotated[
-        list[str] | None, typer.Argument(help="What to run once per host, after --; a self-check if left out.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            help="What to run once per host, after --; a self-check if left out.",
+            show_default=False,
+        ),
     ] = None,
-    hosts: Annotated[int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)] = None,
-    rate: Annotated[str | None, typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False)] = None,
+    hosts: Annotated[
+        int | None, typer.Option(help="Number of hosts; 4 if nothing says.", show_default=False)
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help='Rate of all links, each way: "100 Mbit/s".', show_default=False),
+    ] = None,
     rates: Annotated[
-        str | None, typer.Option(metavar="RATE,...", help="The rate of each host's link, with commas.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="RATE,...",
+            help="The rate of each host's link, with commas.",
+            show_default=False,
+        ),
     ] = None,
     topology: Annotated[
         Path | None,
-        typer.Option(help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False),
+        typer.Option(
+            help="A YAML file: hosts, rate, mtu, racks; options go before it.", show_default=False
+        ),
     ] = None,
-    timeout: Annotated[str, typer.Option(help="When the ranks are ended that have not finished.")] = "300 s",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")] = False,
+    timeout: Annotated[
+        str, typer.Option(help="When the ranks are ended that have not finished.")
+    ] = "300 s",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")
+    ] = False,
 ) -> None:
-    """Run a command on hosts with links of known rates, made of network namespaces; needs root on Linux.
+    """Run a command on hosts with links of known rates, made of network namespaces; needs root on
+    Linux.
 
-    Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and the rest that torchrun gives. Lines of output begin
-    with the rank. Everything is taken down at the end, also after Ctrl-C. Exit code 1 where a rank fails or the machine lacks
-    something. Without a command, TCP is measured beside what the rates say.
+    Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and the rest that torchrun
+    gives. Lines of output begin with the rank. Everything is taken down at the end, also after
+    Ctrl-C. Exit code 1 where a rank fails or the machine lacks something. Without a command, TCP is
+    measured beside what the rates say.
 
     Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
     Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py
     """
     config = _config(hosts, rate, rates, topology)
     seconds = timeout_seconds(timeout)
-    from validate.testbed import Testbed, check
+    from validate.ranks.testbed import Testbed, check
 
     with Testbed(config) as up:
         if command:
@@ -59,11 +84,15 @@ def run_on_testbed(
         show(_table(config, rows))
 
 
-def _config(hosts: int | None, rate: str | None, rates: str | None, topology: Path | None) -> TestbedConfig:
-    """What the options and the file describe. Raises DpsimError with the option or the place in the file."""
-    from dpsim.scenario.document import Document
-    from dpsim.scenario.loader import load_yaml, validate
-    from validate.testbed import TestbedConfig, load_testbed
+def _config(
+    hosts: int | None, rate: str | None, rates: str | None, topology: Path | None
+) -> TestbedConfig:
+    """What the options and the file describe.
+
+    Raises DpsimError with the option or the place in the file.
+    """
+    from dpsim.scenario import Document, load_yaml, validate
+    from validate.ranks.testbed import TestbedConfig, load_testbed
 
     if rate is not None and rates is not None:
         raise DpsimError("--rate must stand without --rates, but got both")
@@ -86,7 +115,7 @@ def _config(hosts: int | None, rate: str | None, rates: str | None, topology: Pa
 
 
 def _rate(option: str, text: str) -> str:
-    from dpsim.units import RATE, parse
+    from dpsim.base.units import RATE, parse
 
     try:
         parse(text, RATE)
@@ -97,7 +126,7 @@ def _rate(option: str, text: str) -> str:
 
 def _run(up: Testbed, command: list[str], timeout_s: float, as_json: bool) -> None:
     """Run the command on every host; the output of the ranks is shown as it comes."""
-    from validate.launch import RunFailed, launch
+    from validate.ranks.launch import RunFailed, launch
 
     def show_line(rank: int, stream: str, line: str) -> None:
         out = sys.stderr if as_json or stream == "stderr" else sys.stdout
@@ -119,20 +148,38 @@ def _end(up: Testbed, run: Run, failed: dict[str, Any] | None, as_json: bool) ->
         _show_json(up.config, run=run.to_json(), failed=failed)
 
 
-def _show_json(config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None) -> None:
+def _show_json(
+    config: TestbedConfig, *, rows: Any = None, run: Any = None, failed: Any = None
+) -> None:
     """The same keys with and without a command; what there is not is null."""
-    show_json({"schema_version": 1, "testbed": _described(config), "rows": rows, "run": run, "failed": failed})
+    show_json(
+        {
+            "schema_version": 1,
+            "testbed": _described(config),
+            "rows": rows,
+            "run": run,
+            "failed": failed,
+        }
+    )
 
 
 def _described(config: TestbedConfig) -> dict[str, Any]:
-    racks = config.racks and {"racks": [list(rack) for rack in config.racks.racks], "uplink_Bps": config.racks.uplink}
-    return {"hosts": config.hosts, "rates_Bps": list(config.rates), "mtu": config.mtu, "racks": racks}
+    racks = config.racks and {
+        "racks": [list(rack) for rack in config.racks.racks],
+        "uplink_Bps": config.racks.uplink,
+    }
+    return {
+        "hosts": config.hosts,
+        "rates_Bps": list(config.rates),
+        "mtu": config.mtu,
+        "racks": racks,
+    }
 
 
 def _table(config: TestbedConfig, rows: list[CheckRow]) -> Table:
     from rich.table import Table
 
-    from validate.testbed import goodput_fraction
+    from validate.ranks.testbed import goodput_fraction
 
     title = f"TCP on {config.hosts} hosts; a stream's own bytes should get {goodput_fraction(config.mtu):.2%} of the rate"
     table = Table(title=title, title_justify="left", show_edge=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 
 
 def timeout_seconds(text: str) -> float:
     """Seconds in the text of ``--timeout``. Raises DpsimError for what is no time above 0."""
-    from dpsim.units import TIME, parse
+    from dpsim.base.units import TIME, parse
 
     try:
         seconds = parse(text, TIME)

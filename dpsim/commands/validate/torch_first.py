@@ -1,4 +1,7 @@
-"""Imports torch for the commands that need it: with a hint where it is missing, and without its own logs beside our messages."""
+"""Imports torch for the commands that need it.
+
+With a hint where it is missing, and without its own logs beside our messages.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import os
 
 
 def torch_first(command: str) -> None:
-    """Imports torch for a command of ``dpsim validate``; its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
+    """Imports torch for a command of ``dpsim validate``; its C++ log then is silent unless
+    TORCH_CPP_LOG_LEVEL asks for it.
 
     Raises DpsimError where it is missing.
     """
-    from dpsim.workload.torch_trace import import_torch
+    from dpsim.workload import import_torch
 
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import_torch(f"validate {command}")

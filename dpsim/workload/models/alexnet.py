@@ -1,4 +1,7 @@
-"""AlexNet as torchvision has it: one tower (Krizhevsky 2014), 61,100,840 parameters, 0.714 G multiply-adds."""
+"""AlexNet as torchvision has it.
+
+One tower (Krizhevsky 2014), 61,100,840 parameters, 0.714 G multiply-adds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,13 @@ def alexnet() -> Model:
     """AlexNet for 1,000 classes."""
     b = Builder((3, 224, 224))
     for index, (channels, kernel, stride, padding, pooled) in enumerate(
-        ((64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False), (256, 3, 1, 1, False), (256, 3, 1, 1, True))
+        (
+            (64, 11, 4, 2, True),
+            (192, 5, 1, 2, True),
+            (384, 3, 1, 1, False),
+            (256, 3, 1, 1, False),
+            (256, 3, 1, 1, True),
+        )
     ):
         b.conv(f"conv{index + 1}", channels, kernel, stride, padding, bias=True)
         b.activation(f"relu{index + 1}")

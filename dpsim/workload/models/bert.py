@@ -1,4 +1,7 @@
-"""BERT (Devlin et al. 2019), uncased, with its pooler and without a task's head: base has 109,482,240 parameters."""
+"""BERT (Devlin et al. 2019), uncased, with its pooler and without a task's head.
+
+Base has 109,482,240 parameters.
+"""
 
 from __future__ import annotations
 

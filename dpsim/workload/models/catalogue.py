@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from dpsim.errors import DpsimError, UnknownNameError
-from dpsim.registry import Registry
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
 from dpsim.workload.models import (
     alexnet,
@@ -62,10 +62,15 @@ class Tokens:
     def check(self, sequence_length: int | None) -> None:
         """Raises DpsimError for a length that is not from 1 to the longest."""
         if sequence_length is not None and not 1 <= sequence_length <= self.longest:
-            raise DpsimError(f"must be from 1 to {self.longest} {self.unit} for this model, but got {sequence_length}")
+            raise DpsimError(
+                f"must be from 1 to {self.longest} {self.unit} for this model, but got "
+                f"{sequence_length}"
+            )
 
     def build(self, sequence_length: int | None = None) -> Model:
-        """The model for sequences of that length; raises DpsimError for a length that it cannot take."""
+        """The model for sequences of that length; raises DpsimError for a length that it cannot
+        take.
+        """
         self.check(sequence_length)
         return self.factory(self.usual if sequence_length is None else sequence_length)
 
@@ -78,7 +83,9 @@ def _bert(name: str, blocks: int, width: int, heads: int) -> Tokens:
 
 
 def _gpt(name: str, blocks: int, width: int, heads: int, positions: int = gpt.LONGEST) -> Tokens:
-    return Tokens(partial(gpt.gpt, name, blocks, width, heads, positions=positions), positions, positions)
+    return Tokens(
+        partial(gpt.gpt, name, blocks, width, heads, positions=positions), positions, positions
+    )
 
 
 def _llama(name: str, sizes: llama.Llama, usual: int) -> Tokens:
@@ -86,7 +93,11 @@ def _llama(name: str, sizes: llama.Llama, usual: int) -> Tokens:
 
 
 def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
-    return Tokens(partial(transformer_xl.transformer_xl, name, transformer_xl.TransformerXL(*sizes)), usual, _ANY_LENGTH)
+    return Tokens(
+        partial(transformer_xl.transformer_xl, name, transformer_xl.TransformerXL(*sizes)),
+        usual,
+        _ANY_LENGTH,
+    )
 
 
 def _deepspeech(name: str, *sizes: int) -> Tokens:
@@ -129,7 +140,8 @@ _SEQUENCES: dict[str, Tokens] = {
     "gpt2-medium": _gpt("gpt2-medium", 24, 1024, 16),
     "gpt2-large": _gpt("gpt2-large", 36, 1280, 20),
     "gpt2-xl": _gpt("gpt2-xl", 48, 1600, 25),
-    # The paper's table rounds: its 1.3B has 24 heads of 128 in a width of 2,048, its 13B a width of 5,140 for 40 heads of 128.
+    # The paper's table rounds: its 1.3B has 24 heads of 128 in a width of 2,048, its 13B a width of
+    # 5,140 for 40 heads of 128.
     "gpt3-125m": _gpt("gpt3-125m", 12, 768, 12, 2048),
     "gpt3-350m": _gpt("gpt3-350m", 24, 1024, 16, 2048),
     "gpt3-760m": _gpt("gpt3-760m", 24, 1536, 16, 2048),
@@ -144,9 +156,15 @@ _SEQUENCES: dict[str, Tokens] = {
     "llama2-7b": _llama("llama2-7b", llama.Llama(32, 4096, 32, 11008), 4096),
     "llama2-13b": _llama("llama2-13b", llama.Llama(40, 5120, 40, 13824), 4096),
     "llama2-70b": _llama("llama2-70b", llama.Llama(80, 8192, 64, 28672, groups=8), 4096),
-    "llama3-8b": _llama("llama3-8b", llama.Llama(32, 4096, 32, 14336, groups=8, words=128_256), 8192),
-    "llama3-70b": _llama("llama3-70b", llama.Llama(80, 8192, 64, 28672, groups=8, words=128_256), 8192),
-    "transformer-big": Tokens(partial(transformer.transformer, "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH),
+    "llama3-8b": _llama(
+        "llama3-8b", llama.Llama(32, 4096, 32, 14336, groups=8, words=128_256), 8192
+    ),
+    "llama3-70b": _llama(
+        "llama3-70b", llama.Llama(80, 8192, 64, 28672, groups=8, words=128_256), 8192
+    ),
+    "transformer-big": Tokens(
+        partial(transformer.transformer, "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH
+    ),
     "transformer-xl-base": _transformer_xl("transformer-xl-base", 192, 16, 512, 8, 2048, 1),
     "transformer-xl-large": _transformer_xl("transformer-xl-large", 384, 18, 1024, 16, 4096, 4),
     "gnmt": Tokens(partial(gnmt.gnmt, "gnmt"), 32, 1024),
@@ -181,7 +199,10 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
 
 
 def canonical_name(name: str) -> str:
-    """The catalogue's spelling of a model's name: ``"ResNet-50"`` is ``"resnet50"``; raises UnknownNameError."""
+    """The catalogue's spelling of a model's name.
+
+    ``"ResNet-50"`` is ``"resnet50"``; raises UnknownNameError.
+    """
     try:
         return _SPELLINGS[_plain(name)]
     except KeyError:
@@ -189,5 +210,7 @@ def canonical_name(name: str) -> str:
 
 
 def build_model(name: str, sequence_length: int | None = None) -> Model:
-    """Builds the named model; raises UnknownNameError, or DpsimError for a sequence length that it cannot take."""
+    """Builds the named model; raises UnknownNameError, or DpsimError for a sequence length that it
+    cannot take.
+    """
     return MODELS[canonical_name(name)].build(sequence_length)

@@ -1,11 +1,22 @@
-"""What the Inception family is built of: units of convolution, batch norm and ReLU, alone, in chains and in forks."""
+"""What the Inception family is built of.
+
+Units of convolution, batch norm and ReLU, alone, in chains and in forks.
+"""
 
 from __future__ import annotations
 
 from dpsim.workload.builder import Builder, Shape, Size
 
 # What keeps an image's size.
-_PADDING: dict[Size, Size] = {1: 0, 3: 1, 5: 2, (1, 3): (0, 1), (3, 1): (1, 0), (1, 7): (0, 3), (7, 1): (3, 0)}
+_PADDING: dict[Size, Size] = {
+    1: 0,
+    3: 1,
+    5: 2,
+    (1, 3): (0, 1),
+    (3, 1): (1, 0),
+    (1, 7): (0, 3),
+    (7, 1): (3, 0),
+}
 
 
 class Units:
@@ -14,7 +25,9 @@ class Units:
     def __init__(self, shape: Shape) -> None:
         self.b = Builder(shape)
 
-    def unit(self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0) -> None:
+    def unit(
+        self, name: str, channels: int, kernel: Size, stride: int = 1, padding: Size = 0
+    ) -> None:
         """Convolution, batch norm, ReLU."""
         self.b.conv(f"{name}.conv", channels, kernel, stride, padding)
         self.b.batch_norm(f"{name}.bn")

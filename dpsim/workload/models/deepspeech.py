@@ -1,7 +1,10 @@
-"""DeepSpeech 2 (Amodei et al. 2016): convolutions over a spectrogram, bidirectional GRU layers, one linear layer over letters.
+"""DeepSpeech 2 (Amodei et al. 2016).
 
-``deepspeech2`` is what deepspeech.pytorch trains by default (5 x 800), ``deepspeech2-large`` the paper's and that of Deep Gradient
-Compression (7 x 1200, 127.95 M parameters). Spectra of 161 values every 10 ms; directions are summed; batch norm between layers.
+Convolutions over a spectrogram, bidirectional GRU layers, one linear layer over letters.
+
+``deepspeech2`` is what deepspeech.pytorch trains by default (5 x 800), ``deepspeech2-large`` the
+paper's and that of Deep Gradient Compression (7 x 1200, 127.95 M parameters). Spectra of 161 values
+every 10 ms; directions are summed; batch norm between layers.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ _CONVOLUTIONS = (
 
 
 def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: int) -> Model:
-    """The first ``convolutions`` of its three, then ``depth`` GRU layers of ``width``, over ``frames`` of 10 ms."""
+    """The first ``convolutions`` of its three, then ``depth`` GRU layers of ``width``, over
+    ``frames`` of 10 ms.
+    """
     b = Builder((1, 161, frames))
     for index, (channels, kernel, stride, padding) in enumerate(_CONVOLUTIONS[:convolutions]):
         b.conv(f"conv.{index}", channels, kernel, stride, padding)

@@ -1,6 +1,9 @@
-"""DenseNet (Huang et al. 2017) as torchvision has it: 28,681,000 parameters in DenseNet-161, 20,013,928 in DenseNet-201.
+"""DenseNet (Huang et al. 2017) as torchvision has it.
 
-Every layer of a block reads all outputs before it, joined into one tensor: a copy that stays for the backward pass.
+28,681,000 parameters in DenseNet-161, 20,013,928 in DenseNet-201.
+
+Every layer of a block reads all outputs before it, joined into one tensor: a copy that stays for
+the backward pass.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from dpsim.workload.layer import Model
 
 
 def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int, int]) -> Model:
-    """DenseNet whose layers add ``growth`` channels to the first ``channels``, in blocks of ``depths`` layers."""
+    """DenseNet whose layers add ``growth`` channels to the first ``channels``, in blocks of
+    ``depths`` layers.
+    """
     b = Builder((3, 224, 224))
     b.conv("conv0", channels, 7, 2, 3)
     b.batch_norm("norm0")

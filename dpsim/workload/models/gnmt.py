@@ -1,6 +1,9 @@
-"""GNMT v2 (Wu et al. 2016) as NVIDIA's DeepLearningExamples have it: 4 + 4 LSTM layers of 1,024 and an additive attention.
+"""GNMT v2 (Wu et al. 2016) as NVIDIA's DeepLearningExamples have it.
 
-160,671,297 parameters. The encoder's first layer goes both ways; a table of 32,320 words serves both languages.
+4 + 4 LSTM layers of 1,024 and an additive attention.
+
+160,671,297 parameters. The encoder's first layer goes both ways; a table of 32,320 words serves
+both languages.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ def gnmt(name: str, sequence_length: int) -> Model:
 
 
 def _attention(b: Builder, name: str, keys: int) -> None:
-    """Scores v tanh(q + k) of every pair of tokens, a vector of the whole width each, then the weighted sum of the keys."""
+    """Scores v tanh(q + k) of every pair of tokens, a vector of the whole width each, then the
+    weighted sum of the keys.
+    """
     tokens = b.shape[0]
     b.linear(f"{name}.linear_q", _WIDTH, bias=False)
     b.shape = (keys, _WIDTH)

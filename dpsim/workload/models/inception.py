@@ -1,6 +1,7 @@
 """Inception-v3 (Szegedy et al. 2016) as torchvision has it, without the auxiliary head.
 
-23,834,568 parameters and 5.71 G multiply-adds; with the auxiliary head it would be 27,161,264 parameters.
+23,834,568 parameters and 5.71 G multiply-adds; with the auxiliary head it would be 27,161,264
+parameters.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ class _Inception(Units):
             lambda: self.chain(f"{name}.branch1x1", (192, 1)),
             lambda: self.chain(f"{name}.branch7x7", (width, 1), (width, (1, 7)), (192, (7, 1))),
             lambda: self.chain(
-                f"{name}.branch7x7dbl", (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7))
+                f"{name}.branch7x7dbl",
+                (width, 1),
+                (width, (7, 1)),
+                (width, (1, 7)),
+                (width, (7, 1)),
+                (192, (1, 7)),
             ),
             lambda: self.pooled(name, 192),
         )

@@ -1,4 +1,7 @@
-"""Inception-v4 (Szegedy et al. 2017): 42,679,816 parameters and 12.3 G multiply-adds, as timm and the paper have it."""
+"""Inception-v4 (Szegedy et al. 2017).
+
+42,679,816 parameters and 12.3 G multiply-adds, as timm and the paper have it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,9 @@ class _InceptionV4(Units):
         self.unit("conv1", 32, 3)
         self.unit("conv2", 64, 3, padding=1)
         self.b.concatenate(
-            "mixed_3a.cat", lambda: self.b.pool("mixed_3a.maxpool", 3, 2), lambda: self.unit("mixed_3a.conv", 96, 3, 2)
+            "mixed_3a.cat",
+            lambda: self.b.pool("mixed_3a.maxpool", 3, 2),
+            lambda: self.unit("mixed_3a.conv", 96, 3, 2),
         )
         self.b.concatenate(
             "mixed_4a.cat",
@@ -38,7 +43,9 @@ class _InceptionV4(Units):
             lambda: self._narrowed("mixed_4a.branch1", (64, 1), (64, (1, 7)), (64, (7, 1))),
         )
         self.b.concatenate(
-            "mixed_5a.cat", lambda: self.unit("mixed_5a.conv", 192, 3, 2), lambda: self.b.pool("mixed_5a.maxpool", 3, 2)
+            "mixed_5a.cat",
+            lambda: self.unit("mixed_5a.conv", 192, 3, 2),
+            lambda: self.b.pool("mixed_5a.maxpool", 3, 2),
         )
 
     def _narrowed(self, name: str, *units: tuple[int, int | tuple[int, int]]) -> None:
@@ -68,7 +75,14 @@ class _InceptionV4(Units):
             f"{name}.cat",
             lambda: self.chain(f"{name}.branch0", (384, 1)),
             lambda: self.chain(f"{name}.branch1", (192, 1), (224, (1, 7)), (256, (7, 1))),
-            lambda: self.chain(f"{name}.branch2", (192, 1), (192, (7, 1)), (224, (1, 7)), (224, (7, 1)), (256, (1, 7))),
+            lambda: self.chain(
+                f"{name}.branch2",
+                (192, 1),
+                (192, (7, 1)),
+                (224, (1, 7)),
+                (224, (7, 1)),
+                (256, (1, 7)),
+            ),
             lambda: self.pooled(name, 128),
         )
 

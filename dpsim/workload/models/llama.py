@@ -1,6 +1,9 @@
-"""LLaMA (Touvron et al. 2023) and its like: RMS norm, rotary positions, gated feed-forward, fused attention, no biases.
+"""LLaMA (Touvron et al. 2023) and its like.
 
-LLaMA-7B has 6,738,415,616 parameters. With fewer groups of keys than heads: LLaMA-2 70B, LLaMA-3, Mistral.
+RMS norm, rotary positions, gated feed-forward, fused attention, no biases.
+
+LLaMA-7B has 6,738,415,616 parameters. With fewer groups of keys than heads: LLaMA-2 70B, LLaMA-3,
+Mistral.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from dpsim.workload.layer import Model
 
 @dataclass(frozen=True, slots=True)
 class Llama:
-    """Sizes: ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width, ``head`` each head's."""
+    """Sizes: ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width,
+    ``head`` each head's.
+    """
 
     blocks: int
     width: int

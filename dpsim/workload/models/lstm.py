@@ -1,4 +1,7 @@
-"""Language models of LSTM layers: 51,034,000 parameters in the two layers of 1,500 for Penn Treebank (Press and Wolf 2017)."""
+"""Language models of LSTM layers.
+
+51,034,000 parameters in the two layers of 1,500 for Penn Treebank (Press and Wolf 2017).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from dpsim.workload.layer import Model
 
 
 def lstm_ptb(name: str, words: int, width: int, layers: int, sequence_length: int) -> Model:
-    """``layers`` of LSTM over ``sequence_length`` tokens, with the loss over its words; the output's weights are the input's."""
+    """``layers`` of LSTM over ``sequence_length`` tokens, with the loss over its words; the
+    output's weights are the input's.
+    """
     b = Builder((sequence_length,))
     b.embedding("encoder", words, width)
     for index in range(layers):

@@ -1,4 +1,7 @@
-"""NeuMF (He et al. 2017): two pairs of embedding tables, their product beside a small network, one score for a user and an item.
+"""NeuMF (He et al. 2017).
+
+Two pairs of embedding tables, their product beside a small network, one score for a user and an
+item.
 
 31,832,577 parameters on MovieLens 20M as NVIDIA and MLPerf have it, almost all in the tables.
 """
@@ -10,7 +13,9 @@ from dpsim.workload.layer import Model
 
 
 def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ...]) -> Model:
-    """NeuMF with ``factors`` in the product; the network's first width is that of both its embeddings together."""
+    """NeuMF with ``factors`` in the product; the network's first width is that of both its
+    embeddings together.
+    """
     b = Builder((1,))
     for part, width in (("mf", factors), ("mlp", widths[0] // 2)):
         for table, entries in (("user", users), ("item", items)):

@@ -1,7 +1,9 @@
-"""ResNet (He et al. 2016), in the 1.5 form of torchvision and NVIDIA: a bottleneck's 3x3 convolution has the stride.
+"""ResNet (He et al. 2016), in the 1.5 form of torchvision and NVIDIA.
 
-For CIFAR there are the paper's own narrow ones (269,722 parameters in ResNet-20) and the common ResNet-18 whose stem keeps the
-image's size (11,173,962).
+A bottleneck's 3x3 convolution has the stride.
+
+For CIFAR there are the paper's own narrow ones (269,722 parameters in ResNet-20) and the common
+ResNet-18 whose stem keeps the image's size (11,173,962).
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from dpsim.workload.layer import Model
 
 
 def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False) -> Model:
-    """ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes: (3, 4, 6, 3) is ResNet-50.
+    """ResNet with ``depths`` bottlenecks in its four stages, for 1,000 classes.
 
-    With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is ResNet-18, and (3, 4, 6, 3) ResNet-34.
+    (3, 4, 6, 3) is ResNet-50.
+
+    With ``basic`` blocks of two 3x3 convolutions (2, 2, 2, 2) is ResNet-18, and (3, 4, 6, 3)
+    ResNet-34.
     """
     b = Builder((3, 224, 224))
     _unit(b, "conv1", "bn1", 64, 7, stride=2, padding=3)
@@ -21,7 +26,9 @@ def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False)
     b.pool("maxpool", 3, 2, 1)
     for stage, depth in enumerate(depths, start=1):
         for block in range(depth):
-            (_basic if basic else bottleneck)(b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block))
+            (_basic if basic else bottleneck)(
+                b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block)
+            )
     _head(b, 1000)
     return b.build(name, "224x224 image")
 
@@ -39,7 +46,10 @@ def resnet18_cifar() -> Model:
 
 
 def resnet_cifar(name: str, depth: int) -> Model:
-    """The paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers: 16, 32 and 64 channels, shortcuts without parameters."""
+    """The paper's ResNet for CIFAR-10 of 6 n + 2 = ``depth`` layers.
+
+    16, 32 and 64 channels, shortcuts without parameters.
+    """
     b = Builder((3, 32, 32))
     _unit(b, "conv1", "bn1", 16, 3, padding=1)
     b.activation("relu")
@@ -61,7 +71,9 @@ def _head(b: Builder, classes: int) -> None:
 
 
 def _basic(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
-    """Two 3x3 convolutions beside a shortcut, which is ``projected`` to the new shape, or else strided and padded with zeros."""
+    """Two 3x3 convolutions beside a shortcut, which is ``projected`` to the new shape, or else
+    strided and padded with zeros.
+    """
     entering = b.shape
     _unit(b, f"{name}.conv1", f"{name}.bn1", width, 3, stride=stride, padding=1)
     b.activation(f"{name}.relu1")
@@ -92,6 +104,15 @@ def _shortcut(b: Builder, name: str, entering: Shape, channels: int, stride: int
     b.batch_norm(f"{name}.downsample.1", kept=False)
 
 
-def _unit(b: Builder, conv: str, norm: str, channels: int, kernel: int, *, stride: int = 1, padding: int = 0) -> None:
+def _unit(
+    b: Builder,
+    conv: str,
+    norm: str,
+    channels: int,
+    kernel: int,
+    *,
+    stride: int = 1,
+    padding: int = 0,
+) -> None:
     b.conv(conv, channels, kernel, stride, padding)
     b.batch_norm(norm)

@@ -1,4 +1,7 @@
-"""SSD300 (Liu et al. 2016) on ResNet-50, as NVIDIA's DeepLearningExamples have it: ResNet-50 up to its third stage at stride 8."""
+"""SSD300 (Liu et al. 2016) on ResNet-50, as NVIDIA's DeepLearningExamples have it.
+
+ResNet-50 up to its third stage at stride 8.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.resnet import bottleneck
 
 _CLASSES = 81
-# Channels in the middle and at the end of each extra block, and the default boxes per cell of the six scales.
+# Channels in the middle and at the end of each extra block, and the default boxes per cell of the
+# six scales.
 _EXTRA = ((256, 512), (256, 512), (128, 256), (128, 256), (128, 256))
 _BOXES = (4, 6, 6, 6, 4, 4)
 
@@ -21,7 +25,9 @@ def ssd300() -> Model:
     b.pool("maxpool", 3, 2, 1)
     for stage, depth in ((1, 3), (2, 4), (3, 6)):
         for block in range(depth):
-            bottleneck(b, f"layer{stage}.{block}", 32 << stage, 2 if stage == 2 and block == 0 else 1)
+            bottleneck(
+                b, f"layer{stage}.{block}", 32 << stage, 2 if stage == 2 and block == 0 else 1
+            )
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
         shrinks = index < 3

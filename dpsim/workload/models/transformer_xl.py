@@ -1,8 +1,11 @@
-"""Transformer-XL (Dai et al. 2019) as NVIDIA's DeepLearningExamples train it on WikiText-103: base 192 M parameters, large 285 M.
+"""Transformer-XL (Dai et al. 2019) as NVIDIA's DeepLearningExamples train it on WikiText-103.
 
-Queries look at their own segment and at a memory as long as it, by content and by relative position. The words are in four
-clusters by frequency; the output computes the first for all tokens and each other one only for its own. (The paper's large model
-is quoted with 257 M parameters; its published checkpoint of 1.14 GB holds the 285 M that are counted here.)
+Base 192 M parameters, large 285 M.
+
+Queries look at their own segment and at a memory as long as it, by content and by relative
+position. The words are in four clusters by frequency; the output computes the first for all tokens
+and each other one only for its own. (The paper's large model is quoted with 257 M parameters; its
+published checkpoint of 1.14 GB holds the 285 M that are counted here.)
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from dataclasses import dataclass
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-# Words of each cluster, and the share of WikiText-103's tokens that fall in it: 93 % in the first is an estimate, as are the rest.
+# Words of each cluster, and the share of WikiText-103's tokens that fall in it: 93 % in the first
+# is an estimate, as are the rest.
 _CLUSTERS = ((19_997, 0.93), (20_000, 0.03), (160_000, 0.035), (67_738, 0.005))
 
 
@@ -28,7 +32,9 @@ class TransformerXL:
 
 
 def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Model:
-    """A decoder over segments of ``sequence_length`` tokens with a memory of as many, and the loss over its words."""
+    """A decoder over segments of ``sequence_length`` tokens with a memory of as many, and the loss
+    over its words.
+    """
     b = Builder((sequence_length,))
     _words(b, sizes)
     b.parameter("r_w_bias", sizes.width)
@@ -41,7 +47,9 @@ def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Mod
 
 
 def _words(b: Builder, sizes: TransformerXL) -> None:
-    """Tables of words; narrow ones are widened by a matrix each, which the output shares but for the first."""
+    """Tables of words; narrow ones are widened by a matrix each, which the output shares but for
+    the first.
+    """
     tokens = b.shape[0]
     if sizes.shrink == 1:
         b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), sizes.width)
@@ -55,10 +63,15 @@ def _words(b: Builder, sizes: TransformerXL) -> None:
 
 def _attention(b: Builder, name: str, heads: int) -> None:
     tokens, width = b.shape
-    b.shape = (2 * tokens, width)  # the memory's keys and values are computed anew, and its queries thrown away
+    b.shape = (
+        2 * tokens,
+        width,
+    )  # the memory's keys and values are computed anew, and its queries thrown away
     b.linear(f"{name}.qkv_net", 3 * width, bias=False)
     b.shape = (tokens, width)
-    b.parameter(f"{name}.r_net", width * width)  # of the positions, once for the whole batch: no work per sample
+    b.parameter(
+        f"{name}.r_net", width * width
+    )  # of the positions, once for the whole batch: no work per sample
     b.attention(name, heads, keys=2 * tokens, relative=True)
     b.linear(f"{name}.o_net", width, bias=False, kept=False)
     _residual(b, name)

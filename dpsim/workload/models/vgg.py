@@ -1,6 +1,9 @@
-"""VGG (Simonyan and Zisserman 2015) without batch norm, as torchvision has it: VGG-16 has 138,357,544 parameters.
+"""VGG (Simonyan and Zisserman 2015) without batch norm, as torchvision has it.
 
-The one for CIFAR has batch norm and a single linear layer, as is common (14,728,266 parameters in VGG-16).
+VGG-16 has 138,357,544 parameters.
+
+The one for CIFAR has batch norm and a single linear layer, as is common (14,728,266 parameters in
+VGG-16).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Vision transformers (Dosovitskiy et al. 2021) as torchvision has them, with fused attention: 86,567,656 parameters in B/16."""
+"""Vision transformers (Dosovitskiy et al. 2021) as torchvision has them, with fused attention.
+
+86,567,656 parameters in B/16.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def vit(
     channels: int = 3,
     fused: bool = True,
 ) -> Model:
-    """An encoder of ``blocks`` blocks over an image's patches and a class token, which alone is classified."""
+    """An encoder of ``blocks`` blocks over an image's patches and a class token, which alone is
+    classified.
+    """
     b = Builder((channels, image, image))
     b.parameter("class_token", width)
     b.conv("conv_proj", width, patch, patch, bias=True)

@@ -1,4 +1,7 @@
-"""Calibration from records: what is known is found again, what was fitted on is not counted, and what is missing is said."""
+"""Calibration from records.
+
+What is known is found again, what was fitted on is not counted, and what is missing is said.
+"""
 
 import json
 from pathlib import Path
@@ -6,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.calibration import Transport, load_profile
+from dpsim.base.errors import DpsimError
 from dpsim.cli import main
-from dpsim.errors import DpsimError
+from dpsim.hardware.calibration import Transport, load_profile
 from dpsim.topology import TestbedConfig
 from validate.calibrate import (
     CollectiveCase,
@@ -23,7 +26,7 @@ from validate.calibrate import (
 )
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
-from validate.run_record import RunRecord, RunRecords, load_run_records, save_run_records
+from validate.records.run_record import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
 RECORDED = Path(__file__).parents[3] / "validate" / "recorded"
@@ -44,10 +47,19 @@ TRUTH = {
 KNOWN = {"burst": 16384 / 6.25e6, "cores": 2, "queue": 16384.0}
 
 
-def cases(*hosts, sizes=(4 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB), algorithms=("ring", "butterfly", "gloo", "tree")):
-    testbeds = [TestbedConfig.model_validate({"hosts": count, "rate": "100 Mbit/s"}) for count in hosts]
+def cases(
+    *hosts,
+    sizes=(4 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB),
+    algorithms=("ring", "butterfly", "gloo", "tree"),
+):
+    testbeds = [
+        TestbedConfig.model_validate({"hosts": count, "rate": "100 Mbit/s"}) for count in hosts
+    ]
     return [
-        CollectiveCase(testbed=testbed, algorithm=name, bytes=size) for testbed in testbeds for name in algorithms for size in sizes
+        CollectiveCase(testbed=testbed, algorithm=name, bytes=size)
+        for testbed in testbeds
+        for name in algorithms
+        for size in sizes
     ]
 
 
@@ -55,7 +67,10 @@ def cases(*hosts, sizes=(4 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB), algorithms=(
 def records():
     """Records of a transport that is known, with a little noise."""
     transport, noise = Transport.model_validate({**TRUTH, **KNOWN}), np.random.default_rng(0)
-    return [case.record([predicted_s(case, transport) * noise.uniform(0.99, 1.01) for _ in range(3)]) for case in cases(2, 3)]
+    return [
+        case.record([predicted_s(case, transport) * noise.uniform(0.99, 1.01) for _ in range(3)])
+        for case in cases(2, 3)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +81,16 @@ def calibrated(records):
 def test_what_made_the_measurements_is_found_again(records):
     known = {
         **KNOWN,
-        **{name: TRUTH[name] for name in ("window", "buffer", "header", "stall", "contention", "per_byte", "gamma")},
+        **{
+            name: TRUTH[name]
+            for name in ("window", "buffer", "header", "stall", "contention", "per_byte", "gamma")
+        },
     }
-    found = fit([case_of(record) for record in records[::2]], [record.median_s for record in records[::2]], known)
+    found = fit(
+        [case_of(record) for record in records[::2]],
+        [record.median_s for record in records[::2]],
+        known,
+    )
     assert found.parameters["efficiency"].value == pytest.approx(TRUTH["efficiency"], rel=0.01)
     assert found.parameters["entry"].value == pytest.approx(TRUTH["entry"], rel=0.5)
     low, high = found.parameters["efficiency"].low, found.parameters["efficiency"].high
@@ -79,7 +101,10 @@ def test_what_made_the_measurements_is_found_again(records):
 def test_bytes_under_way_are_tried_and_found_again():
     tried = ("window", "buffer")
     truth = Transport.model_validate({**TRUTH, **KNOWN})
-    known = {**KNOWN, **{name: value for name, value in TRUTH.items() if name not in (*tried, "header")}}
+    known = {
+        **KNOWN,
+        **{name: value for name, value in TRUTH.items() if name not in (*tried, "header")},
+    }
     some = cases(4, sizes=(64 * KIB, 256 * KIB), algorithms=("tree", "all-to-all"))
     counts = []
     found = fit(some, [predicted_s(case, truth) for case in some], known, done=counts.append)
@@ -97,20 +122,30 @@ def test_the_residuals_are_of_what_was_held_out(calibrated):
     assert profile.residuals.n == sum(not record.fitted for record in told) == len(told) // 2
     assert profile.residuals.mean_ape < 0.05
     assert profile.residuals_by["fitted on"].counted_on == "fitted rows"
-    parts = [profile.residuals_by[f"held out, {part}"].n for part in ("256 KiB and more", "smaller")]
+    parts = [
+        profile.residuals_by[f"held out, {part}"].n for part in ("256 KiB and more", "smaller")
+    ]
     assert sum(parts) == profile.residuals.n
 
 
 def test_a_profile_predicts_the_records_again(calibrated):
     profile, told = calibrated
-    assert [record.predicted_s for record in predicted(told, profile)] == [record.predicted_s for record in told]
+    assert [record.predicted_s for record in predicted(told, profile)] == [
+        record.predicted_s for record in told
+    ]
 
 
-def test_the_command_writes_a_profile_that_a_scenario_can_use(calibrated, records, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_a_profile_that_a_scenario_can_use(
+    calibrated, records, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     save_run_records(Path("runs.json.gz"), RunRecords(runs=tuple(records)))
-    monkeypatch.setattr("validate.calibrate.profile.fit", lambda *given, **options: _told(calibrated[0]))
-    command = "dpsim validate calibrate runs.json.gz -o profile.json --records told.json --every 2 --json"
+    monkeypatch.setattr(
+        "validate.calibrate.profile.fit", lambda *given, **options: _told(calibrated[0])
+    )
+    command = (
+        "dpsim validate calibrate runs.json.gz -o profile.json --records told.json --every 2 --json"
+    )
     monkeypatch.setattr("sys.argv", command.split())
     with pytest.raises(SystemExit) as end:
         main()
@@ -130,23 +165,34 @@ def _told(profile):
 
 
 def test_too_few_runs_are_said(records):
-    with pytest.raises(DpsimError, match="runs must have at least 30 collectives to fit on one of 3, but have 5"):
+    with pytest.raises(
+        DpsimError, match="runs must have at least 30 collectives to fit on one of 3, but have 5"
+    ):
         profile_of(records[:5], "few")
 
 
 def test_a_transport_that_says_too_little_predicts_nothing():
-    with pytest.raises(DpsimError, match="must be predicted from a transport with processors and limiters"):
+    with pytest.raises(
+        DpsimError, match="must be predicted from a transport with processors and limiters"
+    ):
         predicted_s(cases(2)[0], Transport(latency=1e-4))
 
 
 def record(algorithm, measured, told):
     return RunRecord(
-        kind="collective", name=algorithm, setting="a", case={"algorithm": algorithm}, measured_s=measured, predicted_s=told
+        kind="collective",
+        name=algorithm,
+        setting="a",
+        case={"algorithm": algorithm},
+        measured_s=measured,
+        predicted_s=told,
     )
 
 
 def test_the_choice_is_judged_by_what_it_costs():
-    (choice,) = choices([record("ring", (2.0,), 1.0), record("tree", (1.5,), 1.1), record("swing", (9.0,), 9.0)])
+    (choice,) = choices(
+        [record("ring", (2.0,), 1.0), record("tree", (1.5,), 1.1), record("swing", (9.0,), 9.0)]
+    )
     assert (choice.predicted, choice.measured, choice.tried) == ("ring", "tree", 3)
     assert choice.regret == pytest.approx(1 / 3)
     assert within([choice], 0.05) == 0
@@ -154,14 +200,24 @@ def test_the_choice_is_judged_by_what_it_costs():
 
 
 def test_algorithms_that_send_the_same_messages_are_one_choice():
-    (choice,) = choices([record("ring", (2.0, 2.0), 1.0), record("butterfly", (1.0, 1.0), 1.0), record("tree", (1.6,), 1.5)])
+    (choice,) = choices(
+        [
+            record("ring", (2.0, 2.0), 1.0),
+            record("butterfly", (1.0, 1.0), 1.0),
+            record("tree", (1.6,), 1.5),
+        ]
+    )
     assert choice.predicted == choice.measured == "ring = butterfly"
     assert choice.regret == 0
 
 
 @pytest.mark.parametrize(
     ("text", "hosts", "rate"),
-    [("hosts=3,rate=50 Mbit/s", 3, 6.25e6), ("rate=1 Gbit/s", 4, 1.25e8), ("hosts=2, mtu=1500", 2, 1.25e7)],
+    [
+        ("hosts=3,rate=50 Mbit/s", 3, 6.25e6),
+        ("rate=1 Gbit/s", 4, 1.25e8),
+        ("hosts=2, mtu=1500", 2, 1.25e7),
+    ],
 )
 def test_a_testbed_in_a_word(text, hosts, rate):
     testbed = parse_testbed(text)
@@ -190,10 +246,25 @@ def test_microbenchmarks_need_to_know_the_links(tmp_path):
     from validate.microbench.run_file import RankPlace
     from validate.microbench.settings import Settings
 
-    rows = [{"what": "collectives", "operation": "all-reduce", "algorithm": "library", "bytes": 4096, "times_s": [1e-3, 2e-3]}]
-    places = tuple(RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="p") for rank in range(2))
+    rows = [
+        {
+            "what": "collectives",
+            "operation": "all-reduce",
+            "algorithm": "library",
+            "bytes": 4096,
+            "times_s": [1e-3, 2e-3],
+        }
+    ]
+    places = tuple(
+        RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="p") for rank in range(2)
+    )
     run = RunFile(
-        what=("collectives",), settings=Settings(what=("collectives",)), backend="gloo", ranks=places, machine={}, rows=tuple(rows)
+        what=("collectives",),
+        settings=Settings(what=("collectives",)),
+        backend="gloo",
+        ranks=places,
+        machine={},
+        rows=tuple(rows),
     )
     path = tmp_path / "run.json"
     path.write_text(run.to_json())
@@ -210,7 +281,9 @@ def test_the_shipped_profile_predicts_the_recorded_runs_as_well_as_it_says():
     """A part of them, which takes seconds; all of them: dpsim validate compare (see the README)."""
     recorded = load_run_records(RECORDED / "collectives.json.gz").runs
     profile = load_profile(RECORDED.parent / "profiles" / "testbed.json")
-    some = [record for record in recorded if not record.fitted and case_of(record).testbed.hosts < 8][::12]
+    some = [
+        record for record in recorded if not record.fitted and case_of(record).testbed.hosts < 8
+    ][::12]
     errors = {True: [], False: []}
     for record in predicted(some, profile):
         errors[case_of(record).bytes >= 256 * KIB].append(abs(record.error))
@@ -230,5 +303,7 @@ def test_plans_are_as_wide_as_they_should_be():
     assert 20 <= len(own) <= 60, "enough to fit on a part, and soon measured"
     assert {case.testbed for case in own} == {TestbedConfig()}
     assert len(own_plan(parse_testbed("hosts=8,rate=50 Mbit/s"))) >= 30, "also where links are slow"
-    with pytest.raises(DpsimError, match="testbed must have at least 2 hosts to calibrate, but has 1"):
+    with pytest.raises(
+        DpsimError, match="testbed must have at least 2 hosts to calibrate, but has 1"
+    ):
         own_plan(TestbedConfig(hosts=1))

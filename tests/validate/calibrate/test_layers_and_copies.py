@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.calibration import CalibrationProfile, Transport, load_profile
-from dpsim.errors import DpsimError, ScenarioError
+from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
+from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, transported
 from validate.calibrate.combined import combined
 from validate.calibrate.compute import measured_models, step_errors
@@ -19,7 +19,10 @@ from validate.calibrate.copies import Copies, fit_copies
 from validate.calibrate.sources import read
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+]
 
 if not MISSING:
     from validate.microbench import RunFile, Settings
@@ -31,9 +34,19 @@ LAYERS = ["layer0", "layer1"]
 
 def run_file(what, rows, ranks=1):
     """A run of microbenchmarks with these rows."""
-    places = tuple(RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="a processor") for rank in range(ranks))
+    places = tuple(
+        RankPlace(rank=rank, host="h", pid=1, device="cpu", device_name="a processor")
+        for rank in range(ranks)
+    )
     told = tuple({"what": what, **row} for row in rows)
-    return RunFile(what=(what,), settings=Settings(what=(what,)), backend="gloo", ranks=places, machine={}, rows=told)
+    return RunFile(
+        what=(what,),
+        settings=Settings(what=(what,)),
+        backend="gloo",
+        ranks=places,
+        machine={},
+        rows=told,
+    )
 
 
 def layers(batch, forward, backward, update=(0.01, 0.01, 0.01), **changes):
@@ -65,29 +78,45 @@ def profile_of(*runs):
 
 class TestLayers:
     def test_a_layer_has_its_share_of_the_median_pass(self):
-        (found,) = measured_models([run_file("layers", [layers(4, [0.3, 0.4, 9.0], [1.0, 1.0, 1.0])])])
+        (found,) = measured_models(
+            [run_file("layers", [layers(4, [0.3, 0.4, 9.0], [1.0, 1.0, 1.0])])]
+        )
         assert found.forward_s == (pytest.approx((0.1, 0.3)),)
         assert found.backward_s == ((0.5, 0.5),)
-        assert found.backward_low_s == found.backward_high_s == found.backward_s, "repetitions were alike"
+        assert found.backward_low_s == found.backward_high_s == found.backward_s, (
+            "repetitions were alike"
+        )
         assert found.forward_low_s[0][1] == pytest.approx(0.225)
         assert found.forward_high_s[0][1] > 1, "a third of the repetitions took 9 s"
 
     def test_batch_sizes_of_several_runs_are_pooled(self):
-        runs = [run_file("layers", [alike(8, 0.2), alike(2, 0.1)]), run_file("layers", [alike(8, 0.4), alike(8, 0.4)])]
+        runs = [
+            run_file("layers", [alike(8, 0.2), alike(2, 0.1)]),
+            run_file("layers", [alike(8, 0.4), alike(8, 0.4)]),
+        ]
         (found,) = measured_models(runs)
         assert found.batch_sizes == (2, 8)
         assert sum(found.forward_s[1]) == pytest.approx(0.4), "the median of 3 x 0.2 and 6 x 0.4"
 
     def test_what_lies_between_batch_sizes_is_judged_without_itself(self):
         straight = [run_file("layers", [alike(size, 0.1 + 0.02 * size) for size in (1, 2, 4, 8)])]
-        bent = [run_file("layers", [alike(size, seconds) for size, seconds in ((1, 0.1), (2, 0.4), (3, 0.3))])]
+        bent = [
+            run_file(
+                "layers", [alike(size, seconds) for size, seconds in ((1, 0.1), (2, 0.4), (3, 0.3))]
+            )
+        ]
         assert step_errors(measured_models(straight)[0]) == pytest.approx([0, 0], abs=1e-12)
         assert step_errors(measured_models(bent)[0]) == pytest.approx([-0.5])
 
     def test_updates_of_other_optimisers_come_from_their_benchmark(self):
         update = {"model": "two", "optimizer": "adam", "times_s": [0.02, 0.03, 0.04]}
-        (found,) = measured_models([run_file("layers", [alike(4, 1.0)]), run_file("optimizer", [update])])
-        assert {name: one.value for name, one in found.optimizers.items()} == {"adam": 0.03, "momentum": 0.01}
+        (found,) = measured_models(
+            [run_file("layers", [alike(4, 1.0)]), run_file("optimizer", [update])]
+        )
+        assert {name: one.value for name, one in found.optimizers.items()} == {
+            "adam": 0.03,
+            "momentum": 0.01,
+        }
         assert found.optimizers["adam"].low == pytest.approx(0.02)
 
     def test_layers_that_differ_do_not_go_together(self):
@@ -105,53 +134,81 @@ class TestLayers:
 
 @pytest.fixture
 def two(tmp_path):
-    """A scenario of two layers on two hosts that has no measured times of its own; its profile holds 0.4 s of 8 samples."""
-    traced = [{"name": name, "kind": "linear", "parameters": [1000], "forward_flop": 2000} for name in LAYERS]
+    """A scenario of two layers on two hosts that has no measured times of its own; its profile
+    holds 0.4 s of 8 samples.
+    """
+    traced = [
+        {"name": name, "kind": "linear", "parameters": [1000], "forward_flop": 2000}
+        for name in LAYERS
+    ]
     (tmp_path / "model.json").write_text(json.dumps({"name": "any", "layers": traced}))
-    (tmp_path / "profile.json").write_text(profile_of(run_file("layers", [alike(4, 0.2), alike(8, 0.4)])).to_json())
+    (tmp_path / "profile.json").write_text(
+        profile_of(run_file("layers", [alike(4, 0.2), alike(8, 0.4)])).to_json()
+    )
     (tmp_path / "two.yaml").write_text(
-        "name: two\ntestbed: {hosts: 2}\nworkload: {model: {profile: model.json}, batch_per_gpu: 8}\nrun: {steps: 2, warmup: 0}\n"
+        "name: two\ntestbed: {hosts: 2}\nworkload: {model: {profile: model.json}, batch_per_gpu: "
+        "8}\nrun: {steps: 2, warmup: 0}\n"
     )
     return tmp_path
 
 
 class TestScenarios:
     def test_use_the_layer_times_of_a_profile(self, two):
-        plain, told = (simulate(load_scenario(two / "two.yaml", sets)) for sets in ([], ["calibration=profile.json"]))
+        plain, told = (
+            simulate(load_scenario(two / "two.yaml", sets))
+            for sets in ([], ["calibration=profile.json"])
+        )
         assert plain.parts_s["compute"] < 0.1
         assert told.parts_s["compute"] == pytest.approx(0.4 + 0.8 + 0.01)
-        assert told.parts_s["exposed_comm"] == pytest.approx(plain.parts_s["exposed_comm"], rel=0.05), "links stay as they were"
+        assert told.parts_s["exposed_comm"] == pytest.approx(
+            plain.parts_s["exposed_comm"], rel=0.05
+        ), "links stay as they were"
         assert told.to_json()["calibration"]["compute"] == "profile"
 
     def test_of_an_optimiser_that_was_not_measured_the_update_is_computed(self, two):
-        told = simulate(load_scenario(two / "two.yaml", ["calibration=profile.json", "workload.optimizer=adam"]))
+        told = simulate(
+            load_scenario(two / "two.yaml", ["calibration=profile.json", "workload.optimizer=adam"])
+        )
         assert told.parts_s["compute"] == pytest.approx(1.2, rel=0.005)
         assert told.parts_s["compute"] < 1.209
 
     def test_of_another_model_use_the_catalogue(self, two):
-        scenario = load_scenario(two / "two.yaml", ["calibration=profile.json", "workload.model=resnet50"])
+        scenario = load_scenario(
+            two / "two.yaml", ["calibration=profile.json", "workload.model=resnet50"]
+        )
         assert simulate(scenario).to_json()["calibration"]["compute"] == "catalogue"
 
     def test_use_layers_and_transport_of_one_file(self, two):
         profile = load_profile(two / "profile.json")
         half = {"value": 0.5, "unit": "1"}
-        both = CalibrationProfile.model_validate({**profile.model_dump(), "kind": "transport", "parameters": {"efficiency": half}})
+        both = CalibrationProfile.model_validate(
+            {**profile.model_dump(), "kind": "transport", "parameters": {"efficiency": half}}
+        )
         (two / "both.json").write_text(both.to_json())
-        plain, told = (simulate(load_scenario(two / "two.yaml", [f"calibration={name}"])) for name in ("profile.json", "both.json"))
+        plain, told = (
+            simulate(load_scenario(two / "two.yaml", [f"calibration={name}"]))
+            for name in ("profile.json", "both.json")
+        )
         assert told.parts_s["compute"] == plain.parts_s["compute"]
         assert told.parts_s["exposed_comm"] > 1.5 * plain.parts_s["exposed_comm"]
 
     def test_a_profile_without_anything_is_refused(self, two):
         empty = json.loads((two / "profile.json").read_text()) | {"compute": []}
         (two / "empty.json").write_text(json.dumps(empty))
-        with pytest.raises((ScenarioError, DpsimError), match="parameters must have at least 1 entry where compute has none"):
+        with pytest.raises(
+            (ScenarioError, DpsimError),
+            match="parameters must have at least 1 entry where compute has none",
+        ):
             load_scenario(two / "two.yaml", ["calibration=empty.json"])
 
 
 class TestCopies:
     def test_latency_and_rate_are_found_again(self):
         noise = np.random.default_rng(0)
-        rows = [Copies(size, tuple((1e-5 + size / 2e10) * noise.uniform(0.99, 1.01, 9))) for size in (4096, 2**20, 2**24, 2**27)]
+        rows = [
+            Copies(size, tuple((1e-5 + size / 2e10) * noise.uniform(0.99, 1.01, 9)))
+            for size in (4096, 2**20, 2**24, 2**27)
+        ]
         found = fit_copies(rows)
         assert found["copy_latency"].value == pytest.approx(1e-5, rel=0.05)
         assert found["copy_rate"].value == pytest.approx(2e10, rel=0.02)

@@ -1,12 +1,15 @@
-"""A few collectives of real ranks beside what the shipped profile predicts: bounds are loose, for other things run beside them."""
+"""A few collectives of real ranks beside what the shipped profile predicts.
+
+Bounds are loose, for other things run beside them.
+"""
 
 from pathlib import Path
 
 import pytest
 
-from dpsim.calibration import load_profile
+from dpsim.hardware.calibration import load_profile
 from validate.calibrate import CollectiveCase, case_of, predicted
-from validate.testbed import TestbedConfig
+from validate.ranks.testbed import TestbedConfig
 
 pytestmark = [pytest.mark.torch, pytest.mark.testbed]
 
@@ -14,14 +17,19 @@ PROFILE = Path(__file__).parents[3] / "validate" / "profiles" / "testbed.json"
 KIB = 1024
 
 
-@pytest.mark.parametrize("testbed", [{"hosts": 2, "rate": "200 Mbit/s"}, {"hosts": 4, "rate": "100 Mbit/s"}])
+@pytest.mark.parametrize(
+    "testbed", [{"hosts": 2, "rate": "200 Mbit/s"}, {"hosts": 4, "rate": "100 Mbit/s"}]
+)
 def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
     pytest.importorskip("torch")
     from validate.calibrate.measure import measure
 
     config = TestbedConfig.model_validate(testbed)
     algorithms = ("gloo", "ring", "butterfly", "tree")
-    cases = [CollectiveCase(testbed=config, algorithm=name, bytes=512 * KIB, repetitions=5) for name in algorithms]
+    cases = [
+        CollectiveCase(testbed=config, algorithm=name, bytes=512 * KIB, repetitions=5)
+        for name in algorithms
+    ]
     heard = []
     measured = list(measure(cases, heard.append))
     assert [case_of(record) for record in measured] == cases

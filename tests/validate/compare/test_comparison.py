@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpsim import cli
-from dpsim.errors import DpsimError
+from dpsim.base.errors import DpsimError
 from validate.compare import Comparison, cause, comparison_figure, page, predict_again
-from validate.run_record import RunRecord, RunRecords
+from validate.records.run_record import RunRecord, RunRecords
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,7 +24,13 @@ def step(name, predicted, measured, *, setting="", fitted=False, notes=(), parts
 
 
 def collective(name, predicted, measured, nbytes=2**20):
-    return RunRecord(kind="collective", name=name, case={"bytes": nbytes}, measured_s=(measured,), predicted_s=predicted)
+    return RunRecord(
+        kind="collective",
+        name=name,
+        case={"bytes": nbytes},
+        measured_s=(measured,),
+        predicted_s=predicted,
+    )
 
 
 def test_errors_are_of_what_counts_by_kind():
@@ -47,7 +53,11 @@ def test_errors_are_of_what_counts_by_kind():
     assert comparison.within(0.5)
     assert not comparison.within(0.3)
     content = comparison.to_json()
-    assert (content["fitted_on"], content["partial"], content["not_predicted"]) == (1, ["partial"], ["open"])
+    assert (content["fitted_on"], content["partial"], content["not_predicted"]) == (
+        1,
+        ["partial"],
+        ["open"],
+    )
 
 
 def test_a_choice_is_right_where_it_costs_little():
@@ -58,24 +68,35 @@ def test_a_choice_is_right_where_it_costs_little():
         step("d", 1.1, 1.0, setting="there"),
     ]
     wrong, right = Comparison(records).to_json()["choices"]
-    assert (wrong["setting"], wrong["right"], wrong["regret"]) == ("here", False, pytest.approx(0.2))
+    assert (wrong["setting"], wrong["right"], wrong["regret"]) == (
+        "here",
+        False,
+        pytest.approx(0.2),
+    )
     assert (right["setting"], right["right"]) == ("there", True)
     assert Comparison(records).to_json()["choices_right"] == 0.5
 
 
 def test_the_part_that_is_off_most_is_named():
-    parts = {"predicted": {"compute": 0.1, "exposed_comm": 0.05}, "measured": {"compute": 0.101, "exposed_comm": 0.08}}
+    parts = {
+        "predicted": {"compute": 0.1, "exposed_comm": 0.05},
+        "measured": {"compute": 0.101, "exposed_comm": 0.08},
+    }
     found = cause(step("slow", 0.15, 0.181, parts=parts))
     assert found.part == "exposed_comm"
     assert str(found) == (
-        "slow: predicted -17.1%; communication that nothing hides is 30.0 ms too little (50.0 ms, measured 80.0 ms)"
+        "slow: predicted -17.1%; communication that nothing hides is 30.0 ms too little (50.0 ms, "
+        "measured 80.0 ms)"
     )
     assert str(cause(collective("ring", 1.0, 2.0))) == "ring: predicted -50.0%"
 
 
 def test_the_picture_has_a_point_for_each_case_and_the_page_names_the_worst():
     comparison = Comparison([step("<worst>", 2.0, 1.0), collective("ring", 1.0, 1.0)])
-    points = {trace.name: list(zip(trace.x, trace.y, strict=True)) for trace in comparison_figure(comparison).data}
+    points = {
+        trace.name: list(zip(trace.x, trace.y, strict=True))
+        for trace in comparison_figure(comparison).data
+    }
     assert points["steps (1)"] == [(1.0, 2.0)]
     assert points["collectives (1)"] == [(1.0, 1.0)]
     text = page(comparison)
@@ -100,10 +121,18 @@ def dpsim(monkeypatch, capsys, tmp_path):
     """Runs ``dpsim validate compare`` on two files; answers exit code, stdout and stderr."""
     one, other = tmp_path / "one.json", tmp_path / "other.json.gz"
     one.write_text(step("one", 1.1, 1.0).model_dump_json())
-    other.write_bytes(gzip.compress(RunRecords(runs=(step("two", 1.0, 1.0), collective("ring", 1.3, 1.0))).to_json().encode()))
+    other.write_bytes(
+        gzip.compress(
+            RunRecords(runs=(step("two", 1.0, 1.0), collective("ring", 1.3, 1.0)))
+            .to_json()
+            .encode()
+        )
+    )
 
     def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["dpsim", "validate", "compare", str(one), str(other), *map(str, arguments)])
+        monkeypatch.setattr(
+            "sys.argv", ["dpsim", "validate", "compare", str(one), str(other), *map(str, arguments)]
+        )
         with pytest.raises(SystemExit) as end:
             cli.main()
         return end.value.code or 0, *capsys.readouterr()
@@ -114,11 +143,16 @@ def dpsim(monkeypatch, capsys, tmp_path):
 def test_the_command_prints_errors_and_the_worst_cases(dpsim):
     code, out, _ = dpsim()
     assert code == 0
-    assert ["steps", "2", "5.0%", "5.0%", "9.5%", "10.0%"] in [line.replace("│", " ").split() for line in out.splitlines()]
+    assert ["steps", "2", "5.0%", "5.0%", "9.5%", "10.0%"] in [
+        line.replace("│", " ").split() for line in out.splitlines()
+    ]
     assert "ring: predicted +30.0%" in out
 
 
-@pytest.mark.parametrize(("tolerance", "status"), [("40%", 0), ("0.2", 3), ("20%", 3), ("150%", 0), ("some", 2), ("10", 2)])
+@pytest.mark.parametrize(
+    ("tolerance", "status"),
+    [("40%", 0), ("0.2", 3), ("20%", 3), ("150%", 0), ("some", 2), ("10", 2)],
+)
 def test_a_broken_tolerance_is_exit_code_3(dpsim, tolerance, status):
     code, _, err = dpsim("--tolerance", tolerance)
     assert code == status
@@ -127,17 +161,24 @@ def test_a_broken_tolerance_is_exit_code_3(dpsim, tolerance, status):
 
 def test_its_json_is_as_documented(dpsim, tmp_path):
     code, out, _ = dpsim("--json", "--html", tmp_path / "report.html")
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate compare")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim validate compare")[1]
+        .split("\n## ")[0]
+    )
     content = json.loads(out)
     assert code == 0
-    assert set(content) - {"schema_version"} == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert set(content) - {"schema_version"} == set(
+        re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    )
     assert "Predicted and measured" in (tmp_path / "report.html").read_text()
 
 
 def test_recorded_steps_are_predicted_within_the_target(monkeypatch):
     """At least 30 cases; 4 % on average, 8 % at the 95th percentile."""
     monkeypatch.chdir(ROOT)
-    from validate.run_record import load_run_records
+    from validate.records.run_record import load_run_records
 
     comparison = Comparison(predict_again(load_run_records("validate/recorded/steps.json.gz").runs))
     steps = comparison.groups["steps"]

@@ -1,4 +1,7 @@
-"""The parts of emulation that need no ranks: waits, places of ranks, what is refused, and the account of what was noted."""
+"""The parts of emulation that need no ranks.
+
+Waits, places of ranks, what is refused, and the account of what was noted.
+"""
 
 import time
 from importlib.util import find_spec
@@ -6,11 +9,14 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'"),
+]
 
 if find_spec("torch"):
+    from dpsim.base.errors import DpsimError
     from dpsim.engine.steps import DROPPED
-    from dpsim.errors import DpsimError
     from validate.emulate import Case, check, layout
     from validate.emulate.account import account, collective_seconds
     from validate.emulate.clock import Pace, sleep_until
@@ -39,7 +45,10 @@ def test_a_time_that_has_passed_is_not_waited_for():
     [
         ([], (0, 1)),
         (["strategy.aggregation.kind=parameter-server"], (0, 1, 0, 1)),
-        (["strategy.aggregation={kind: parameter-server, servers: 3, colocated: false}"], (0, 1, 2, 3, 4)),
+        (
+            ["strategy.aggregation={kind: parameter-server, servers: 3, colocated: false}"],
+            (0, 1, 2, 3, 4),
+        ),
     ],
 )
 def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brief, sets, hosts):
@@ -49,9 +58,19 @@ def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brie
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        (["strategy.aggregation={kind: allreduce, library: mpi}"], "library: must be ideal or gloo"),
+        (
+            ["strategy.aggregation={kind: allreduce, library: mpi}"],
+            "library: must be ideal or gloo",
+        ),
         (["strategy.aggregation={kind: parameter-server, replicas: 2}"], "replicas: must be 1"),
-        (["testbed=null", "cluster={nodes: 2, node: dgx1-v100}", "strategy.aggregation={kind: host}"], "must have one GPU"),
+        (
+            [
+                "testbed=null",
+                "cluster={nodes: 2, node: dgx1-v100}",
+                "strategy.aggregation={kind: host}",
+            ],
+            "must have one GPU",
+        ),
         (["disturbance.background=[{source: 0, destination: 1}]"], "background: must be left out"),
         (["testbed=null", "cluster={nodes: 1, node: dgx-a100}"], "must have one GPU"),
     ],
@@ -64,14 +83,23 @@ def test_what_ranks_cannot_do_is_refused_with_its_key(brief, sets, said):
 
 def _rows(ends, waits, **more):
     step = {"begin": 0.0, "done": 0.0, "encode": 0.0, "input": 0.0, **more}
-    return [{**step, "step": number, "end": end, "waits": wait} for number, (end, wait) in enumerate(zip(ends, waits, strict=True))]
+    return [
+        {**step, "step": number, "end": end, "waits": wait}
+        for number, (end, wait) in enumerate(zip(ends, waits, strict=True))
+    ]
 
 
 def test_waiting_until_the_last_has_come_is_its_fault_and_the_rest_the_networks(brief):
-    """Both are done with passes at 3 and 5, and have the message at 9: worker 0 waits 2 s for worker 1 and 4 s for the network."""
+    """Both are done with passes at 3 and 5, and have the message at 9.
+
+    Worker 0 waits 2 s for worker 1 and 4 s for the network.
+    """
     job = Case(brief).job()
     rows = [_rows([10.0], [[[3.0, 9.0]]]), _rows([10.0], [[[5.0, 9.0]]])]
-    carried = [[{"step": 0, "message": "all", "stamps": [[3.0, 9.0]]}], [{"step": 0, "message": "all", "stamps": [[5.0, 9.0]]}]]
+    carried = [
+        [{"step": 0, "message": "all", "stamps": [[3.0, 9.0]]}],
+        [{"step": 0, "message": "all", "stamps": [[5.0, 9.0]]}],
+    ]
     steps = account(job, rows, carried, 1, 0.0)
     assert steps.straggler_wait.tolist() == [[2.0, 0.0]]
     assert steps.exposed_comm.tolist() == [[4.0, 4.0]]
@@ -89,11 +117,22 @@ def test_only_steps_that_all_workers_have_ended_count(brief):
 
 
 def test_the_clock_gap_counts_what_had_been_handed_over_when_an_iteration_began(brief):
-    job = Case(brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=asp")).job()
+    job = Case(
+        brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=asp")
+    ).job()
     alone = {"exposed_comm": 0.0, "straggler_wait": 0.0, "busy": 0.0, "versions": 0}
-    fast = [{**row, "begin": float(n), "passed": n + 1.0} for n, row in enumerate(_rows([1.0, 2.0, 3.0], [[]] * 3, **alone))]
-    slow = [{**row, "begin": 5.0 * n, "passed": 5.0 * n + 5} for n, row in enumerate(_rows([5.0, 10.0, 15.0], [[]] * 3, **alone))]
-    assert account(job, [fast, slow], [[], []], 3, 0.0).clock_gap.T.tolist() == [[0, 1, 2], [0, 0, 0]]
+    fast = [
+        {**row, "begin": float(n), "passed": n + 1.0}
+        for n, row in enumerate(_rows([1.0, 2.0, 3.0], [[]] * 3, **alone))
+    ]
+    slow = [
+        {**row, "begin": 5.0 * n, "passed": 5.0 * n + 5}
+        for n, row in enumerate(_rows([5.0, 10.0, 15.0], [[]] * 3, **alone))
+    ]
+    assert account(job, [fast, slow], [[], []], 3, 0.0).clock_gap.T.tolist() == [
+        [0, 1, 2],
+        [0, 0, 0],
+    ]
 
 
 def test_shares_cover_a_payload_and_each_begins_elsewhere():
@@ -103,7 +142,11 @@ def test_shares_cover_a_payload_and_each_begins_elsewhere():
 
 
 def test_a_backup_server_drops_what_comes_after_the_quorum(brief):
-    server = Server(Case(brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=backup")).job())
+    server = Server(
+        Case(
+            brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=backup")
+        ).job()
+    )
     assert (server.take(0, 0), server.version) == (0, 1)
     assert (server.take(1, 0), server.version) == (DROPPED, 1)
 

@@ -1,18 +1,23 @@
-"""Every way to meet, on two real ranks of this machine (four with servers), which are started once for all that need as many."""
+"""Every way to meet, on two real ranks of this machine (four with servers), which are started once
+for all that need as many.
+"""
 
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'"),
+]
 
 if find_spec("torch"):
     from dpsim.engine import simulate
     from dpsim.engine.simulate import slow_downs
     from dpsim.engine.steps import DROPPED
     from validate.emulate import Case, run_cases
-    from validate.launch import loopback
+    from validate.ranks.launch import loopback
 
 JITTER = "disturbance.jitter={kind: lognormal, sigma: 0.3}"
 SLOW = "disturbance.slow=[{workers: [1], factor: 4}]"
@@ -50,7 +55,10 @@ def _measured(brief, ways, ranks):
     cases = {name: Case(brief, sets) for name, sets in ways.items()}
     found, failure = run_cases(list(cases.values()), loopback(ranks), timeout=120)
     assert failure is None
-    return {name: (case, measured.steps) for (name, case), measured in zip(cases.items(), found, strict=True)}
+    return {
+        name: (case, measured.steps)
+        for (name, case), measured in zip(cases.items(), found, strict=True)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +77,9 @@ def _check(case, steps):
     planned = slow_downs(job) * job.positions[-1][job.kind_of]
     assert steps.step.shape == (run.warmup + run.steps, 2)
     assert (steps.compute.sum(axis=0) >= planned.sum(axis=0) - 0.001).all()
-    assert (np.median(steps.compute, axis=0) >= np.median(planned, axis=0) - 0.003).all()  # a late wait makes the next shorter
+    assert (
+        np.median(steps.compute, axis=0) >= np.median(planned, axis=0) - 0.003
+    ).all()  # a late wait makes the next shorter
     for part in ("exposed_comm", "straggler_wait", "overlapped_comm", "encode", "input"):
         assert (getattr(steps, part) >= 0).all()
 

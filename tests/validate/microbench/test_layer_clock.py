@@ -68,10 +68,14 @@ def test_backward_time_is_that_of_the_module_whose_forward_made_the_node(clock):
 def test_hooks_are_gone_afterwards(clock):
     clock.forward_shares(torch.zeros(2, 3))
     clock.backward_shares(torch.zeros(2, 3))
-    assert not any(each._forward_hooks or each._forward_pre_hooks for each in clock._module.modules())
+    assert not any(
+        each._forward_hooks or each._forward_pre_hooks for each in clock._module.modules()
+    )
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("small-cnn", 294_314), ("small-transformer", 661_736)])
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("small-cnn", 294_314), ("small-transformer", 661_736)]
+)
 def test_built_in_models_are_traced_without_gaps(name, parameters):
     model = traced(BUILT_IN[name])
     assert model.parameters == parameters

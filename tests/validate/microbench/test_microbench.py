@@ -1,4 +1,7 @@
-"""Microbenchmarks on two ranks: what they leave, who can read it, and what is kept of a run that fails."""
+"""Microbenchmarks on two ranks.
+
+What they leave, who can read it, and what is kept of a run that fails.
+"""
 
 import json
 import math
@@ -16,9 +19,27 @@ from dpsim.imports import parse_nccl_tests
 from dpsim.workload import load_model_profile
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+]
 ROOT = Path(__file__).parents[3]
-FEW = ["-b", "64", "-e", "4K", "-f", "64", "-n", "3", "-w", "1", "--batch-sizes", "1,3", "--learners", "2"]
+FEW = [
+    "-b",
+    "64",
+    "-e",
+    "4K",
+    "-f",
+    "64",
+    "-n",
+    "3",
+    "-w",
+    "1",
+    "--batch-sizes",
+    "1,3",
+    "--learners",
+    "2",
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +49,9 @@ def everything(tmp_path_factory):
     paths = ["--output", folder / "run.json", "--profile", folder / "profile.json"]
     many = ["--ranks", "2", "--operation", "all", "--device", "cpu"]
     command = [sys.executable, "-m", "validate", "microbench", *many, *FEW, *map(str, paths)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=200)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=200
+    )
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
@@ -41,7 +64,16 @@ def run(everything):
 
 
 def test_the_run_says_what_where_and_with_which_versions(run):
-    assert run.what == ("collectives", "point-to-point", "reduction", "copies", "layers", "optimizer", "codecs", "learners")
+    assert run.what == (
+        "collectives",
+        "point-to-point",
+        "reduction",
+        "copies",
+        "layers",
+        "optimizer",
+        "codecs",
+        "learners",
+    )
     assert [place.rank for place in run.ranks] == [0, 1]
     assert run.backend == "gloo"
     assert run.machine["cores"] >= 1
@@ -57,7 +89,9 @@ def test_every_time_is_there_and_is_the_median_of_its_repetitions(run):
             if name.endswith("times_s") and times is not None:
                 assert len(times) == 3
                 assert row[name.replace("times_s", "time_s")] == sorted(times)[1]
-                assert row["what"] == "point-to-point" or min(times) > 0  # a burst's times are differences
+                assert (
+                    row["what"] == "point-to-point" or min(times) > 0
+                )  # a burst's times are differences
 
 
 def test_no_collective_was_wrong_and_each_is_counted_as_in_nccl_tests(run):
@@ -68,8 +102,14 @@ def test_no_collective_was_wrong_and_each_is_counted_as_in_nccl_tests(run):
         algbw, busbw = row["algbw_Bps"], row["busbw_Bps"]
         assert algbw == pytest.approx(row["bytes"] / row["time_s"])
         assert busbw == pytest.approx(algbw * OPERATIONS[row["operation"]].bus_factor(2))
-    by_name = {row["operation"]: row for row in rows if row["algorithm"] == "library" and row["bytes"] in (0, 4096)}
-    assert [by_name[name]["count"] for name in ("all-reduce", "broadcast", "all-gather", "all-to-all")] == [1024, 1024, 512, 512]
+    by_name = {
+        row["operation"]: row
+        for row in rows
+        if row["algorithm"] == "library" and row["bytes"] in (0, 4096)
+    }
+    assert [
+        by_name[name]["count"] for name in ("all-reduce", "broadcast", "all-gather", "all-to-all")
+    ] == [1024, 1024, 512, 512]
     assert [by_name[name]["root"] for name in ("all-reduce", "broadcast", "reduce")] == [-1, 0, 0]
     assert by_name["all-to-all"]["in_place_time_s"] is None
     assert [by_name[name]["redop"] for name in ("all-reduce", "all-gather")] == ["sum", "none"]
@@ -87,7 +127,9 @@ def test_layers_are_read_as_a_profile_and_add_up_to_the_passes(everything, run):
     measured = profile.model().measured
     assert measured.batch_sizes == (1, 3)
     assert profile.model().parameters == 294_314
-    for row, forward, backward in zip(run.of("layers"), measured.forward_s, measured.backward_s, strict=True):
+    for row, forward, backward in zip(
+        run.of("layers"), measured.forward_s, measured.backward_s, strict=True
+    ):
         assert min(forward) > 0
         assert math.fsum(forward) == pytest.approx(row["forward_pass_time_s"])
         assert math.fsum(backward) == pytest.approx(row["backward_pass_time_s"])
@@ -96,8 +138,12 @@ def test_layers_are_read_as_a_profile_and_add_up_to_the_passes(everything, run):
 def test_a_scenario_runs_with_the_profile(everything, tmp_path, monkeypatch, capsys):
     scenario = tmp_path / "mine.yaml"
     workload = f"{{model: {{profile: {everything[0] / 'profile.json'}}}, batch_per_gpu: 3}}"
-    scenario.write_text(f"name: mine\ncluster: {{nodes: 1, node: dgx1-v100}}\nworkload: {workload}\n")
-    monkeypatch.setattr("sys.argv", ["dpsim", "run", str(scenario), "--json", "--set", "run.steps=2"])
+    scenario.write_text(
+        f"name: mine\ncluster: {{nodes: 1, node: dgx1-v100}}\nworkload: {workload}\n"
+    )
+    monkeypatch.setattr(
+        "sys.argv", ["dpsim", "run", str(scenario), "--json", "--set", "run.steps=2"]
+    )
     with pytest.raises(SystemExit) as ended:
         cli.main()
     answer = json.loads(capsys.readouterr().out)
@@ -118,7 +164,10 @@ def test_learners_share_the_device(run):
 def test_codecs_and_updates_are_all_there(run):
     assert {row["optimizer"] for row in run.of("optimizer")} == {"sgd", "momentum", "adam"}
     codecs = run.of("codecs")
-    assert len({(row["codec"], row["library"], row["direction"], row["bytes"]) for row in codecs}) == 10 * 2 * 2 * 2
+    assert (
+        len({(row["codec"], row["library"], row["direction"], row["bytes"]) for row in codecs})
+        == 10 * 2 * 2 * 2
+    )
 
 
 def test_tables_are_printed_and_those_of_collectives_are_nccl_tests(everything):
@@ -133,21 +182,50 @@ def test_tables_are_printed_and_those_of_collectives_are_nccl_tests(everything):
 
 
 def test_keys_are_documented(run):
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate microbench")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim validate microbench")[1]
+        .split("\n## ")[0]
+    )
     keys = {*type(run).model_fields, *(key for row in run.rows for key in row)}
     assert [key for key in sorted(keys) if f"`{key}`" not in section] == []
 
 
 def test_under_torchrun_rank_0_alone_prints(tmp_path):
-    here = ["--standalone", "--local-addr", "127.0.0.1"]  # without an address torchrun waits for name servers
-    torchrun = [sys.executable, "-m", "torch.distributed.run", *here, "--nproc-per-node", "2", "-m", "validate"]
+    here = [
+        "--standalone",
+        "--local-addr",
+        "127.0.0.1",
+    ]  # without an address torchrun waits for name servers
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        *here,
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "validate",
+    ]
     algorithms = ["--operation", "all-gather,all-to-all", "--algorithm", "all"]
     command = [*torchrun, "microbench", "collectives", "reduction", "--json", *FEW, *algorithms]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=100)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    measured = [(row["operation"], row["algorithm"], row["bytes"]) for row in answer["rows"] if row["what"] == "collectives"]
-    names = [("all-gather", "library"), ("all-gather", "ring"), ("all-to-all", "library"), ("all-to-all", "pairwise")]
+    measured = [
+        (row["operation"], row["algorithm"], row["bytes"])
+        for row in answer["rows"]
+        if row["what"] == "collectives"
+    ]
+    names = [
+        ("all-gather", "library"),
+        ("all-gather", "ring"),
+        ("all-to-all", "library"),
+        ("all-to-all", "pairwise"),
+    ]
     assert measured == [(*name, size) for name in names for size in (64, 4096)]
     assert len(answer["rows"]) == len(measured) + 2
     assert len(answer["ranks"]) == 2
@@ -169,10 +247,13 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
     (tmp_path / "net.py").write_text(
         "import torch\n\n\nclass Net(torch.nn.Linear):\n"
         "    def __init__(self):\n        super().__init__(4, 4)\n"
-        "        if self.weight.device.type != 'meta':\n            raise RuntimeError('no room for it')\n"
+        "        if self.weight.device.type != 'meta':\n            raise RuntimeError('no room "
+        "for it')\n"
     )
     model = ["--model", f"{tmp_path}/net.py:Net", "--input", "4"]
-    code, err = dpsim("reduction", "layers", "--ranks", "2", "--output", tmp_path / "run.json", *FEW, *model)
+    code, err = dpsim(
+        "reduction", "layers", "--ranks", "2", "--output", tmp_path / "run.json", *FEW, *model
+    )
     from validate.microbench import load_run_file
 
     kept = load_run_file(tmp_path / "run.json")
@@ -186,19 +267,49 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["collective"], "must be a known microbenchmark, but got 'collective' (did you mean 'collectives'?)"),
-        (["reduction", "-d", "float16"], "must be a known value of -d, but got 'float16' (did you mean 'bfloat16'?)"),
-        (["reduction", "-o", "avg"], "must be a known value of -o, but got 'avg' (known: all, max, min, prod, sum)"),
-        (["collectives", "--algorithm", "rign"], "must be a known all-reduce algorithm, but got 'rign' (did you mean 'ring'?)"),
+        (
+            ["collective"],
+            "must be a known microbenchmark, but got 'collective' (did you mean 'collectives'?)",
+        ),
+        (
+            ["reduction", "-d", "float16"],
+            "must be a known value of -d, but got 'float16' (did you mean 'bfloat16'?)",
+        ),
+        (
+            ["reduction", "-o", "avg"],
+            "must be a known value of -o, but got 'avg' (known: all, max, min, prod, sum)",
+        ),
+        (
+            ["collectives", "--algorithm", "rign"],
+            "must be a known all-reduce algorithm, but got 'rign' (did you mean 'ring'?)",
+        ),
         (["collectives", "-b", "8Q"], "-b: must be an amount of data with its unit"),
-        (["collectives", "-b", "8", "-e", "4"], "must begin at most at the end (4 bytes), but got 8 bytes"),
-        (["collectives", "-b", "0", "-e", "4G", "-i", "1"], "-b, -e and -i must give 1 to 10,000 sizes"),
-        (["layers", "--model", "resnet50"], "--model must be small-cnn, small-transformer or package.module:factory"),
+        (
+            ["collectives", "-b", "8", "-e", "4"],
+            "must begin at most at the end (4 bytes), but got 8 bytes",
+        ),
+        (
+            ["collectives", "-b", "0", "-e", "4G", "-i", "1"],
+            "-b, -e and -i must give 1 to 10,000 sizes",
+        ),
+        (
+            ["layers", "--model", "resnet50"],
+            "--model must be small-cnn, small-transformer or package.module:factory",
+        ),
         (["layers", "--model", "a.b:c"], "--input must say the shape of one sample for a.b:c"),
-        (["layers", "--batch-sizes", "1,x"], "--batch-sizes must be positive integers with commas between, but got '1,x'"),
-        (["reduction", "--profile", "p.json"], "--profile must come with layers, but got reduction"),
+        (
+            ["layers", "--batch-sizes", "1,x"],
+            "--batch-sizes must be positive integers with commas between, but got '1,x'",
+        ),
+        (
+            ["reduction", "--profile", "p.json"],
+            "--profile must come with layers, but got reduction",
+        ),
         (["reduction", "--device", "cuda"], "--device must be one of this machine's, but got cuda"),
-        (["reduction", "--pairs", "some"], "pairs: Input should be 'first' or 'all', but got 'some'"),
+        (
+            ["reduction", "--pairs", "some"],
+            "pairs: Input should be 'first' or 'all', but got 'some'",
+        ),
     ],
 )
 def test_bad_options_are_one_clear_message(dpsim, arguments, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from dpsim.compression import CompressionConfig
+from dpsim.strategy.compression import CompressionConfig
 
 if find_spec("torch") is None and os.environ.get("CI") != "true":
     pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
@@ -45,13 +45,23 @@ def made(fields):
 
 def both(fields, elements, seed=0):
     """Vector, codec, and the payloads of numpy and of torch."""
-    codec, vector = made(fields), np.random.default_rng(seed).standard_normal(elements, dtype=np.float32)
+    codec, vector = (
+        made(fields),
+        np.random.default_rng(seed).standard_normal(elements, dtype=np.float32),
+    )
     ours = codec.encode(vector, np.random.default_rng(1))
-    return vector, codec, ours, torch_codecs.encode(codec, torch.from_numpy(vector), torch.Generator().manual_seed(1))
+    return (
+        vector,
+        codec,
+        ours,
+        torch_codecs.encode(codec, torch.from_numpy(vector), torch.Generator().manual_seed(1)),
+    )
 
 
 def test_every_kind_is_there():
-    assert {codec.kind for codec in codecs()} == {fields["kind"] for fields in [*WITHOUT_CHANCE, *WITH_CHANCE]}
+    assert {codec.kind for codec in codecs()} == {
+        fields["kind"] for fields in [*WITHOUT_CHANCE, *WITH_CHANCE]
+    }
 
 
 @pytest.mark.parametrize("elements", SIZES)
@@ -69,12 +79,16 @@ def test_without_chance_both_stand_for_the_same_vector(fields, elements):
     np.testing.assert_allclose(decoded, codec.decode(ours, elements), rtol=2e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("fields", [each for each in WITH_CHANCE if each["kind"] in ("qsgd", "ternary")], ids=str)
+@pytest.mark.parametrize(
+    "fields", [each for each in WITH_CHANCE if each["kind"] in ("qsgd", "ternary")], ids=str
+)
 def test_what_is_rounded_at_random_is_right_on_average(fields):
     vector, codec = torch.tensor([0.3, -0.9, 0.0, 0.55, -0.05]), made(fields)
     generator = torch.Generator().manual_seed(2)
     encoded = [torch_codecs.encode(codec, vector, generator) for _ in range(4000)]
-    mean = torch.stack([torch_codecs.decode(codec, each, len(vector)) for each in encoded]).mean(dim=0)
+    mean = torch.stack([torch_codecs.decode(codec, each, len(vector)) for each in encoded]).mean(
+        dim=0
+    )
     assert torch.allclose(mean, vector, atol=0.05)  # 3 standard errors of the coarsest
 
 
@@ -88,14 +102,18 @@ def test_random_k_keeps_values_at_places_that_all_know():
 def test_powersgd_finds_a_matrix_of_its_rank():
     codec = made({"kind": "powersgd", "rank": 2})
     rows, columns = codec.shape(900)
-    matrix = torch.outer(torch.arange(rows) + 1.0, torch.arange(columns) - 4.0) + torch.outer(torch.ones(rows), torch.ones(columns))
+    matrix = torch.outer(torch.arange(rows) + 1.0, torch.arange(columns) - 4.0) + torch.outer(
+        torch.ones(rows), torch.ones(columns)
+    )
     encoded = torch_codecs.encode(codec, matrix.reshape(-1), torch.Generator().manual_seed(0))
-    assert torch.allclose(torch_codecs.decode(codec, encoded, 900), matrix.reshape(-1), rtol=1e-3, atol=1e-2)
+    assert torch.allclose(
+        torch_codecs.decode(codec, encoded, 900), matrix.reshape(-1), rtol=1e-3, atol=1e-2
+    )
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 7])
 def test_packed_numbers_are_those_of_numpy(bits):
-    from dpsim.compression.packing import pack
+    from dpsim.strategy.compression.packing import pack
 
     numbers = np.random.default_rng(bits).integers(0, 2**bits, 101).astype(np.uint8)
     packed = torch_codecs._pack(torch.from_numpy(numbers.astype(np.int32)), bits)

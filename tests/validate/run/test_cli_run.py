@@ -1,4 +1,7 @@
-"""``dpsim validate run``: on loopback under a launcher, on a testbed, and what it says where it cannot."""
+"""``dpsim validate run``.
+
+On loopback under a launcher, on a testbed, and what it says where it cannot.
+"""
 
 import json
 import os
@@ -11,7 +14,10 @@ from pathlib import Path
 import pytest
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+]
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = str(ROOT / "scenarios" / "testbed" / "allreduce.yaml")
@@ -26,7 +32,10 @@ def dpsim(dpsim):
 
 @pytest.fixture(scope="module")
 def measured_once():
-    """The network that learns is the same in every real run: its layers are measured in the first and known in the others."""
+    """The network that learns is the same in every real run.
+
+    Its layers are measured in the first and known in the others.
+    """
     from validate.running import real
 
     with pytest.MonkeyPatch.context() as patch:
@@ -35,15 +44,28 @@ def measured_once():
 
 
 def documented():
-    section = (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate run")[1].split("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "json.md").read_text().split("## `dpsim validate run")[1].split("\n## ")[0]
+    )
     return set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
 
 def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     """As torchrun does: RANK and WORLD_SIZE in the environment."""
-    from validate.launch import launch, loopback
+    from validate.ranks.launch import launch, loopback
 
-    command = [sys.executable, "-m", "validate", "run", SCENARIO, "--set", "testbed.hosts=2", "--set", "run.steps=3", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "validate",
+        "run",
+        SCENARIO,
+        "--set",
+        "testbed.hosts=2",
+        "--set",
+        "run.steps=3",
+        "--json",
+    ]
     ranks = launch(command, loopback(2), timeout_s=120).ranks
     assert ranks[1].stdout == ""
     content = json.loads(ranks[0].stdout)
@@ -52,12 +74,17 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     assert set(predicted) == set(measured)
     assert measured["parts_s"]["compute"] == pytest.approx(0.152, rel=0.2)
     assert sum(measured["parts_s"].values()) == pytest.approx(measured["step_time_s"]["mean"])
-    assert measured["step_time_s"]["mean"] < predicted["step_time_s"]["mean"] + 0.1  # loopback is faster than the testbed's links
-    assert content["error"]["step_time"] == predicted["step_time_s"]["mean"] / measured["step_time_s"]["mean"] - 1
+    assert (
+        measured["step_time_s"]["mean"] < predicted["step_time_s"]["mean"] + 0.1
+    )  # loopback is faster than the testbed's links
+    assert (
+        content["error"]["step_time"]
+        == predicted["step_time_s"]["mean"] / measured["step_time_s"]["mean"] - 1
+    )
 
 
 def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
-    from validate.launch import RunFailed, launch, loopback
+    from validate.ranks.launch import RunFailed, launch, loopback
 
     with pytest.raises(RunFailed, match=r"must have 4 ranks \(4 workers\), but got 2"):
         launch([sys.executable, "-m", "validate", "run", SCENARIO], loopback(2), timeout_s=120)
@@ -69,10 +96,22 @@ def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
         (["--compute", "both"], "--compute must be emulated or real"),
         (["--timeout", "soon"], "--timeout"),
         (["--testbed", "hosts=none"], "testbed.hosts"),
-        (["--set", "testbed=null", "--set", "cluster={nodes: 2, node: testbed-host}"], "testbed must be in the scenario"),
-        (["--set", "strategy.aggregation={kind: allreduce, library: mpi}"], "library: must be ideal or gloo"),
-        (["--compute", "real", "--set", "strategy.overlap.kind=priority"], "with a method for real computing"),
-        (["--compute", "real", "--set", "disturbance.background=[{source: 0, destination: 1}]"], "must be left out of real runs"),
+        (
+            ["--set", "testbed=null", "--set", "cluster={nodes: 2, node: testbed-host}"],
+            "testbed must be in the scenario",
+        ),
+        (
+            ["--set", "strategy.aggregation={kind: allreduce, library: mpi}"],
+            "library: must be ideal or gloo",
+        ),
+        (
+            ["--compute", "real", "--set", "strategy.overlap.kind=priority"],
+            "with a method for real computing",
+        ),
+        (
+            ["--compute", "real", "--set", "disturbance.background=[{source: 0, destination: 1}]"],
+            "must be left out of real runs",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, said):
@@ -83,10 +122,20 @@ def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, sai
 
 @pytest.mark.testbed
 def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
-    from validate.run_record import load_run_records
+    from validate.records.run_record import load_run_records
 
     path = tmp_path / "run.json"
-    code, out, _ = dpsim(SCENARIO, "--testbed", "hosts=2,rate=200 Mbit/s", "--set", "run.steps=6", "--repeat", 3, "-o", path)
+    code, out, _ = dpsim(
+        SCENARIO,
+        "--testbed",
+        "hosts=2,rate=200 Mbit/s",
+        "--set",
+        "run.steps=6",
+        "--repeat",
+        3,
+        "-o",
+        path,
+    )
     assert code == 0
     assert "a step" in out
     (record,) = load_run_records(path).runs
@@ -96,7 +145,7 @@ def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
 
 @pytest.mark.testbed
 def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim, tmp_path):
-    from validate.run_record import load_run_records
+    from validate.records.run_record import load_run_records
 
     path = tmp_path / "run.json"
     sets = ["--set", "testbed.hosts=2", "--set", "run.steps=2000"]
@@ -111,7 +160,9 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
 @pytest.mark.testbed
 @pytest.mark.usefixtures("measured_once")
 def test_real_computing_has_its_own_prediction(dpsim):
-    code, out, _ = dpsim(SCENARIO, "--compute", "real", "--set", "testbed.hosts=2", "--set", "run.steps=4", "--json")
+    code, out, _ = dpsim(
+        SCENARIO, "--compute", "real", "--set", "testbed.hosts=2", "--set", "run.steps=4", "--json"
+    )
     assert code == 0
     measured = json.loads(out)["measured"]
     assert measured["parts_s"]["exposed_comm"] > 0.01  # 0.3 MB at 100 Mbit/s
@@ -120,11 +171,16 @@ def test_real_computing_has_its_own_prediction(dpsim):
 @pytest.mark.testbed
 @pytest.mark.usefixtures("measured_once")
 def test_real_computing_of_a_slow_worker_is_waited_for(dpsim):
-    """Worker 1 computes eight times as long by waiting, and worker 0 waits for it in gloo's all-reduce."""
+    """Worker 1 computes eight times as long by waiting, and worker 0 waits for it in gloo's
+    all-reduce.
+    """
     slow = ["disturbance.slow=[{workers: [1], factor: 8}]", "strategy.aggregation.library=gloo"]
     sets = [part for text in ("testbed.hosts=2", "run.steps=4", *slow) for part in ("--set", text)]
     code, out, _ = dpsim(SCENARIO, "--compute", "real", *sets, "--json")
     assert code == 0
     content = json.loads(out)
-    predicted, measured = content["predicted"]["step_time_s"]["mean"], content["measured"]["step_time_s"]["mean"]
+    predicted, measured = (
+        content["predicted"]["step_time_s"]["mean"],
+        content["measured"]["step_time_s"]["mean"],
+    )
     assert abs(predicted / measured - 1) < 0.25

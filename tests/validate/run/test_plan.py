@@ -1,16 +1,22 @@
-"""The plan of recorded steps: every case can be run and predicted, and what is recorded holds what comparisons need."""
+"""The plan of recorded steps.
+
+Every case can be run and predicted, and what is recorded holds what comparisons need.
+"""
 
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'"),
+]
 
 if find_spec("torch"):
     from dpsim.engine.steps import Steps
     from validate.emulate import Case, Measured, check
-    from validate.run_record import load_run_records
+    from validate.records.run_record import load_run_records
     from validate.running import load_plan, step_run, write
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +39,10 @@ def test_the_plan_can_be_run_and_names_no_case_twice():
 
 @pytest.mark.usefixtures("at_root")
 def test_the_recorded_cases_are_those_of_the_plan():
-    planned = {f"{group.setting}: {variant.name}": list(case.set) for group, variant, case in load_plan(PLAN).cases()}
+    planned = {
+        f"{group.setting}: {variant.name}": list(case.set)
+        for group, variant, case in load_plan(PLAN).cases()
+    }
     recorded = load_run_records(ROOT / "validate" / "recorded" / "steps.json.gz").runs
     assert {record.name: record.case["set"] for record in recorded} == planned
 
@@ -50,12 +59,19 @@ def test_a_run_counts_the_steps_after_warm_up_of_the_median_repetition(tmp_path)
     run = step_run(case, [made(4, seconds, 4) for seconds in (0.3, 0.9, 0.35)])
     assert run.measured.step_time_s["mean"] == pytest.approx(0.35)
     assert run.repetitions_s == pytest.approx((0.3, 0.9, 0.35))
-    assert run.collectives["all"] == {"predicted_s": pytest.approx(0.1277, rel=0.01), "measured_s": pytest.approx(0.175)}
+    assert run.collectives["all"] == {
+        "predicted_s": pytest.approx(0.1277, rel=0.01),
+        "measured_s": pytest.approx(0.175),
+    }
     assert run.error["compute_s"] == pytest.approx(0.152 - 0.35)
     assert set(run.to_json()["measured"]) == set(run.to_json()["predicted"])
     write(tmp_path / "runs.json.gz", [run.record("one", "here")], {})
     (record,) = load_run_records(tmp_path / "runs.json.gz").runs
-    assert (record.name, record.setting, record.measured_s) == ("one", "here", pytest.approx((0.35,)))
+    assert (record.name, record.setting, record.measured_s) == (
+        "one",
+        "here",
+        pytest.approx((0.35,)),
+    )
     assert record.case["measured"]["parts_s"]["compute"] == pytest.approx(0.35)
 
 

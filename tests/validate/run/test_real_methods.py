@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'"),
+]
 
 if find_spec("torch"):
     import numpy as np
 
+    from dpsim.base.errors import DpsimError
     from dpsim.engine.job import prepare
     from dpsim.engine.simulate import slow_downs
-    from dpsim.errors import DpsimError
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
     from validate.running.methods import method_of
@@ -31,17 +34,36 @@ PS = "strategy.aggregation={kind: parameter-server, servers: 1}"
         (["strategy.aggregation.library=gloo"], "library", {}),
         (["strategy.overlap={kind: buckets, bucket_size: 1 MB}"], "buckets", {"bucket_size": 1e6}),
         (
-            ["strategy.aggregation.library=gloo", "strategy.overlap={kind: buckets, first_bucket: 1 kB}"],
+            [
+                "strategy.aggregation.library=gloo",
+                "strategy.overlap={kind: buckets, first_bucket: 1 kB}",
+            ],
             "buckets",
             {"first_bucket": 1e3},
         ),
         (["strategy.compression={kind: top-k, density: 0.1}"], "compressed", {}),
-        (["strategy.sync={kind: local-sgd, every: 3, switch_after: 2}"], "local-sgd", {"every": 3, "switch": 2}),
-        (["strategy.sync={kind: sma, correction: 0.25, momentum: 0.5}"], "sma", {"learners": 1, "pull": 0.25, "inertia": 0.5}),
-        (["strategy.aggregation={kind: gossip, graph: exponential}"], "gossip", {"graph": "exponential"}),
+        (
+            ["strategy.sync={kind: local-sgd, every: 3, switch_after: 2}"],
+            "local-sgd",
+            {"every": 3, "switch": 2},
+        ),
+        (
+            ["strategy.sync={kind: sma, correction: 0.25, momentum: 0.5}"],
+            "sma",
+            {"learners": 1, "pull": 0.25, "inertia": 0.5},
+        ),
+        (
+            ["strategy.aggregation={kind: gossip, graph: exponential}"],
+            "gossip",
+            {"graph": "exponential"},
+        ),
         (["strategy.aggregation.kind=gossip", "strategy.sync.kind=asp"], "ad-psgd", {}),
         ([PS], "parameter-server", {"sync": "bsp", "servers": 1}),
-        ([PS, "strategy.sync={kind: ssp, staleness: 2}"], "parameter-server", {"sync": "ssp", "staleness": 2}),
+        (
+            [PS, "strategy.sync={kind: ssp, staleness: 2}"],
+            "parameter-server",
+            {"sync": "ssp", "staleness": 2},
+        ),
         ([PS, "strategy.sync={kind: backup, backups: 2}"], "backup", {"spare": 2}),
     ],
 )
@@ -73,13 +95,23 @@ def test_a_strategy_without_a_method_is_refused(sets):
 
 
 def test_what_disturbs_the_network_is_refused():
-    with pytest.raises(DpsimError, match=r"disturbance\.background: must be left out of real runs, but got 1"):
+    with pytest.raises(
+        DpsimError, match=r"disturbance\.background: must be left out of real runs, but got 1"
+    ):
         method_of(load_scenario(SCENARIO, ["disturbance.background=[{source: 0, destination: 1}]"]))
 
 
 def test_a_slow_worker_waits_for_as_long_as_it_is_slower():
-    """Worker 1 takes 1.5 times what the others take; nobody is faster than alone, so that nothing is stretched."""
-    waits = waits_of(prepare(load_scenario(SCENARIO, ["disturbance.slow=[{workers: [1], factor: 1.5}]", "run.steps=3"])))
+    """Worker 1 takes 1.5 times what the others take; nobody is faster than alone, so that nothing
+    is stretched.
+    """
+    waits = waits_of(
+        prepare(
+            load_scenario(
+                SCENARIO, ["disturbance.slow=[{workers: [1], factor: 1.5}]", "run.steps=3"]
+            )
+        )
+    )
     assert waits.stretch == 1
     assert [len(own) for own in waits.seconds] == [5] * 4
     assert waits.seconds[0] == (0.0,) * 5
@@ -95,7 +127,17 @@ def test_draws_below_1_stretch_everything():
 
 
 def test_stretched_times_are_the_same_in_everything_else():
-    times = MeasuredTimes(batch_sizes=(4,), forward_s=((1.0, 2.0),), backward_s=((3.0, 4.0),), optimizer_s=(5.0,), device="a")
+    times = MeasuredTimes(
+        batch_sizes=(4,),
+        forward_s=((1.0, 2.0),),
+        backward_s=((3.0, 4.0),),
+        optimizer_s=(5.0,),
+        device="a",
+    )
     twice = stretched(times, 2.0)
-    assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (((2.0, 4.0),), ((6.0, 8.0),), (10.0,))
+    assert (twice.forward_s, twice.backward_s, twice.optimizer_s) == (
+        ((2.0, 4.0),),
+        ((6.0, 8.0),),
+        (10.0,),
+    )
     assert (twice.batch_sizes, twice.device) == ((4,), "a")

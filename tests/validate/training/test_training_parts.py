@@ -1,4 +1,7 @@
-"""The parts of training that need no other rank: shards, models, the optimiser, the server's rule, and errors."""
+"""The parts of training that need no other rank.
+
+Shards, models, the optimiser, the server's rule, and errors.
+"""
 
 import os
 import threading
@@ -12,8 +15,16 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
 
 import torch
 
-from dpsim.errors import DpsimError
-from validate.training import Event, Record, Training, clock_gaps, method_named, replay, version_gaps
+from dpsim.base.errors import DpsimError
+from validate.training import (
+    Event,
+    Record,
+    Training,
+    clock_gaps,
+    method_named,
+    replay,
+    version_gaps,
+)
 from validate.training.backup import BackupState
 from validate.training.buckets import cut_by_size
 from validate.training.digits import digits
@@ -32,15 +43,21 @@ class TestShards:
         for epoch in (0, 1):
             seen = []
             for worker, shard in enumerate(shards):
-                sampler = torch.utils.data.DistributedSampler(data, 3, worker, shuffle=True, seed=7, drop_last=True)
+                sampler = torch.utils.data.DistributedSampler(
+                    data, 3, worker, shuffle=True, seed=7, drop_last=True
+                )
                 sampler.set_epoch(epoch)
-                mine = torch.cat([shard.indices(epoch * steps + step) for step in range(steps)]).tolist()
+                mine = torch.cat(
+                    [shard.indices(epoch * steps + step) for step in range(steps)]
+                ).tolist()
                 assert mine == list(sampler)[: steps * 50]
                 seen += mine
             assert len(set(seen)) == len(seen) == 3 * 50 * steps
 
     def test_must_be_filled(self):
-        with pytest.raises(DpsimError, match="workers x batch must be at most the 10 samples, but got 12"):
+        with pytest.raises(
+            DpsimError, match="workers x batch must be at most the 10 samples, but got 12"
+        ):
             Shard(10, 0, 3, 4, seed=0)
 
 
@@ -68,7 +85,15 @@ class TestLocalSteps:
 
     @pytest.mark.parametrize("model", ["cnn", "transformer"])
     def test_one_worker_learns_to_read_digits(self, model):
-        training = Training(model=model, steps=150, batch=32, learning_rate=0.1, momentum=0.9, precision="float32", width=16)
+        training = Training(
+            model=model,
+            steps=150,
+            batch=32,
+            learning_rate=0.1,
+            momentum=0.9,
+            precision="float32",
+            width=16,
+        )
         losses = replay(method_named("whole-batch"), [Record("", 0, 1)], training).losses[0]
         assert np.mean(losses[:5]) > 2, "about ln 10: it guesses"
         assert np.mean(losses[-20:]) < 1
@@ -88,7 +113,13 @@ class TestServer:
     @pytest.fixture
     def server(self, log):
         def make(staleness, workers=2):
-            return ServerState(torch.zeros(1), workers, staleness, lambda *event: log.append(event), patience_s=0.05)
+            return ServerState(
+                torch.zeros(1),
+                workers,
+                staleness,
+                lambda *event: log.append(event),
+                patience_s=0.05,
+            )
 
         return make
 
@@ -96,7 +127,9 @@ class TestServer:
         state = server(0)
         state.read(0)
         state.push(0, torch.ones(1))
-        assert state.read(1) == 0, "worker 0 has pushed already, but worker 1 begins the same iteration"
+        assert state.read(1) == 0, (
+            "worker 0 has pushed already, but worker 1 begins the same iteration"
+        )
         with pytest.raises(TimeoutError, match=r"worker 0 has waited 0\.05 s for worker 1"):
             state.read(0)
         state.push(1, torch.ones(1))
@@ -119,7 +152,9 @@ class TestServer:
             state.push(0, torch.ones(1))
         with pytest.raises(TimeoutError):
             state.read(0)
-        assert state.read(1) == 1, "the update of clock 0 may be seen at clock 0, that of clock 1 not"
+        assert state.read(1) == 1, (
+            "the update of clock 0 may be seen at clock 0, that of clock 1 not"
+        )
 
     def test_asp_never_waits(self, server):
         state = server(None)
@@ -146,8 +181,15 @@ class TestServer:
         for worker in (2, 0, 1):
             state.push(worker, 0, torch.full((1,), 2.0))
         assert state.read(1, 0) == (1, 2)
-        assert log[3:] == [("updated", 2, 0, 1), ("updated", 0, 0, 2), ("dropped", 1, 0, 2), ("read", 1, 1, 2)]
-        with pytest.raises(TimeoutError, match=r"worker 1 has waited 0\.05 s for 2 changes in step 1"):
+        assert log[3:] == [
+            ("updated", 2, 0, 1),
+            ("updated", 0, 0, 2),
+            ("dropped", 1, 0, 2),
+            ("read", 1, 1, 2),
+        ]
+        with pytest.raises(
+            TimeoutError, match=r"worker 1 has waited 0\.05 s for 2 changes in step 1"
+        ):
             state.read(1, 1)
 
 
@@ -183,7 +225,12 @@ def test_a_log_that_cannot_have_been_is_an_error():
 @pytest.mark.parametrize(
     ("kind", "settings", "ranks", "message"),
     [
-        ("parameter-server", {"servers": 3}, 3, "parameter-server: ranks must be at least 4, but got 3"),
+        (
+            "parameter-server",
+            {"servers": 3},
+            3,
+            "parameter-server: ranks must be at least 4, but got 3",
+        ),
         ("backup", {"spare": 2}, 3, "backup: ranks must be at least 4, but got 3"),
         ("gossip", {}, 1, "gossip: ranks must be at least 2, but got 1"),
         ("ad-psgd", {}, 1, "ad-psgd: ranks must be at least 2, but got 1"),
@@ -195,5 +242,8 @@ def test_too_few_ranks_are_an_error(kind, settings, ranks, message):
 
 
 def test_an_unknown_method_is_an_error():
-    with pytest.raises(DpsimError, match=r"must be a known method of training, but got 'gossips' \(did you mean 'gossip'\?\)"):
+    with pytest.raises(
+        DpsimError,
+        match=r"must be a known method of training, but got 'gossips' \(did you mean 'gossip'\?\)",
+    ):
         method_named("gossips")

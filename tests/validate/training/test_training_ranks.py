@@ -1,4 +1,7 @@
-"""Every method on real ranks, against what it should equal: torch DDP, one process on the whole batch, or the replay of its log."""
+"""Every method on real ranks, against what it should equal.
+
+Torch DDP, one process on the whole batch, or the replay of its log.
+"""
 
 import itertools
 import os
@@ -15,8 +18,16 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
 
 import torch
 
-from validate.launch import launch, loopback
-from validate.training import METHODS, Replayed, Training, clock_gaps, method_named, replay, version_gaps
+from validate.ranks.launch import launch, loopback
+from validate.training import (
+    METHODS,
+    Replayed,
+    Training,
+    clock_gaps,
+    method_named,
+    replay,
+    version_gaps,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -57,7 +68,8 @@ ORDERED = {
     "ad-psgd": ("ad-psgd", {}),
     "sma": ("sma", {"learners": 3}),
 }
-# How far from `Exchange`: 0 where payloads are gathered, rounding of sums where ranks add up in another order.
+# How far from `Exchange`: 0 where payloads are gathered, rounding of sums where ranks add up in
+# another order.
 CODECS = {
     "none": 1e-7,
     "cast": 1e-3,
@@ -83,16 +95,28 @@ def cases(methods, models=MODELS, **settings):
     }
 
 
-CASES = {**cases(BULK_SYNCHRONOUS), **cases(ORDERED, pauses_s=SLOW), **cases(COMPRESSED, models=["cnn"])}
+CASES = {
+    **cases(BULK_SYNCHRONOUS),
+    **cases(ORDERED, pauses_s=SLOW),
+    **cases(COMPRESSED, models=["cnn"]),
+}
 
 
 @pytest.fixture(scope="module")
 def by_rank(tmp_path_factory):
-    """What each of four ranks found: by name and model its record, and what else ranks try; the first three also as a world."""
+    """What each of four ranks found.
+
+    By name and model its record, and what else ranks try; the first three also as a world.
+    """
     folder = tmp_path_factory.mktemp("training")
     (folder / "cases").write_bytes(pickle.dumps((CASES, cases({"ddp": ("ddp", {})}))))
     program = Path(__file__).with_name("training_ranks.py")
-    launch([sys.executable, str(program), str(folder)], loopback(4), timeout_s=300, connect_timeout_s=120)
+    launch(
+        [sys.executable, str(program), str(folder)],
+        loopback(4),
+        timeout_s=300,
+        connect_timeout_s=120,
+    )
     return [pickle.loads((folder / f"rank-{rank}").read_bytes()) for rank in range(4)]
 
 
@@ -146,7 +170,9 @@ def test_bulk_synchronous_methods_equal_ddp_and_the_whole_batch(name, model, fou
     if workers > 2:
         wanted.append(ddp_of(workers, model))
     for one in wanted:
-        np.testing.assert_allclose(np.mean(losses(computing), axis=0), np.mean(one.losses, axis=0), rtol=0, atol=EXACT)
+        np.testing.assert_allclose(
+            np.mean(losses(computing), axis=0), np.mean(one.losses, axis=0), rtol=0, atol=EXACT
+        )
         for record in computing:
             np.testing.assert_allclose(record.weights, one.weights, rtol=0, atol=EXACT)
 
@@ -178,13 +204,19 @@ def swapped(case, records):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_replayed_was_not_in_step(model, four):
-    """Or replays would prove little: workers were apart, gradients were old, and no run is the bulk-synchronous one."""
+    """Or replays would prove little.
+
+    Workers were apart, gradients were old, and no run is the bulk-synchronous one.
+    """
     alone = four["whole-batch", model][0].weights
     assert all(np.abs(four[name, model][0].weights - alone).max() > 1e-6 for name in ORDERED)
     assert max(clock_gaps(four["asp", model][3].log, 3)) > STALENESS
     assert max(version_gaps(four["asp", model][3].log)) > 0
     assert any(event.what == "dropped" for event in four["backup", model][3].log)
-    orders = ["".join(event.what[0] for event in four["ad-psgd", model][passive].log) for passive in (1, 3)]
+    orders = [
+        "".join(event.what[0] for event in four["ad-psgd", model][passive].log)
+        for passive in (1, 3)
+    ]
     assert any("ra" in order for order in orders), "models met while a gradient was computed"
 
 
@@ -200,7 +232,9 @@ def test_reads_keep_to_the_rule_of_ssp(name, staleness, model, four):
         elif event.what == "updated":
             applied.add((event.worker, event.clock))
         else:
-            due = {(worker, clock) for worker in workers for clock in range(event.clock - staleness)}
+            due = {
+                (worker, clock) for worker in workers for clock in range(event.clock - staleness)
+            }
             own = {(event.worker, clock) for clock in range(event.clock)}
             assert event.clock - min(finished.values()) <= staleness
             assert applied >= due | own
@@ -229,7 +263,10 @@ def test_models_are_averaged_after_every_so_many_local_steps_and_at_the_end(name
 )
 def test_a_worker_hears_from_its_neighbours_in_the_graph(name, first, second, four):
     log = four[name, "cnn"][0].log
-    heard = [sorted(event.worker for event in log if (event.what, event.clock) == ("heard", step)) for step in (0, 1)]
+    heard = [
+        sorted(event.worker for event in log if (event.what, event.clock) == ("heard", step))
+        for step in (0, 1)
+    ]
     assert heard == [first, second]
 
 
@@ -243,7 +280,11 @@ def flat(nest, path=()):
     """Paths to plain values; a tensor is a list of numbers."""
     if isinstance(nest, (dict, list, tuple)):
         items = nest.items() if isinstance(nest, dict) else enumerate(nest)
-        return {place: value for key, inner in items for place, value in flat(inner, (*path, key)).items()}
+        return {
+            place: value
+            for key, inner in items
+            for place, value in flat(inner, (*path, key)).items()
+        }
     return {path: nest.tolist() if isinstance(nest, torch.Tensor) else nest}
 
 
@@ -268,4 +309,6 @@ def test_every_iteration_is_timed_in_parts(four):
 
 def test_the_learners_average_model_is_formed_before_it_is_needed(four):
     events = [event for event in four["sma", "cnn"][0].log if event.what == "corrected"]
-    assert [event.version for event in events] == [event.clock for event in events] == list(range(10))
+    assert (
+        [event.version for event in events] == [event.clock for event in events] == list(range(10))
+    )

@@ -1,4 +1,7 @@
-"""What each rank of a test's run does: one method after another, then what the parts of training do on several ranks."""
+"""What each rank of a test's run does.
+
+One method after another, then what the parts of training do on several ranks.
+"""
 
 import pickle
 import sys
@@ -10,8 +13,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from validate.launch import connected
-from validate.processes import Place, World, joined
+from validate.ranks.launch import connected
+from validate.ranks.processes import Place, World, joined
 from validate.training import Training, train
 from validate.training.buckets import Reducer
 from validate.training.local import Replica
@@ -33,7 +36,8 @@ def after_replication(world):
 
 
 def buckets(world):
-    """The buckets that the reducer and torch DDP cut, as places of parameters in the order in which their gradients were ready.
+    """The buckets that the reducer and torch DDP cut, as places of parameters in the order in which
+    their gradients were ready.
 
     And how many gradients were ready in the next backward pass when each of the reducer's set out.
     """
@@ -51,7 +55,11 @@ def buckets(world):
     reducer._start = lambda bucket: (ready.append(len(reducer._arrived)), start(bucket))
     ours.learn(images, labels)
     reducer.finish()
-    return reducer.buckets, [[int(place) for place in bucket.split()] for bucket in told.split(",")], ready
+    return (
+        reducer.buckets,
+        [[int(place) for place in bucket.split()] for bucket in told.split(",")],
+        ready,
+    )
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,17 @@ def main(folder):
     cases, cases_of_three = pickle.loads((folder / "cases").read_bytes())
     with joined("gloo", "cpu", timeout=30) as world:
         connected()
-        found = trained(cases, world) | {"replicated": after_replication(world), "cut": buckets(world)}
+        found = trained(cases, world) | {
+            "replicated": after_replication(world),
+            "cut": buckets(world),
+        }
         members = dist.new_group([0, 1, 2])
         if world.rank < 3:
             place = Place(world.rank, 3, world.rank, 3)
-            found["three"] = trained(cases_of_three, Part(place, "gloo", world.device, world.store, world.timeout, members))
+            found["three"] = trained(
+                cases_of_three,
+                Part(place, "gloo", world.device, world.store, world.timeout, members),
+            )
         (folder / f"rank-{world.rank}").write_bytes(pickle.dumps(found))
 
 

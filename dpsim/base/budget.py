@@ -1,0 +1,124 @@
+"""What one simulation may take of this machine.
+
+Beyond its seconds or its bytes it is refused with a number.
+
+The seconds are those of the processor in the simulation's own thread, so that a busy machine does
+not shorten them. What is under way asks for itself, in its loops; where nothing is under way,
+nothing is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import thread_time
+
+from dpsim.base.errors import DpsimError, FailedError
+
+# The environment's variable that says how many seconds one simulation may take.
+TIME_LIMIT = "DPSIM_TIME_LIMIT"
+MOST_SECONDS = 3600.0
+_SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
+_DOUBT = 2.0  # steps may become faster than the first ones were
+
+_WAY_OUT = "take fewer nodes or steps, or larger buckets"
+
+_end: ContextVar[float] = ContextVar(
+    "end of the simulation under way, in s of its thread", default=math.inf
+)
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Hold what runs inside to the limit of time, unless it is part of something that is held to
+    one already.
+
+    Raises FailedError, from `check`, where it takes longer, and where there is less memory than it
+    asks for.
+    """
+    token = _end.set(thread_time() + time_limit() if _end.get() == math.inf else _end.get())
+    try:
+        yield
+    except MemoryError as error:
+        said = f": {error}" if str(error) else ""
+        raise FailedError(
+            f"needs more memory than this machine gives ({memory_here() / 1e9:.3g} GB){said}; "
+            f"{_WAY_OUT}"
+        ) from None
+    finally:
+        _end.reset(token)
+
+
+def check() -> None:
+    """Raise FailedError where what is under way has had its time; costs less than a microsecond."""
+    if thread_time() > _end.get():
+        raise FailedError(
+            f"takes more than {time_limit():,.4g} s of the processor, the limit: {_WAY_OUT}, or "
+            f"set {TIME_LIMIT} (s)"
+        )
+
+
+class Forecast:
+    """Tells from the parts done of ``total`` equal ones how long all will take; the first, which
+    prepares, does not count.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total, self._begun, self._first = total, thread_time(), 0
+
+    def check(self, done: int) -> None:
+        """Raise FailedError where all would take more than twice the time that is left."""
+        now, end = thread_time(), _end.get()
+        if not self._first:
+            self._begun, self._first = now, done
+        spent, counted = now - self._begun, done - self._first
+        if not counted or spent < _SURE * (end - self._begun):
+            return
+        whole = spent / counted * self._total
+        if self._begun + whole / _DOUBT > end:
+            raise FailedError(
+                f"would take about {whole:,.0f} s of the processor for {self._total:,} steps "
+                f"({counted:,} took {spent:.2g} s), "
+                f"the limit is {time_limit():,.4g} s: {_WAY_OUT}, or set {TIME_LIMIT} (s)"
+            )
+
+
+def time_limit() -> float:
+    """Seconds of the processor that one simulation may take: an hour, or what the environment says.
+
+    Raises DpsimError.
+    """
+    text = os.environ.get(TIME_LIMIT)
+    if text is None:
+        return MOST_SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise DpsimError(f"{TIME_LIMIT} must be a number of seconds above 0, but got {text!r}")
+    return seconds
+
+
+def check_memory(nbytes: float, what: str) -> None:
+    """Raise FailedError where ``what`` needs more bytes than this machine has."""
+    if nbytes > memory_here():
+        here = f"this machine has {memory_here() / 1e9:.3g} GB"
+        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {_WAY_OUT}")
+
+
+def memory_here() -> float:
+    """Bytes that this process can have.
+
+    The machine's memory, or the limit that is set on the process (``ulimit -v``).
+    """
+    try:
+        import resource  # not on every system
+    except ImportError:
+        return math.inf
+    machine = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return machine if allowed == resource.RLIM_INFINITY else min(machine, float(allowed))

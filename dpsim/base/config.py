@@ -1,0 +1,47 @@
+"""The base of every configuration model.
+
+What a scenario or a catalogue entry may say, checked and frozen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+LARGEST_INTEGER = 2**63 - 1  # of 64 bits: what arrays of integers hold
+
+
+class Config(BaseModel):
+    """A checked, immutable piece of configuration; unknown keys are errors.
+
+    Fields that hold quantities are text with a unit in the file and SI floats inside
+    (`dpsim.base.units`); integers have 64 bits.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _of_64_bits(cls, value: Any) -> Any:
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, int) and abs(one) > LARGEST_INTEGER:
+                raise ValueError(
+                    f"must be an integer of 64 bits, at most {LARGEST_INTEGER}, but got one of "
+                    f"{len(str(one))} digits"
+                )
+        return value
+
+
+def beside_scenario(path: str, info: ValidationInfo) -> str:
+    """The path as it is seen from here.
+
+    The scenario's folder is the validation context's ``folder``.
+    """
+    folder = (info.context or {}).get("folder")
+    return path if folder is None else str(Path(folder) / path)
+
+
+# A file's path, in the scenario relative to it.
+FilePath = Annotated[str, Field(min_length=1), AfterValidator(beside_scenario)]

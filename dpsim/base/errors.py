@@ -1,0 +1,63 @@
+"""The errors that users see.
+
+DpsimError (ValueError)       something the user gave cannot be used; the message says where, what
+rule and what value ├── ScenarioError             a scenario file, with file:line:column of every
+problem in it ├── UnknownNameError          a name that is not in a registry or the catalogue, with
+the nearest known one └── FailedError               what was asked for is right, but did not succeed
+or cannot be done on this machine
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DpsimError(ValueError):
+    """What the user gave cannot be used.
+
+    The command line prints the message and stops with ``status``, which is 2.
+    """
+
+    status = 2
+
+
+class ScenarioError(DpsimError):
+    """A scenario file that cannot be used; each line of the message is one problem with its place."""
+
+
+class FailedError(DpsimError):
+    """What was asked for is right, but did not succeed, or cannot be done on this machine;
+    ``status`` is 1.
+    """
+
+    status = 1
+
+
+_CATALOGUES = {"GPU": "gpus", "link": "links", "node": "nodes", "model": "models"}
+
+
+class UnknownNameError(DpsimError):
+    """A name that is not known where it was used."""
+
+    def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
+        self.what = what
+        self.name = name
+        self.known = sorted(known)
+        listed = f" (dpsim catalogue {_CATALOGUES[what]} lists them)" if what in _CATALOGUES else ""
+        super().__init__(
+            f"must be a known {what}, but got {name!r}{suggestion(str(name), self.known) or listed}"
+        )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'ring'?)"`` for the nearest known name, else the whole list if it is short,
+    else nothing.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    if near:
+        return f" (did you mean {near[0]!r}?)"
+    if names and len(names) <= 12:
+        return f" (known: {', '.join(names)})"
+    return ""

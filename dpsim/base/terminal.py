@@ -1,0 +1,137 @@
+"""What commands do with results.
+
+Tables and JSON on stdout, whole files or none, narration on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.errors import DpsimError
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.table import Column, Table
+
+_WIDE = 160  # columns
+_LONGEST_WORD = 20  # columns that a column of prose has at least, even if it has longer words
+
+
+def show(*parts: Table | str) -> None:
+    """Print tables and lines on stdout, made to fit a terminal; where stdout is none, up to 160
+    columns wide.
+    """
+    from rich.console import Console
+
+    width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
+    console = Console(highlight=False, markup=False, width=_WIDE)
+    for part in parts:
+        if isinstance(part, str):
+            for line in part.splitlines() or [""]:
+                console.print(_wrapped(line, width), soft_wrap=True)
+            continue
+        if part.title:
+            console.print(part.title, style="table.title", soft_wrap=True)
+            part.title = None  # a title would be wrapped to the width of its table
+        _fit(part, width, console)
+        console.print(part)
+
+
+def _wrapped(line: str, width: int) -> str:
+    """A line that is too long as several, those after the first indented by two more."""
+    indent = len(line) - len(line.lstrip()) + 2
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _fit(table: Table, width: int, console: Console) -> None:
+    """Make a table that is wider than ``width`` narrower, as far as no word and no number is
+    broken.
+    """
+    endless = console.options.update(max_width=10**6)
+    whole = console.measure(table, options=endless).maximum
+    if whole <= width:
+        return
+    limits = [_limits(column, console, endless) for column in table.columns]
+    spare = width - whole + sum(most - least for least, most in limits)
+    if spare < 0 <= spare + 2 * len(limits):
+        table.padding = (0, 0)
+        spare += 2 * len(limits)
+    if spare >= 0:
+        _spread(spare, list(zip(table.columns, limits, strict=True)))
+
+
+def _limits(column: Column, console: Console, options: ConsoleOptions) -> tuple[int, int]:
+    """From how narrow a column can be to how wide it would be.
+
+    Headings and prose are wrapped, numbers are not.
+    """
+    heading, *cells = (
+        console.measure(cell, options=options) for cell in (column.header, *column.cells)
+    )
+    least = max(
+        [
+            heading.minimum,
+            *(cell.maximum if column.justify == "right" else cell.minimum for cell in cells),
+        ]
+    )
+    most = max(cell.maximum for cell in (heading, *cells))
+    return min(least, _LONGEST_WORD) if column.overflow == "fold" else least, most
+
+
+def _spread(spare: int, columns: list[tuple[Column, tuple[int, int]]]) -> None:
+    """Give columns what they need, and equal shares of ``spare`` as far as they want them."""
+    wanting = sorted(columns, key=lambda each: each[1][1] - each[1][0])
+    for left, (column, (least, most)) in zip(range(len(wanting), 0, -1), wanting, strict=True):
+        column.width = min(most, least + spare // left)
+        spare -= column.width - least
+
+
+def show_json(content: dict[str, Any]) -> None:
+    """Print an object as JSON on stdout."""
+    json.dump(content, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def narrate(text: str) -> None:
+    """Say on stderr what is being done or assumed."""
+    sys.stderr.write(f"{text}\n")
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write ``text`` to ``path``, in UTF-8, so that others see the old file or the whole new one.
+
+    Raises DpsimError.
+    """
+    if not path.parent.is_dir():
+        raise DpsimError(f"{path}: the folder {path.parent} must exist, but does not")
+    if path.is_dir():
+        raise DpsimError(f"{path}: must be a file, but is a folder")
+    temporary = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = file.name
+            file.write(text.encode() if isinstance(text, str) else text)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise DpsimError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _umask() -> int:
+    """The process's mask for the rights of new files, which temporary files do not follow."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

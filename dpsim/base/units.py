@@ -1,0 +1,253 @@
+"""Quantities with units.
+
+``"25 Gbit/s"``, ``"1.5 us"``, ``"100 MiB"`` to and from SI floats (seconds, bytes, FLOP).
+
+``b`` and ``bit`` are bits, ``B`` is a byte, k/M/G/T/P are powers of 1000 and Ki/Mi/Gi/Ti powers of
+1024. Amounts of data are bytes inside, rates bytes per second. The few units stand here in a table:
+a library of all units takes longer to import than a small scenario to simulate, and reads ``Gb`` as
+gilbert.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from dpsim.base.errors import DpsimError
+
+
+class Powers(NamedTuple):
+    """What a unit is made of: the powers of a byte, a second, a FLOP and a watt."""
+
+    data: int = 0
+    time: int = 0
+    operation: int = 0
+    power: int = 0
+
+    def per(self, other: Powers) -> Powers:
+        """Those of this over ``other``."""
+        return Powers(*(mine - its for mine, its in zip(self, other, strict=True)))
+
+
+_PREFIXES = {
+    **dict.fromkeys(("kilo", "k"), Fraction(10**3)),
+    **dict.fromkeys(("mega", "M"), Fraction(10**6)),
+    **dict.fromkeys(("giga", "G"), Fraction(10**9)),
+    **dict.fromkeys(("tera", "T"), Fraction(10**12)),
+    **dict.fromkeys(("peta", "P"), Fraction(10**15)),
+    **dict.fromkeys(("milli", "m"), Fraction(1, 10**3)),
+    **dict.fromkeys(("micro", "µ", "u"), Fraction(1, 10**6)),
+    **dict.fromkeys(("nano", "n"), Fraction(1, 10**9)),
+    **dict.fromkeys(("kibi", "Ki"), Fraction(2**10)),
+    **dict.fromkeys(("mebi", "Mi"), Fraction(2**20)),
+    **dict.fromkeys(("gibi", "Gi"), Fraction(2**30)),
+    **dict.fromkeys(("tebi", "Ti"), Fraction(2**40)),
+}
+_UNITS = {
+    **dict.fromkeys(("byte", "bytes", "B"), (Fraction(1), Powers(data=1))),
+    **dict.fromkeys(("bit", "bits", "b"), (Fraction(1, 8), Powers(data=1))),
+    **dict.fromkeys(("second", "seconds", "s"), (Fraction(1), Powers(time=1))),
+    **dict.fromkeys(("minute", "minutes", "min"), (Fraction(60), Powers(time=1))),
+    **dict.fromkeys(("hour", "hours", "h"), (Fraction(3600), Powers(time=1))),
+    **dict.fromkeys(("FLOP", "FLOPs", "flop", "flops"), (Fraction(1), Powers(operation=1))),
+    **dict.fromkeys(("watt", "watts", "W"), (Fraction(1), Powers(power=1))),
+    **dict.fromkeys(("joule", "joules", "J"), (Fraction(1), Powers(power=1, time=1))),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What a quantity measures.
+
+    Its name in messages, what its unit is made of, its SI unit, and an example.
+
+    A field's quantity is 0 or, without its sign, from ``least`` to ``most`` SI units: far beyond
+    what there is, and so that what is computed from it neither overflows nor vanishes.
+    """
+
+    name: str
+    powers: Powers
+    symbol: str
+    example: str
+    least: float
+    most: float
+
+
+TIME = Dimension("a time", Powers(time=1), "s", "1.5 us", 1e-18, 1e12)
+DATA = Dimension("an amount of data", Powers(data=1), "B", "25 MiB", 1e-3, 1e21)
+RATE = Dimension("a data rate", Powers(data=1, time=-1), "B/s", "25 Gbit/s", 1e-3, 1e18)
+OPERATIONS = Dimension(
+    "a number of operations", Powers(operation=1), "FLOP", "4.1 GFLOP", 1e-3, 1e30
+)
+SPEED = Dimension(
+    "a compute rate", Powers(operation=1, time=-1), "FLOP/s", "15.7 TFLOP/s", 1e-3, 1e24
+)
+POWER = Dimension("a power", Powers(power=1), "W", "300 W", 1e-9, 1e12)
+DIMENSIONS = (TIME, DATA, RATE, OPERATIONS, SPEED, POWER)
+
+
+# A number, then one unit or one unit per another: no arithmetic, so that text cannot ask for
+# endless work.
+_QUANTITY = re.compile(
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµ]+(?:\s*/\s*[A-Za-zµ]+)?)\s*"
+)
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str, dimension: Dimension) -> float:
+    """The SI value of ``text`` in ``dimension``: ``parse("25 Gbit/s", RATE)`` is 3.125e9.
+
+    Raises DpsimError when ``text`` is not a number with a unit of that dimension, or is not finite.
+    """
+    wrong = f"must be {dimension.name} with its unit, such as {dimension.example!r}, but got {text[:64]!r}"
+    match = _QUANTITY.fullmatch(text) if len(text) <= 64 else None
+    if match is None:
+        raise DpsimError(f"{wrong}, which has no unit" if _is_number(text) else wrong)
+    number, unit = match.groups()
+    factor = _factor(unit, dimension, wrong)
+    # Exact until the last rounding: "500 ns" is 5e-07 and "4.1 GFLOP" 4.1e9, the nearest floats.
+    try:
+        return float(Fraction(number) * factor)
+    except OverflowError:
+        raise DpsimError(f"must be finite, but got {text!r}") from None
+
+
+def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
+    """SI units in one ``unit``; raises DpsimError, beginning with ``wrong``, where it is none of
+    ``dimension``.
+    """
+    found = [_unit(part.strip()) for part in unit.split("/")]
+    known = [part for part in found if part is not None]
+    if len(known) < len(found):
+        raise DpsimError(f"{wrong}, whose unit {unit!r} is not known")
+    factor, powers = known[0]
+    for other, its in known[1:]:
+        factor, powers = factor / other, powers.per(its)
+    if powers != dimension.powers:
+        what = next((f", which is {d.name}" for d in DIMENSIONS if powers == d.powers), "")
+        raise DpsimError(wrong + what)
+    return factor
+
+
+def _unit(text: str) -> tuple[Fraction, Powers] | None:
+    """SI units in one unit without a slash, with or without a prefix, and what it is made of; None
+    where it is not known.
+    """
+    if text in _UNITS:
+        return _UNITS[text]
+    for length in range(1, len(text)):
+        if text[:length] in _PREFIXES and text[length:] in _UNITS:
+            factor, powers = _UNITS[text[length:]]
+            return _PREFIXES[text[:length]] * factor, powers
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def to_si(value: object, dimension: Dimension) -> float:
+    """SI float of a field's value: text with a unit, or a plain zero (which needs none).
+
+    Raises DpsimError.
+    """
+    if isinstance(value, str):
+        return parse(value, dimension)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
+        return 0.0
+    raise DpsimError(
+        f"must be {dimension.name} with its unit, such as {dimension.example!r}, but got "
+        f"{value!r}, which has no unit"
+    )
+
+
+def _in_range(value: float, dimension: Dimension) -> float:
+    if value and not dimension.least <= abs(value) <= dimension.most:
+        least, most = (
+            f"{bound:g} {dimension.symbol}" for bound in (dimension.least, dimension.most)
+        )
+        raise DpsimError(
+            f"must be 0, or from {least} to {most}, but got {value:g} {dimension.symbol}"
+        )
+    return value
+
+
+def exact(value: float, dimension: Dimension) -> str:
+    """``value`` as text that reads back to the very same float.
+
+    ``exact(3.125e9, RATE)`` is ``"3125000000.0 B/s"``.
+    """
+    return f"{float(value)!r} {dimension.symbol}"
+
+
+_FOR_PEOPLE = (
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "us"),
+    (1e-9, "n"),
+)
+
+
+def human(value: float, dimension: Dimension, digits: int = 4) -> str:
+    """``value`` for people, with a decimal prefix.
+
+    ``human(0.0123, TIME)`` is ``"12.3 ms"``; times above 1000 s stay in s.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {dimension.symbol}"
+    smallest = 1e-9 if dimension is TIME else 1.0
+    largest = 1.0 if dimension is TIME else 1e15
+    for factor, prefix in _FOR_PEOPLE:
+        if smallest <= factor <= largest and (
+            abs(value) >= factor * (1 - 1e-12) or factor == smallest
+        ):
+            return f"{value / factor:.{digits}g} {prefix.rstrip('s')}{dimension.symbol}"
+    raise AssertionError("every finite value has a prefix")
+
+
+def _quantity(dimension: Dimension) -> Any:
+    def read(value: object) -> float:
+        return _in_range(to_si(value, dimension), dimension)
+
+    def write(value: object) -> object:
+        return (
+            exact(value, dimension) if isinstance(value, float) else value
+        )  # in a union the value may be another member's
+
+    schema = {
+        "type": "string",
+        "description": f"{dimension.name} with its unit",
+        "examples": [dimension.example],
+    }
+    reader: Callable[[object], float] = read
+    return (
+        BeforeValidator(reader),
+        PlainSerializer(write, when_used="json"),
+        WithJsonSchema({"anyOf": [schema, {"const": 0}]}, mode="validation"),
+    )
+
+
+# Field types of scenarios and catalogue entries: text with a unit in the file, an SI float inside.
+Seconds = Annotated[float, *_quantity(TIME), Field(ge=0)]
+PositiveSeconds = Annotated[float, *_quantity(TIME), Field(gt=0)]
+Bytes = Annotated[float, *_quantity(DATA), Field(ge=0)]
+PositiveBytes = Annotated[float, *_quantity(DATA), Field(gt=0)]
+BytesPerSecond = Annotated[float, *_quantity(RATE), Field(gt=0)]
+FlopPerSecond = Annotated[float, *_quantity(SPEED), Field(gt=0)]
+Watts = Annotated[float, *_quantity(POWER), Field(ge=0)]

@@ -1,0 +1,353 @@
+"""Calibration profiles.
+
+Parameters fitted on measurements, with their errors, what was measured, and how well the fit holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError, suggestion
+from dpsim.base.files import read_limited
+
+COMPUTE = "compute"
+_MOST_BYTES = 64 * 2**20
+TRANSPORT = "transport"
+NCCL_TESTS = "nccl-tests"
+
+
+class Parameter(Config):
+    """A fitted number."""
+
+    value: float = Field(description="The fitted value, in ``unit``.")
+    unit: str = Field(description="Its SI unit: s, B/s, or 1 for a plain number.")
+    standard_error: float | None = Field(
+        default=None, ge=0, description="Standard deviation of bootstrap fits, in ``unit``."
+    )
+    low: float | None = Field(default=None, description="2.5th percentile of bootstrap fits.")
+    high: float | None = Field(default=None, description="97.5th percentile of bootstrap fits.")
+
+
+class Measured(Config):
+    """What was measured: one operation over sizes.
+
+    Times are the medians or means that the tool printed.
+    """
+
+    operation: str = Field(description="The collective operation, such as all-reduce.")
+    ranks: PositiveInt = Field(description="How many ranks took part.")
+    hosts: PositiveInt = Field(description="On how many hosts they ran.")
+    devices: tuple[str, ...] = Field(
+        description="The kinds of device, each once, as the tool names them."
+    )
+    sizes_bytes: tuple[PositiveInt, ...] = Field(
+        min_length=1, description="Bytes of one rank's vector, a row each."
+    )
+    times_s: tuple[float, ...] = Field(
+        description="Seconds of each row: out of place where there are both."
+    )
+    in_place_times_s: tuple[float | None, ...] = Field(
+        default=(), description="Seconds of each row in place, where measured."
+    )
+
+    @model_validator(mode="after")
+    def _one_time_a_size(self) -> Measured:
+        if len(self.times_s) != len(self.sizes_bytes):
+            raise ValueError(
+                f"times_s must have a time for each of {len(self.sizes_bytes)} sizes, but has "
+                f"{len(self.times_s)}"
+            )
+        return self
+
+
+class Residuals(Config):
+    """Absolute percentage errors of the fitted model, as fractions.
+
+    |predicted - measured| / measured.
+    """
+
+    counted_on: Literal["fitted rows", "held-out rows"] = Field(
+        description="Whether these rows were also fitted on. If so, the errors say how well the formula "
+        "describes them, "
+        "not how well it predicts."
+    )
+    n: int = Field(ge=0, description="How many rows.")
+    median_ape: float = Field(ge=0)
+    mean_ape: float = Field(ge=0)
+    p95_ape: float = Field(ge=0)
+    worst_ape: float = Field(ge=0)
+    worst_bytes: int = Field(
+        ge=0, description="The size of the worst row; 0 where rows have no size in bytes."
+    )
+
+
+class MeasuredModel(Config):
+    """What the layers of a model take on a device, forward and backward.
+
+    A row for each batch size, in it a number a layer.
+
+    ``low`` and ``high`` are the 2.5th and 97.5th percentiles over repetitions drawn with
+    replacement.
+    """
+
+    model: str = Field(description="Its name.")
+    device: str = Field(description="What it was measured on.")
+    layers: tuple[str, ...] = Field(
+        min_length=1, description="The layers' names, in forward order."
+    )
+    batch_sizes: tuple[PositiveInt, ...] = Field(
+        min_length=1, description="Samples of each row, rising."
+    )
+    forward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="Seconds of each layer's forward pass."
+    )
+    forward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="From where each of them may be."
+    )
+    forward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="To where each of them may be."
+    )
+    backward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="Seconds of each layer's backward pass."
+    )
+    backward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="From where each of them may be."
+    )
+    backward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
+        description="To where each of them may be."
+    )
+    optimizers: dict[str, Parameter] = Field(
+        default={}, description="Seconds of the update, by optimiser."
+    )
+
+    @model_validator(mode="after")
+    def _a_time_a_layer(self) -> MeasuredModel:
+        for name in ("forward", "backward"):
+            for field in (f"{name}_s", f"{name}_low_s", f"{name}_high_s"):
+                if [len(row) for row in getattr(self, field)] != [len(self.layers)] * len(
+                    self.batch_sizes
+                ):
+                    raise ValueError(
+                        f"{field} must have {len(self.batch_sizes)} rows (one a batch size) of "
+                        f"{len(self.layers)} layers"
+                    )
+        return self
+
+
+class Transport(Config):
+    """How messages travel between ranks of different nodes; what is left out stays as the catalogue
+    and the formulas say.
+    """
+
+    latency: float | None = Field(
+        default=None,
+        ge=0,
+        description="s on the way of a message without bytes; a receive that is announced takes it twice.",
+    )
+    overhead: float = Field(
+        default=0.0,
+        ge=0,
+        description="s of a processor for each message that is sent, and for each that comes.",
+    )
+    efficiency: float | None = Field(
+        default=None,
+        ge=1e-6,
+        le=1,
+        description="What a long message gets of a link's nominal rate.",
+    )
+    duplex: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=1,
+        description="What each direction of a link keeps of that while both carry; 0.5: they take turns.",
+    )
+    dispatch: float = Field(
+        default=0.0,
+        ge=0,
+        description="s of a processor for each message that a program posts, and each time it adds up.",
+    )
+    per_byte: float = Field(
+        default=0.0, ge=0, description="s of a processor for each byte that comes."
+    )
+    gamma: float | None = Field(
+        default=None, ge=0, description="s of a processor for each byte that is added up."
+    )
+    entry: float = Field(
+        default=0.0, ge=0, description="s of a processor that a rank takes to enter a collective."
+    )
+    header: float = Field(default=0.0, ge=0, description="Bytes that travel with each message.")
+    burst: float = Field(
+        default=0.0,
+        ge=0,
+        description="s that a link's limiter saves up while it is idle, to be free later.",
+    )
+    window: float = Field(
+        default=0.0,
+        ge=0,
+        description="Bytes that a flow keeps on the way: what comes later waits behind them.",
+    )
+    queue: float = Field(
+        default=0.0,
+        ge=0,
+        description="Bytes of a flow that wait at its sender's own link, but for its first window.",
+    )
+    buffer: float = Field(
+        default=0.0,
+        ge=0,
+        description="Bytes that the kernel takes from a sender, who then is done with them.",
+    )
+    stall: float = Field(
+        default=0.0, ge=0, description="Part of the time that is lost for each link that is full."
+    )
+    contention: float = Field(
+        default=0.0, ge=0, description="The same, for each B/s that full links carry together."
+    )
+    cores: NonNegativeInt = Field(
+        default=0, description="Processors that all ranks share; 0: each has its own."
+    )
+    copy_latency: float | None = Field(
+        default=None, ge=0, description="s of a copy without bytes between a GPU and its host."
+    )
+    copy_rate: float | None = Field(
+        default=None, gt=0, description="B/s of a long copy between a GPU and its host, pinned."
+    )
+
+    @property
+    def detailed(self) -> bool:
+        """Whether it says more than how long messages take: what processors and limiters do."""
+        return bool(self.cores or self.burst or self.entry)
+
+    @property
+    def message_seconds(self) -> float | None:
+        """The time of a message without bytes between idle processors, in s.
+
+        Announcement, way, and overhead three times.
+        """
+        return None if self.latency is None else 2 * self.latency + 3 * self.overhead
+
+
+class CalibrationProfile(Config):
+    """Parameters of one kind of model, fitted on one machine."""
+
+    schema_version: Literal[1] = 1
+    name: str = Field(min_length=1, description="What predictions that use it call it.")
+    kind: str = Field(description="Which model the parameters belong to, such as nccl-tests.")
+    formula: str = Field(default="", description="The model, in its parameters.")
+    parameters: dict[str, Parameter] = Field(
+        default={}, description="By name; none where only layers were measured."
+    )
+    compute: tuple[MeasuredModel, ...] = Field(
+        default=(), description="Layer times of the models that were measured."
+    )
+    measured: Measured | None = Field(
+        default=None, description="The table that was fitted on, of one operation over sizes."
+    )
+    residuals: Residuals
+    residuals_by: dict[str, Residuals] = Field(
+        default={}, description="The same for parts of the rows, by what they are."
+    )
+    runs: dict[str, NonNegativeInt] = Field(
+        default={}, description="How many measured cases each run file gave."
+    )
+    provenance: dict[str, str] = Field(
+        default={}, description="Versions, dates and files: what differs from run to run."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> CalibrationProfile:
+        if not self.parameters and not self.compute:
+            raise ValueError(
+                "parameters must have at least 1 entry where compute has none, but got none"
+            )
+        return self
+
+    def to_json(self) -> str:
+        """The profile as the text of its file."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def transport(self) -> Transport:
+        """Its parameters as those of a transport.
+
+        Raises ValueError where it is of another kind, or they are not.
+        """
+        if self.kind not in (TRANSPORT, COMPUTE):
+            why = (
+                ", which describes one collective of one machine" if self.kind == NCCL_TESTS else ""
+            )
+            raise ValueError(
+                f"calibration must be a profile of kind {TRANSPORT} (dpsim validate calibrate), "
+                f"but {self.name!r} is of kind {self.kind}{why}"
+            )
+        unknown = [name for name in self.parameters if name not in Transport.model_fields]
+        if unknown:
+            raise ValueError(
+                f"parameters of a transport must be among {', '.join(Transport.model_fields)}, "
+                f"but got {unknown[0]}"
+            )
+        return Transport.model_validate(
+            {name: parameter.value for name, parameter in self.parameters.items()}
+        )
+
+    def layer_times(self, layers: Sequence[str]) -> MeasuredModel | None:
+        """The measured model whose layers have these names, if there is one."""
+        return next((model for model in self.compute if model.layers == tuple(layers)), None)
+
+
+def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
+    """The profile in the file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    try:
+        return CalibrationProfile.model_validate_json(read_limited(path, _MOST_BYTES))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DpsimError(
+            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
+        ) from None
+
+
+def shipped_profiles() -> dict[str, Path]:
+    """The files of the profiles that come with the program, by name."""
+    folder = Path(str(files("validate") / "profiles"))
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
+def _resolve(value: object, info: ValidationInfo) -> Any:
+    """The profile that a text names.
+
+    One that comes with the program, or a file beside the scenario.
+    """
+    if not isinstance(value, str):
+        return value
+    if value.endswith(".json"):
+        return load_profile(Path((info.context or {}).get("folder", "")) / value)
+    shipped = shipped_profiles()
+    if value not in shipped:
+        known = suggestion(value, [*shipped, "catalogue"])
+        raise ValueError(
+            f"must be the path of a profile, such as profile.json, or a profile's name{known}, "
+            f"but got {value!r}"
+        )
+    return load_profile(shipped[value])
+
+
+# A field that takes a profile's name, or its path (beside the scenario), or its content, and holds
+# the profile.
+ProfileRef = Annotated[
+    CalibrationProfile, BeforeValidator(_resolve, json_schema_input_type=str | CalibrationProfile)
+]

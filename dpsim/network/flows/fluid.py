@@ -1,0 +1,316 @@
+"""Transfers as fluid flows in SimPy.
+
+After its latency a flow moves at its max-min fair rate, which changes as others come and go.
+
+All starts and ends of one instant go into one solve; where flows are many, only for those that
+share a link with one that changed, directly or through others. Flows of one call that are alike in
+route, latency and bytes are one flow with a weight, and links that all flows cross alike are one
+link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+from simpy.core import EventPriority
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.network.flows.equal_transfers import grouped
+from dpsim.network.flows.flow_table import FlowTable
+from dpsim.network.flows.link_classes import LinkClasses
+from dpsim.network.maxmin import progressive_filling
+from dpsim.topology import Routes
+
+Done = Callable[[IntArray], None]
+Reroute = Callable[[IntArray], Routes]
+
+_AFTER_ALL_ELSE = EventPriority(
+    2
+)  # SimPy runs events of one instant by priority: 0 urgent, 1 normal
+_FEW = (
+    1024  # flows: sharing anew among so few costs less than finding those that a change can reach
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Arrival:
+    """Flows that are let in.
+
+    Those of one call and one latency, or one that goes on by another route.
+    """
+
+    links: IntArray
+    share: FloatArray
+    size: FloatArray
+    left: FloatArray
+    weight: FloatArray
+    batch: int
+    group: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        routes: Routes,
+        left: FloatArray,
+        size: FloatArray,
+        weight: FloatArray,
+        batch: int,
+        group: IntArray,
+    ) -> _Arrival:
+        """Flows by ``routes``; those without any link have nothing to wait for."""
+        share = (
+            np.ones(routes.links.shape)
+            if routes.share is None
+            else np.asarray(routes.share, dtype=np.float64)
+        )
+        links = routes.links if routes.share is None else np.where(share > 0, routes.links, -1)
+        left = np.where((links < 0).all(axis=1), 0.0, left)
+        return cls(links, share, size, left, weight, batch, group)
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """One call of `FluidNetwork.send`.
+
+    Which of its transfers each group stands for, and how many groups are still under way.
+    """
+
+    members: list[IntArray] | None  # None: each transfer is a group of its own
+    done: Done
+    reroute: Reroute | None
+    open: int
+
+    def transfers(self, groups: IntArray) -> IntArray:
+        return (
+            groups
+            if self.members is None
+            else np.concatenate([self.members[group] for group in groups])
+        )
+
+
+class Record:
+    """What flows through some links over time.
+
+    From ``times[i]`` on, ``rates[i]`` B/s (a vector over the links).
+    """
+
+    def __init__(self, links: IntArray) -> None:
+        self.links = links
+        self.times: list[float] = []
+        self.rates: list[FloatArray] = []
+
+    def carried(self, until: float) -> FloatArray:
+        """Bytes that each link carried up to ``until`` (s)."""
+        spans = np.diff([*self.times, until])
+        return np.asarray(spans @ np.array(self.rates)) if len(spans) else np.zeros(len(self.links))
+
+
+class FluidNetwork:
+    """Capacities (B/s) shared by flows, inside a SimPy environment."""
+
+    def __init__(self, env: simpy.Environment, capacities: FloatArray) -> None:
+        self.env = env
+        self.solves = 0
+        self._links = LinkClasses(capacities)
+        self._flows = FlowTable()
+        self._arriving: list[_Arrival] = []
+        self._batches: dict[int, _Batch] = {}
+        self._calls = 0
+        self._updated = env.now
+        self._settling = False
+        self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
+        self._alarm: simpy.Event | None = None
+        self._records: list[Record] = []
+
+    def send(
+        self, routes: Routes, nbytes: FloatArray, done: Done, reroute: Reroute | None = None
+    ) -> None:
+        """Start one flow per route now: its latency first, then its bytes.
+
+        ``done(indices)`` is called as flows of the call end. ``reroute(indices)`` is asked for new
+        routes when a link under them is cut (their latency is not paid again); without it they stop
+        there. A bundle (a route with shares) competes as one flow; k equal transfers of 1/k of its
+        bytes, all over the bundle's route, compete as the k flows that it stands for.
+        """
+        first, members = grouped(routes, nbytes)
+        number, self._calls = self._calls, self._calls + 1
+        self._batches[number] = _Batch(members, done, reroute, len(first))
+        weight = (
+            np.ones(len(first))
+            if members is None
+            else np.array([len(group) for group in members], dtype=np.float64)
+        )
+        latency, size = routes.latency[first], np.asarray(nbytes, dtype=np.float64)[first]
+        for wait, group in _equal(latency):
+            some = routes if len(group) == len(routes.latency) else routes.take(first[group])
+            self._after(
+                wait, _Arrival.of(some, size[group], size[group], weight[group], number, group)
+            )
+
+    def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
+        """Change capacities (B/s) from now on; 0 cuts a link.
+
+        Flows over it are rerouted, or stop until it is back.
+        """
+        self._changed[self._links.set_capacity(links, rate)] = True
+        self._touch()
+
+    def record(self, links: IntArray) -> Record:
+        """Keep what flows through ``links`` from now on."""
+        self._records.append(Record(links))
+        return self._records[-1]
+
+    def _after(self, latency: float, arrival: _Arrival) -> None:
+        if latency == 0:
+            self._arrive(arrival)
+        else:
+            self.env.timeout(latency).callbacks.append(lambda _: self._arrive(arrival))
+
+    def _arrive(self, arrival: _Arrival) -> None:
+        self._arriving.append(arrival)
+        self._touch()
+
+    def _touch(self) -> None:
+        if not self._settling:
+            self._settling = True
+            _AfterAllElse(self.env).callbacks.append(self._settle)
+
+    def _ring(self, alarm: simpy.Event) -> None:
+        if alarm is self._alarm:
+            self._touch()
+
+    def _settle(self, _: simpy.Event) -> None:
+        """Bring all flows up to now, end those that are through, let those in that have arrived,
+        and share anew.
+        """
+        self._settling = True  # what the callbacks below send is let in by this very call
+        self._flows.advance(self.env.now - self._updated)
+        self._updated = self.env.now
+        self._let_in()
+        while len(ended := self._flows.ended(self.env.now)):
+            self._end(ended)
+            if not self._arriving:
+                break
+            self._let_in()
+        self._avoid_cut_links()
+        self._share()
+        self._settling = False
+        self._set_alarm()
+
+    def _let_in(self) -> None:
+        for new in self._arriving:
+            links, share = self._links.crossed(new.links, new.share, self._flows.split)
+            self._changed[links] = True
+            self._flows.add(links, share * new.weight, new.size, new.left, new.batch, new.group)
+        self._arriving.clear()
+
+    def _end(self, ended: IntArray) -> None:
+        flows = self._flows
+        batches, groups = flows.batch[ended], flows.group[ended]
+        self._changed[flows.links[:, ended]] = True
+        flows.remove(ended)
+        for number in sorted(set(batches.tolist())):
+            batch = self._batches[number]
+            through = np.sort(groups[batches == number]) if len(groups) > 1 else groups
+            batch.open -= len(through)
+            if not batch.open:
+                del self._batches[number]
+            batch.done(batch.transfers(through))
+
+    def _avoid_cut_links(self) -> None:
+        """New routes for the flows whose link has been cut, where their sender knows any."""
+        if not self._links.any_cut:
+            return
+        flows = self._flows
+        cut = (self._links.capacity == 0)[flows.links].any(axis=0)
+        stuck = np.array(
+            [row for row in np.flatnonzero(cut) if self._batches[int(flows.batch[row])].reroute],
+            dtype=np.int64,
+        )
+        self._arriving += [self._rerouted(row) for row in stuck]
+        self._changed[flows.links[:, stuck]] = True
+        flows.remove(stuck)
+        self._let_in()
+
+    def _rerouted(self, row: int) -> _Arrival:
+        flows = self._flows
+        number, group = int(flows.batch[row]), flows.group[[row]]
+        batch = self._batches[number]
+        assert batch.reroute is not None
+        transfers = batch.transfers(group)
+        weight = np.array([len(transfers)], dtype=np.float64)
+        return _Arrival.of(
+            batch.reroute(transfers[:1]),
+            flows.left[[row]],
+            flows.size[[row]],
+            weight,
+            number,
+            group,
+        )
+
+    def _share(self) -> None:
+        """Max-min fair rates for the flows joined to a change by shared links; all others keep
+        theirs.
+        """
+        flows, capacity = self._flows, self._links.capacity
+        among = self._joined()
+        if len(among) == flows.count > 0:
+            flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
+        elif len(among):
+            flows.rate[among] = progressive_filling(
+                flows.links.take(among, axis=1), flows.demand.take(among, axis=1), capacity
+            )
+        self._changed[: len(capacity)] = False
+        self.solves += 1
+        if self._records:
+            self._write_records()
+
+    def _write_records(self) -> None:
+        flows = self._flows
+        used = np.zeros(len(self._links.capacity))
+        np.add.at(used, flows.links, flows.rate * flows.demand)
+        for record in self._records:
+            record.times.append(self.env.now)
+            record.rates.append(used[self._links.of[record.links]])
+
+    def _joined(self) -> IntArray:
+        """The flows that share a link with a changed one, or with one that does, and so on."""
+        links = self._flows.links
+        if self._flows.count <= _FEW:
+            return np.arange(self._flows.count)
+        among = np.empty(0, dtype=np.int64)
+        count = -1
+        while count < (count := len(among)) < self._flows.count:
+            self._changed[links.take(among, axis=1)] = True
+            self._changed[0] = False
+            among = np.flatnonzero(self._changed.take(links).any(axis=0))
+        return among
+
+    def _set_alarm(self) -> None:
+        self._alarm = None
+        seconds = self._flows.next_end()
+        if seconds < np.inf:
+            self._alarm = self.env.timeout(seconds)
+            self._alarm.callbacks.append(self._ring)
+
+
+class _AfterAllElse(simpy.Event):
+    """An event of this very instant that runs when everything else of the instant has."""
+
+    callbacks: list[Callable[[simpy.Event], None]]
+
+    def __init__(self, env: simpy.Environment) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        env.schedule(self, priority=_AFTER_ALL_ELSE)
+
+
+def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
+    """Each value, and where it stands."""
+    if len(values) == 1:
+        return [(float(values[0]), np.zeros(1, dtype=np.int64))]
+    return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]

@@ -1,0 +1,110 @@
+"""One network on which several jobs move flows at once, with the other traffic and the link changes
+that they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import simpy
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.errors import DpsimError
+from dpsim.network.conditions import Conditions
+from dpsim.network.flows.fluid import FluidNetwork
+from dpsim.topology import Network, Routes, routes_avoiding
+
+_ENDLESS = 1e30  # bytes of a background flow
+
+
+class SharedNetwork:
+    """The network that all jobs share, under ``conditions``.
+
+    Its clock ``env.now`` is 0 at ``begin`` (s), when the first job starts: small differences keep
+    their digits.
+    """
+
+    def __init__(self, network: Network, begin: float, conditions: Conditions) -> None:
+        self.network = network
+        self.begin = begin
+        self.env = simpy.Environment()
+        limits = [flow.rate for flow in conditions.background]
+        self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))
+        self._links = len(network.capacities)
+        self._cut: set[int] = set()
+        self._start_background(conditions)
+        for change in sorted(conditions.changes, key=lambda change: change.time):
+            self._at(change.time - begin, change.link, change.factor)
+
+    def _start_background(self, conditions: Conditions) -> None:
+        for number, flow in enumerate(conditions.background):
+            ends = np.array([flow.source]), np.array([flow.destination])
+            routes = self.network.routes(*ends)
+            limited = Routes(
+                np.append(routes.links, [[self._links + number]], axis=1), routes.latency
+            )
+            self.fluid.send(limited, np.array([_ENDLESS]), lambda _: None)
+
+    def _at(self, delay: float, link: int, factor: float) -> None:
+        if delay <= 0:
+            self._change(link, factor)
+        else:
+            self.after(delay, lambda: self._change(link, factor))
+
+    def _change(self, link: int, factor: float) -> None:
+        (self._cut.add if factor == 0 else self._cut.discard)(link)
+        self.fluid.set_capacity(np.array([link]), float(self.network.capacities[link]) * factor)
+
+    def around(self, source: IntArray, destination: IntArray) -> Routes:
+        """Routes that cross no link that is cut now."""
+        return routes_avoiding(self.network, source, destination, frozenset(self._cut))
+
+    def after(self, delay: float, action: Callable[[], None]) -> None:
+        """Call ``action`` after ``delay`` seconds."""
+        self.env.timeout(delay).callbacks.append(lambda _: action())
+
+    def send(
+        self, routes: Routes, rows: IntArray, nbytes: float, done: Callable[[IntArray], None]
+    ) -> None:
+        """Start ``nbytes`` over each of ``rows`` of ``routes`` now; ``done`` is called with rows as
+        they end.
+        """
+        share = None if routes.share is None else routes.share[rows]
+        chosen = Routes(routes.links[rows], routes.latency[rows], share)
+        self.fluid.send(chosen, np.full(len(rows), nbytes), lambda ended: done(rows[ended]))
+
+    def step(self) -> None:
+        """Let the next event happen.
+
+        Raises DpsimError where there is none left: a link that was cut keeps flows from ending.
+        """
+        try:
+            self.env.step()
+        except simpy.core.EmptySchedule:
+            raise DpsimError(
+                "disturbance.links: must leave a way for all transfers, but a cut link stops one "
+                "for good"
+            ) from None
+
+
+def ends_of_flows(
+    network: Network, routes: Routes, starts: FloatArray, nbytes: float, conditions: Conditions
+) -> FloatArray:
+    """When each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one a route), all of them
+    sharing ``network``.
+    """
+    begin = float(starts.min())
+    shared = SharedNetwork(network, begin, conditions)
+    ends = np.full(len(starts), np.nan)
+
+    def ended(rows: IntArray) -> None:
+        ends[rows] = begin + shared.env.now
+
+    for start in np.unique(starts):
+        rows = np.flatnonzero(starts == start)
+        shared.after(float(start) - begin, partial(shared.send, routes, rows, float(nbytes), ended))
+    while np.isnan(ends).any():
+        shared.step()
+    return ends

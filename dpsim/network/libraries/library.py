@@ -1,0 +1,66 @@
+"""Collectives as real libraries run them: NCCL, gloo, MPI."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.network.libraries.gloo import GlooModel
+from dpsim.network.libraries.mpi import MpiModel
+from dpsim.network.model import CollectiveModel
+from dpsim.topology import Cluster, Network
+
+Library = Literal["ideal", "nccl", "gloo", "mpi"]
+LIBRARIES: tuple[str, ...] = get_args(Library)
+_CHOOSES = {
+    "gloo": ("auto", "ring"),
+    "mpi": ("auto",),
+}  # the algorithms that a scenario may ask these for
+
+
+def library_model(
+    library: str,
+    restriction: str,
+    network: Network,
+    *,
+    operation: str = "all-reduce",
+    itemsize: int = 4,
+) -> CollectiveModel:
+    """The model of ``operation`` by ``library`` (not "ideal"), held to the algorithm
+    ``restriction`` unless that is "auto".
+
+    Raises UnknownNameError for a library that is not known, DpsimError for what the library does
+    not have.
+    """
+    if library not in LIBRARIES[1:]:
+        raise UnknownNameError("library", library, LIBRARIES)
+    if library == "nccl":
+        from dpsim.network.libraries.nccl import NcclModel  # reads its constants
+
+        return NcclModel(
+            _cluster(library, network),
+            operation=operation,
+            restriction=restriction,
+            itemsize=itemsize,
+        )
+    if operation != "all-reduce":
+        raise DpsimError(
+            f"operation must be all-reduce with library {library}, but got {operation!r}"
+        )
+    if restriction not in _CHOOSES[library]:
+        known = " or ".join(_CHOOSES[library])
+        raise DpsimError(
+            f"algorithm must be {known} with library {library}, but got {restriction!r}"
+        )
+    if library == "gloo":
+        return GlooModel(network, itemsize=itemsize)
+    return MpiModel(_cluster(library, network), itemsize=itemsize)
+
+
+def _cluster(library: str, network: Network) -> Cluster:
+    if not isinstance(network, Cluster):
+        raise DpsimError(
+            f"library {library} must have a cluster, whose GPUs and links it knows, but got a "
+            "bare switch"
+        )
+    return network

@@ -1,0 +1,54 @@
+"""What NCCL's collectives take on a described machine.
+
+Its own choice of algorithm and protocol, priced with fitted constants.
+"""
+
+from dpsim.network.libraries.nccl.assembly import level_keys, machine_logs, physical, prior_shift
+from dpsim.network.libraries.nccl.constants import shipped_constants
+from dpsim.network.libraries.nccl.cost import OPS, Work, seconds
+from dpsim.network.libraries.nccl.describe import (
+    Description,
+    describe,
+    describe_system,
+    dtype_bytes,
+)
+from dpsim.network.libraries.nccl.explain import Explanation, Rival, explain
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+from dpsim.network.libraries.nccl.model import NcclModel
+from dpsim.network.libraries.nccl.notes import Note
+from dpsim.network.libraries.nccl.of_cluster import network_cards
+from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
+from dpsim.network.libraries.nccl.prediction import Prediction, predict, work_for
+
+__all__ = [
+    "COMMON",
+    "NAMES",
+    "NVMESH",
+    "NVSWITCH",
+    "OPS",
+    "OWN_ONLY",
+    "PARAMS",
+    "PCIE",
+    "Description",
+    "Explanation",
+    "NcclMachine",
+    "NcclModel",
+    "Note",
+    "Param",
+    "Prediction",
+    "Rival",
+    "Work",
+    "describe",
+    "describe_system",
+    "dtype_bytes",
+    "explain",
+    "level_keys",
+    "machine_logs",
+    "network_cards",
+    "physical",
+    "predict",
+    "prior_shift",
+    "seconds",
+    "shipped_constants",
+    "work_for",
+]

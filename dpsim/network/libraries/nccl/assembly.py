@@ -1,0 +1,110 @@
+"""How a machine's own constants are put together.
+
+Log theta = common + deviation of its link family + that of its generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl.machine import NVMESH, PCIE, XGMI, NcclMachine
+from dpsim.network.libraries.nccl.parameters import (
+    COMMON,
+    FULL_NODE,
+    NAMES,
+    OLD_NCCL,
+    OWN_ONLY,
+    PARAMS,
+    PCIE_CENTRES,
+    PCIE_RATE,
+    STAGED_SHIFT,
+    TRANSPORT_KIN,
+    TRANSPORT_SHIFT,
+    Param,
+)
+
+# ln of a constant by (group, name): the values of the group "common", the deviations of the others.
+Known = Mapping[tuple[str, str], float]
+_CENTRES = {p.name: p.centre for p in PARAMS}
+
+
+def families(machine: NcclMachine) -> tuple[str, str]:
+    """Link families whose deviations a machine takes: the fabric's kind, then its generation."""
+    if machine.intra == PCIE:
+        generation = next((g for g, r in PCIE_RATE.items() if machine.intra_rate >= r * 0.9), 3)
+        return "pcie", f"pcie{generation}" + ("-staged" if machine.staged else "")
+    if machine.intra == XGMI:
+        return "xgmi", ""
+    c = machine.capability
+    name = "blackwell" if c >= 100 else "hopper" if c >= 90 else "ampere" if c >= 80 else "volta"
+    return f"nvlink-{name}", "nvlink-mesh" if machine.intra == NVMESH else ""
+
+
+def transport(machine: NcclMachine) -> str:
+    """The transport whose constants a machine takes."""
+    return TRANSPORT_KIN.get(machine.transport, machine.transport)
+
+
+def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
+    """Groups of constants that a parameter is looked up in for this machine ("" for none)."""
+    if param.level == "net":
+        return transport(machine), machine.transport if machine.transport != transport(
+            machine
+        ) else ""
+    if param.level == "machine":
+        return "", ""
+    return families(machine) if param.level == "intra" else (machine.launch, "")
+
+
+def prior_shift(key: str, name: str) -> float:
+    """Where a group's deviation is expected before any data (log)."""
+    if key == "pcie" and name in PCIE_CENTRES:
+        return float(np.log(PCIE_CENTRES[name] / _CENTRES[name]))
+    if key.endswith("-staged"):
+        return float(np.log(STAGED_SHIFT.get(name, 1.0)))
+    return float(np.log(TRANSPORT_SHIFT.get(key, {}).get(name, 1.0)))
+
+
+def machine_logs(known: Known, machine: NcclMachine) -> FloatArray:
+    """Ln theta of a machine from fitted groups; a group that was never fitted sits at its prior."""
+    out = np.zeros(len(PARAMS))
+    for i, p in enumerate(PARAMS):
+        if p.name not in OWN_ONLY:
+            keys = (COMMON, *level_keys(p, machine))
+            out[i] = sum(known.get((k, p.name), prior_shift(k, p.name)) for k in keys if k)
+    return out
+
+
+def physical(logs: FloatArray, machines: Sequence[NcclMachine]) -> dict[str, FloatArray]:
+    """Ln theta (machines x constants) -> what `dpsim.network.libraries.nccl.cost.seconds` takes.
+
+    Shares become bytes per second.
+    """
+    theta = dict(zip(NAMES, np.exp(np.clip(logs.T, -50, 50)), strict=True))
+    pcie = np.array([m.intra == PCIE for m in machines])
+    local = np.array([max(m.gpus_per_node, 2) for m in machines])
+    port = np.array([m.intra_rate for m in machines]) * theta["port_share"]
+    crowded = pcie & ~np.array([m.shared for m in machines])
+    port = port * np.where(crowded, (2 / local) ** theta["gamma"], 1.0)
+    port = port * np.where(pcie & np.array([m.staged for m in machines]), theta["staged"], 1.0)
+    for k in ("LL", "LL128", "S", "N", "P"):
+        theta["B_" + k] = theta["f_" + k] * port
+    theta["a_P"] = theta["a_P"] * np.where([m.graph == 1 for m in machines], theta["p2p_low"], 1.0)
+    old = np.array([not m.version_at_least(*OLD_NCCL) for m in machines])
+    theta["o"] = theta["o"] * theta["launch"]
+    for k in ("LL", "LL128", "Simple"):
+        theta["net_e_" + k] = (
+            theta["net_e_" + k] * theta["net_share"] * np.where(old, theta["net_old"], 1.0)
+        )
+        theta["net_h_" + k] = theta["net_h_" + k] * theta["net_lag"]
+    # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
+    theta["net_a"] = (
+        theta["net_a"]
+        * theta["net_lag"]
+        * np.array([m.gpus_per_node / FULL_NODE for m in machines])
+    )
+    theta["floor"] = np.where([m.launch != "default" for m in machines], theta["floor"], 0.0)
+    return theta

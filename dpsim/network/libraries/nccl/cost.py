@@ -1,0 +1,250 @@
+"""Seconds that a chosen (algorithm, protocol) takes: the fitted half of the model.
+
+With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of g GPUs:
+
+    step protocols (LL, LL128; ring or tree), one node
+        t = o + k ((h + d H)^p + (c / B)^p)^(1/p)
+      k steps of latency h and chunk c = V / k; V = bytes over the busiest rank's port.  H is a Hill
+      function of S: beyond a few KiB more warps and channels start, which costs d a step.
+    pipelined (Simple; NVLS, p2p)
+        t = (L^r + T^r)^(1/r),   L = o + a + k h,   T = V / B
+      r = 1 adds the two; r < 1 is a pipeline that must be filled, which costs about their geometric
+      mean besides (r = 1/2: L + T + 2 sqrt(L T)); r > 1 overlaps them (Blackwell).
+    several nodes
+        L = o + a_net + a_p + k h_p + 2 ceil(log2 N) w_p   (ring: 2 (N-1) hops)
+        T = (T_net^q + T_intra^q)^(1/q),  T_net = f S / (e_p R),   t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
+      R is the NICs' line rate per node, e_p the share of it that a protocol moves, f the bytes that
+      cross a node's boundary per byte reduced: ring 2 (n-1)/n, tree 1 on two nodes, else
+      2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
+
+All quantities are SI. Everything works on arrays, one element per row. Sources: step counts and
+bytes from NCCL's tuning.cc (see `dpsim.network.libraries.nccl.selection`); the ramp and the soft
+maxima are empirical, found on the tables of validate/published/data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsim.base.arrays import FloatArray
+
+Params = Mapping[str, FloatArray]
+
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
+BRANCHES = (
+    "ring/LL",
+    "ring/LL128",
+    "ring/Simple",
+    "tree/LL",
+    "tree/LL128",
+    "tree/Simple",
+    "nvls/Simple",
+    "nvlstree/Simple",
+    "p2p/Simple",
+)
+STEP_EXPONENT = 2.0
+WARM_BYTES = 12e3
+P2P_SWITCH_BYTES = 25e3
+# NCCL's own caps on an NVLSTree channel beyond two nodes against two (Hopper 45.5 / 57.7)
+NVLSTREE_MANY = 0.79
+# How much harder the larger of network and node wins in a ring than in a tree.
+RING_SHARPER = 2.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows to be priced: sizes, geometry, and which branch each takes (an index into BRANCHES)."""
+
+    nbytes: FloatArray
+    ranks: FloatArray
+    nodes: FloatArray
+    op: npt.NDArray[np.int64]
+    branch: npt.NDArray[np.int64]
+    one_byte: FloatArray
+    nic_rate: FloatArray
+
+    @property
+    def local(self) -> FloatArray:
+        """GPUs per node."""
+        return self.ranks / self.nodes
+
+
+def _hill(x: FloatArray) -> FloatArray:
+    y = x**2.0
+    return y / (1 + y)
+
+
+def _rounds(w: Work) -> FloatArray:
+    """2 for an all-reduce (reduce-scatter, then all-gather), otherwise 1."""
+    return np.where(w.op == 0, 2.0, 1.0)
+
+
+def _port_bytes(w: Work, p: Params) -> FloatArray:
+    """V: bytes over one GPU's port, with the local copy of its own share (weight `copy`)."""
+    copy = np.select(
+        [w.op == 0, w.op == 1, w.op == 2], [p["copy"], p["copy_ag"], p["copy_rs"]], p["copy_p2p"]
+    )
+    return w.nbytes * (_rounds(w) * (w.ranks - 1) + copy) / w.ranks
+
+
+def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
+    """LL or LL128 on one node: latency- and data-bound steps, softly the larger."""
+    steps = _rounds(w) * (w.ranks - 1)
+    chunk = _port_bytes(w, p) / steps
+    step = p["h_" + proto] + p["d_LL"] * _hill(w.nbytes / WARM_BYTES)
+    fixed = p["o"] + (p["a_LL128"] if proto == "LL128" else 0.0)
+    q = STEP_EXPONENT
+    result: FloatArray = fixed + steps * (step**q + (chunk / p["B_" + proto]) ** q) ** (1 / q)
+    return result
+
+
+def _reduced_penalty(w: Work, p: Params) -> FloatArray:
+    """One-byte sums run below copy rate: seconds per byte times the bytes that one rank sums."""
+    sums = (w.op == 0) | (w.op == 2)
+    result: FloatArray = np.where(
+        sums & (w.one_byte > 0), p["int8"] * w.nbytes / np.sqrt(w.ranks), 0.0
+    )
+    return result
+
+
+def _ramp(latency: FloatArray, transfer: FloatArray, r: FloatArray) -> FloatArray:
+    """Pipelined transfer: the power mean (L^r + T^r)^(1/r) of latency and transfer."""
+    high, low = np.maximum(latency, transfer), np.minimum(latency, transfer)
+    result: FloatArray = high * (1 + (low / high) ** r) ** (1 / r)
+    return result
+
+
+def _simple_ring(w: Work, p: Params) -> FloatArray:
+    latency = p["o"] + p["a_S"] + p["h_S"] * _rounds(w) * (w.ranks - 1)
+    return _ramp(latency, _port_bytes(w, p) / p["B_S"], p["r_S"])
+
+
+def _nvls(w: Work, p: Params) -> FloatArray:
+    return _ramp(p["o"] + p["a_N"], 2 * w.nbytes * (w.ranks - 1) / w.ranks / p["B_N"], p["r_N"])
+
+
+def _p2p(w: Work, p: Params) -> FloatArray:
+    """All-to-all: LL below about 25 kB a peer, then Simple with a higher floor; all peers at once."""
+    switch = _hill(w.nbytes / w.ranks / P2P_SWITCH_BYTES)
+    latency = p["o"] + p["h_P"] * (w.ranks - 1) + p["a_P"] * switch
+    return _ramp(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])
+
+
+def _hops(w: Work, tree: bool) -> FloatArray:
+    """Network latencies in a row: up and down the tree, or around the ring."""
+    rounds = _rounds(w)
+    if tree:
+        return 2 * np.ceil(np.log2(np.maximum(w.nodes, 1)))
+    result: FloatArray = rounds * (w.nodes - 1)
+    return result
+
+
+def _crossing(w: Work, tree: bool) -> FloatArray:
+    """f: bytes over one node's NICs per byte of S, one direction."""
+    ring = _rounds(w) * (w.ranks - 1) / w.ranks
+    if not tree:
+        return ring
+    result: FloatArray = np.where(w.nodes <= 2, 1.0, 2 * (w.nodes - 1) / w.nodes)
+    return result
+
+
+def _p2p_net(w: Work, p: Params) -> FloatArray:
+    """All-to-all over nodes: the share (N-1)/N of each node's g S bytes leaves it."""
+    latency = p["o"] + p["net_a"] + p["net_h_Simple"]
+    net = w.nbytes * w.local * (w.nodes - 1) / w.nodes / (p["net_e_Simple"] * w.nic_rate)
+    return _ramp(latency, _soft_max(net, _port_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
+
+
+def _soft_max(a: FloatArray, b: FloatArray, q: FloatArray) -> FloatArray:
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    result: FloatArray = high * (1 + (low / high) ** q) ** (1 / q)
+    return result
+
+
+def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
+    """Several nodes: latencies in a row plus the softened larger of network and node."""
+    tree = algorithm != "ring"
+    short = {"LL": "LL", "LL128": "LL128", "Simple": "S"}[proto]
+    local = np.maximum(w.local - 1, 0)
+    hops = _hops(w, tree)
+    inside = 2 * local if tree else _rounds(w) * (w.ranks - 1) - hops
+    fixed = p["o"] + p["net_a"] + (p["a_LL128"] if proto == "LL128" else 0.0)
+    step = p["h_" + short] + (p["d_LL"] if proto != "Simple" else 0.0) * _hill(
+        w.nbytes / WARM_BYTES
+    )
+    port = p["B_" + short] * p["net_port"]
+    if algorithm == "nvlstree":
+        inside, port = (
+            np.zeros_like(local),
+            p["B_N"] * p["net_nvls"] * np.where(w.nodes > 2, NVLSTREE_MANY, 1.0),
+        )
+        fixed = fixed + p["a_N"]
+    elif proto == "Simple":
+        fixed = fixed + p["a_S"]
+    latency = fixed + inside * step + hops * p["net_h_" + proto]
+    efficiency = p["net_e_" + proto] * (p["net_tree"] if tree else 1.0)
+    net = _crossing(w, tree) * w.nbytes / (efficiency * w.nic_rate)
+    volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _port_bytes(w, p)
+    # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the
+    # rate.
+    if not tree:
+        return latency + _soft_max(net, volume / port, p["net_q"] * RING_SHARPER)
+    return _ramp(latency, _soft_max(net, volume / port, p["net_q"]), p["net_r"])
+
+
+def seconds(w: Work, p: Params) -> FloatArray:
+    """Time of each row on the branch that it takes, launch floor included."""
+    out = np.zeros_like(w.nbytes)
+    several = w.nodes > 1
+    for index in np.unique(w.branch):
+        algorithm, proto = BRANCHES[index].split("/")
+        for net in (False, True):
+            mask = (w.branch == index) & (several == net)
+            if mask.any():
+                rows, values = _subset(w, mask), _Picked(p, mask)
+                out[mask] = _branch(rows, values, algorithm, proto, net) + _reduced_penalty(
+                    rows, values
+                )
+    floor: FloatArray = out + p["floor"]
+    return floor
+
+
+def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> FloatArray:
+    if algorithm == "p2p":
+        return _p2p_net(w, p) if net else _p2p(w, p)
+    if net:
+        return _networked(w, p, algorithm, proto)
+    if algorithm == "nvls":
+        return _nvls(w, p)
+    return _stepped(w, p, proto) if proto != "Simple" else _simple_ring(w, p)
+
+
+class _Picked(dict[str, FloatArray]):
+    """Constants of the rows of ``mask``; each is picked when it is first read, for a branch reads
+    few of them.
+    """
+
+    def __init__(self, constants: Params, mask: npt.NDArray[np.bool_]) -> None:
+        super().__init__()
+        self._of, self._mask = constants, mask
+
+    def __missing__(self, name: str) -> FloatArray:
+        value = self._of[name]
+        self[name] = value[self._mask] if np.ndim(value) else value
+        return self[name]
+
+
+def _subset(w: Work, mask: npt.NDArray[np.bool_]) -> Work:
+    return Work(
+        w.nbytes[mask],
+        w.ranks[mask],
+        w.nodes[mask],
+        w.op[mask],
+        w.branch[mask],
+        w.one_byte[mask],
+        w.nic_rate[mask],
+    )

@@ -1,0 +1,167 @@
+"""Why NCCL takes the algorithm and the protocol that it takes, what its time is made of, and what
+would make it choose anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.network.libraries.nccl.cost import BRANCHES, seconds
+from dpsim.network.libraries.nccl.machine import NcclMachine
+from dpsim.network.libraries.nccl.prediction import (
+    Prediction,
+    constant_groups,
+    machine_constants,
+    predict,
+    work_for,
+)
+from dpsim.network.libraries.nccl.selection import costs
+
+_SIZES = np.exp2(
+    np.arange(3, 37, 0.25)
+)  # bytes between which the choice's switch points are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An algorithm and protocol that could run.
+
+    NCCL's own estimate (s), on which it chooses, and this model's time (s).
+    """
+
+    name: str
+    nccl_estimate: float
+    predicted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One call.
+
+    ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
+    overlaps).
+
+    ``below`` and ``above`` say from which size (bytes) down and up another choice is made, and
+    which.
+    """
+
+    nbytes: int
+    chosen: str
+    predicted: float
+    rivals: tuple[Rival, ...]
+    terms: dict[str, float]
+    below: tuple[int, str] | None
+    above: tuple[int, str] | None
+    constants: tuple[str, ...]
+
+    @property
+    def dominant(self) -> str:
+        """The term that most of the time is."""
+        return max(self.terms, key=lambda term: self.terms[term])
+
+    @property
+    def reason(self) -> str:
+        """The choice in a sentence."""
+        if len(self.rivals) < 2:
+            return f"{self.chosen} is the only one that can run here"
+        first, second = self.rivals[:2]
+        margin = second.nccl_estimate / first.nccl_estimate - 1
+        return f"NCCL estimates {self.chosen} {margin:.0%} faster than {second.name}, the next best"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name; times in s."""
+        return {
+            "bytes": self.nbytes,
+            "chosen": self.chosen,
+            "time_s": self.predicted,
+            "reason": self.reason,
+            "rivals": [
+                {"name": r.name, "nccl_estimate_s": r.nccl_estimate, "predicted_s": r.predicted}
+                for r in self.rivals
+            ],
+            "terms_s": self.terms,
+            "dominant": self.dominant,
+            "changes_below": None
+            if self.below is None
+            else {"bytes": self.below[0], "to": self.below[1]},
+            "changes_above": None
+            if self.above is None
+            else {"bytes": self.above[0], "to": self.above[1]},
+            "constants": list(self.constants),
+        }
+
+
+def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> Explanation:
+    """Explain operation ``op`` of ``nbytes``. Raises DpsimError as `predict` does."""
+    found = predict(machine, op, element_bytes, [nbytes])
+    chosen = _name(found, 0)
+    below, above = _switches(machine, op, element_bytes, nbytes, chosen)
+    return Explanation(
+        nbytes,
+        chosen,
+        float(found.seconds[0]),
+        _rivals(machine, op, element_bytes, nbytes),
+        _terms(machine, op, element_bytes, nbytes, chosen),
+        below,
+        above,
+        constant_groups(machine),
+    )
+
+
+def _name(found: Prediction, row: int) -> str:
+    return f"{found.algorithm[row]}/{found.protocol[row]}"
+
+
+def _on_branch(
+    machine: NcclMachine, op: str, element_bytes: int, sizes: list[float], branch: str
+) -> list[float]:
+    """Seconds that the model predicts for each size were that branch taken."""
+    work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
+    work.branch[:] = BRANCHES.index(branch)
+    constants = {
+        name: np.repeat(value, len(sizes)) for name, value in machine_constants(machine).items()
+    }
+    return [float(time) for time in seconds(work, constants)]
+
+
+def _rivals(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> tuple[Rival, ...]:
+    if op == "alltoall" or machine.ranks == 1:
+        return ()
+    table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
+    names = {
+        f"{algorithm}/{protocol}": float(time[0]) for (algorithm, protocol), time in table.items()
+    }
+    return tuple(
+        Rival(name, estimate, _on_branch(machine, op, element_bytes, [nbytes], name)[0])
+        for name, estimate in sorted(names.items(), key=lambda item: item[1])
+    )
+
+
+def _terms(
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
+) -> dict[str, float]:
+    """Latency: what next to nothing costs; transfer: bytes at the rate of the largest sizes; ramp:
+    the rest of the time.
+    """
+    if machine.ranks == 1:
+        return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
+    huge = 2.0**44
+    none, here, large, larger = _on_branch(
+        machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen
+    )
+    transfer = nbytes * (larger - large) / huge
+    return {"latency": none, "transfer": transfer, "ramp": here - none - transfer}
+
+
+def _switches(
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
+) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
+    found = predict(machine, op, element_bytes, _SIZES)
+    names = [_name(found, row) for row in range(len(_SIZES))]
+    down = [row for row in range(len(_SIZES)) if _SIZES[row] < nbytes and names[row] != chosen]
+    up = [row for row in range(len(_SIZES)) if _SIZES[row] > nbytes and names[row] != chosen]
+    below = (int(_SIZES[down[-1]]), names[down[-1]]) if down else None
+    return below, (int(_SIZES[up[0]]), names[up[0]]) if up else None

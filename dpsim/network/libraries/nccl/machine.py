@@ -1,0 +1,80 @@
+"""What a machine is, as far as NCCL's model must know.
+
+Built from a description, never from measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dpsim.base.errors import DpsimError
+
+NVSWITCH: Final = "nvswitch"
+NVMESH: Final = "nvlink-mesh"
+PCIE: Final = "pcie"
+XGMI: Final = "xgmi"
+
+INTRA_KINDS: Final = (NVSWITCH, NVMESH, PCIE, XGMI)
+TRANSPORTS: Final = ("none", "ib", "roce", "efa", "gpudirect-tcpx", "tcp", "slingshot", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class NcclMachine:
+    """Equal GPUs in equal nodes, in SI units.
+
+    ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
+    GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
+    those network cards of one node that the job's GPUs can use, one direction. ``staged``: copies
+    between GPUs pass through the host's memory; ``shared``: the rate is what is left to a GPU when
+    all use the bus together, not that of a pair. ``launch`` names how a benchmark was started,
+    which sets its floor: "default" (one process per GPU), "single-process" or "torch".
+    ``forced_algorithm`` and ``forced_protocol`` restate NCCL_ALGO and NCCL_PROTO, if set. ``graph``
+    says what NCCL's topology search found where that cannot be known from outside (0 as shipped, 1
+    twice the channels): only fits set it.
+
+    Raises DpsimError for values that no machine has.
+    """
+
+    gpu: str
+    capability: int
+    intra: str
+    intra_rate: float
+    staged: bool = False
+    shared: bool = False
+    nodes: int = 1
+    gpus_per_node: int = 8
+    transport: str = "none"
+    nic_rate: float = 0.0
+    nccl_version: tuple[int, ...] | None = None
+    launch: str = "default"
+    forced_algorithm: str | None = None
+    forced_protocol: str | None = None
+    graph: int = 0
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise DpsimError(f"nodes must be at least 1, but got {self.nodes}")
+        if self.gpus_per_node < 1:
+            raise DpsimError(f"gpus_per_node must be at least 1, but got {self.gpus_per_node}")
+        if self.intra not in INTRA_KINDS:
+            raise DpsimError(
+                f"intra must be one of {', '.join(INTRA_KINDS)}, but got {self.intra!r}"
+            )
+        if self.transport not in TRANSPORTS:
+            raise DpsimError(
+                f"transport must be one of {', '.join(TRANSPORTS)}, but got {self.transport!r}"
+            )
+        if self.nodes > 1 and self.nic_rate <= 0:
+            raise DpsimError(
+                f"nic_rate must be above 0 on {self.nodes} nodes, but got {self.nic_rate}"
+            )
+
+    @property
+    def ranks(self) -> int:
+        """All GPUs of the job."""
+        return self.nodes * self.gpus_per_node
+
+    def version_at_least(self, *wanted: int) -> bool:
+        """Whether NCCL is at least this version; an unstated version counts as recent."""
+        return self.nccl_version is None or self.nccl_version >= wanted

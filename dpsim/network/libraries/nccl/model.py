@@ -1,0 +1,109 @@
+"""NCCL as a model of a collective.
+
+What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import Traffic, algorithm, traffic
+from dpsim.network.libraries.nccl.explain import Explanation, explain
+from dpsim.network.libraries.nccl.of_cluster import machine_of
+from dpsim.network.libraries.nccl.prediction import predict
+from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.rounds import RoundsModel
+from dpsim.topology import Cluster
+
+# dpsim's operations as NCCL calls them, and the schedule whose traffic and link loads stand for
+# them.
+_OPERATIONS = {
+    "all-reduce": ("all_reduce", "ring"),
+    "all-gather": ("all_gather", "ring"),
+    "reduce-scatter": ("reduce_scatter", "ring"),
+    "all-to-all": ("alltoall", "all-to-all"),
+}
+# dpsim's algorithms as NCCL_ALGO knows them.
+_RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
+
+
+class NcclModel(CollectiveModel):
+    """One operation by NCCL on a cluster.
+
+    All ranks leave together, the predicted time after the last of them entered.
+
+    ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
+    "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic and link loads are those
+    of a ring, whichever algorithm runs: trees send about as much through the network cards, NVLS
+    half as much inside a node. Raises DpsimError for what NCCL does not have.
+    """
+
+    abilities = Ability.NONE
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        operation: str = "all-reduce",
+        restriction: str = "auto",
+        itemsize: int = 4,
+    ) -> None:
+        if operation not in _OPERATIONS:
+            raise DpsimError(
+                f"operation must be one that library nccl models ({', '.join(_OPERATIONS)}), but "
+                f"got {operation!r}"
+            )
+        if operation != "all-reduce":
+            restriction = "auto"  # the others have one algorithm each
+        if restriction not in _RESTRICTIONS:
+            raise DpsimError(
+                "algorithm must be auto, ring, tree or in-network with library nccl, but got "
+                f"{restriction!r}"
+            )
+        forced = _RESTRICTIONS[restriction]
+        if forced == "nvls" and cluster.nodes > 1:
+            forced = "nvlstree"
+        self.cluster = cluster
+        self.machine = machine_of(cluster, algorithm=forced)
+        self.itemsize = itemsize
+        self.operation, self._schedule_name = _OPERATIONS[operation]
+        self._name = operation
+        if forced is not None and cluster.ranks > 1 and self._time(1)[1].split("/")[0] != forced:
+            raise DpsimError(
+                f"algorithm {restriction} must be one that NCCL can run here, but the cluster has "
+                "none of it"
+            )
+
+    @cached_property
+    def _ring(self) -> RoundsModel:
+        schedule = algorithm(self._schedule_name, self._name).schedule(self.cluster.ranks)
+        return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
+
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """All ranks leave together (s), having entered at ``starts``; nothing to send costs what
+        the smallest message does.
+        """
+        seconds, _ = self._time(max(nbytes, 1))
+        return Outcome(np.full(len(starts), starts.max() + seconds), self._ring.loads(nbytes))
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
+        schedule = self._ring.schedule
+        return traffic(schedule, schedule.split(nbytes, self.itemsize))
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """NCCL's choice at this size, such as ``nvls/Simple``."""
+        return self._time(max(nbytes, 1))[1]
+
+    def explain(self, nbytes: int) -> Explanation:
+        """Why NCCL chooses what it does at this size."""
+        return explain(self.machine, self.operation, self.itemsize, nbytes)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
+    def _time(self, nbytes: int) -> tuple[float, str]:
+        found = predict(self.machine, self.operation, self.itemsize, [nbytes])
+        return float(found.seconds[0]), f"{found.algorithm[0]}/{found.protocol[0]}"

@@ -1,0 +1,119 @@
+"""The `NcclMachine` of a cluster.
+
+What joins its GPUs and its nodes, read off the catalogue's entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.hardware import Gpu, Link
+from dpsim.network.libraries.nccl.describe import MESH_RINGS, PCIE_RATE, Inside, refuses_peers
+from dpsim.network.libraries.nccl.gpus import GpuFacts, gpu_facts
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+from dpsim.network.libraries.nccl.network_text import transport_of
+from dpsim.network.maxmin import max_min_rates
+from dpsim.topology import Cluster, NodeGraph
+
+# Ten times the compute capability where the GPU's name does not say it (NVIDIA, CUDA C++
+# programming guide, compute capabilities).
+_CAPABILITY = {
+    "kepler": 35,
+    "maxwell": 52,
+    "pascal": 60,
+    "volta": 70,
+    "turing": 75,
+    "ampere": 80,
+    "ada": 89,
+    "hopper": 90,
+    "blackwell": 100,
+}
+
+
+def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine:
+    """The machine that ``cluster`` is to NCCL; of unlike nodes the slowest counts.
+
+    ``algorithm`` restricts NCCL's choice, as NCCL_ALGO does. Raises DpsimError for accelerators
+    that NCCL does not serve and for nodes with unequal numbers of GPUs.
+    """
+    local = cluster.per_node
+    capability, _, name = min(
+        (_capability(kind.node.gpu), place, kind.node.gpu.name)
+        for place, kind in enumerate(cluster.kinds)
+    )
+    inside = min((_inside(kind, local) for kind in cluster.kinds), key=lambda found: found.rate)
+    nics = [network_cards(kind) for kind in cluster.kinds] if cluster.nodes > 1 else []
+    rate, transport = min(nics, default=(0.0, "none"))
+    return NcclMachine(
+        gpu=name,
+        capability=capability,
+        intra=inside.kind,
+        intra_rate=inside.rate,
+        staged=inside.staged,
+        shared=inside.shared,
+        nodes=cluster.nodes,
+        gpus_per_node=local,
+        transport=transport,
+        nic_rate=rate,
+        forced_algorithm=algorithm,
+    )
+
+
+def _facts(gpu: Gpu) -> GpuFacts:
+    return gpu_facts(gpu.name.replace("-", " "))
+
+
+def _capability(gpu: Gpu) -> int:
+    facts = _facts(gpu)
+    if facts.known and not facts.is_amd:
+        return facts.capability
+    if gpu.architecture in _CAPABILITY:
+        return _CAPABILITY[gpu.architecture]
+    raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+
+
+def _inside(kind: NodeGraph, local: int) -> Inside:
+    """What joins a node's GPUs; a GPU alone counts as on PCIe."""
+    staged = refuses_peers(_facts(kind.node.gpu))
+    if local == 1:
+        return Inside(PCIE, PCIE_RATE[3], staged)
+    used = set(kind.gpus)
+    links = [
+        (a, b, link, count)
+        for a, b, link, count in kind.node.expand_edges()
+        if {a, b} & {kind.gpus[0]}
+    ]
+    nvlinks = [
+        (a, b, link.rate.value * count) for a, b, link, count in links if "nvlink" in link.name
+    ]
+    if any("switch" in a + b for a, b, _ in nvlinks):
+        return Inside(NVSWITCH, sum(rate for _, _, rate in nvlinks))
+    if nvlinks and all(a in used or b in used for a, b, _ in nvlinks):
+        link = next(link for _, _, link, _ in links if "nvlink" in link.name)
+        return Inside(NVMESH, MESH_RINGS.get(local, 6) * link.rate.value)
+    bus = max((link for *_, link, _ in links), key=lambda link: link.rate.value)
+    return Inside(PCIE, _ring_rate(kind, bus), staged, shared=True)
+
+
+def _ring_rate(kind: NodeGraph, bus: Link) -> float:
+    """Nominal B/s of the slowest hop when a ring through all GPUs shares the node's buses."""
+    place = np.arange(len(kind.gpus))
+    links = kind.between_gpus.links[place, (place + 1) % len(place)]
+    return float(max_min_rates(links, kind.capacities).min()) * bus.rate.value / bus.bandwidth
+
+
+def network_cards(kind: NodeGraph) -> tuple[float, str]:
+    """Line rate (B/s) of the cards in use by a node's GPUs, as far as their buses carry it, and the
+    transport.
+
+    That is "unknown" where the link's name, aliases and description do not say it.
+    """
+    link = kind.node.nics.link
+    each = min(link.rate.value, kind.node.nic_bus.rate.value)
+    named = (
+        transport_of(" ".join([link.name, *link.aliases]))
+        or transport_of(link.description)
+        or "unknown"
+    )
+    return len(set(kind.nic_of)) * each, named

@@ -1,0 +1,138 @@
+"""The fitted constants: their names, units and prior knowledge.
+
+Rates are shares of a described peak (the port inside a node, the line rate of the network cards),
+so that a GPU generation or card that was never measured scales by its description; its latencies
+are the mean over those that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["intra", "net", "floor", "machine"]
+
+
+@dataclass(frozen=True)
+class Param:
+    """A positive constant: unit, prior centre, and how far (in log) a family may lie from the mean."""
+
+    name: str
+    level: Level
+    unit: str
+    centre: float
+    spread: float
+    text: str
+
+
+# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README.md); spreads
+# by judgement.
+PARAMS: tuple[Param, ...] = (
+    Param("o", "intra", "s", 6e-6, 0.2, "launch of one call"),
+    Param("h_LL", "intra", "s", 1.0e-6, 0.3, "LL latency of one step"),
+    Param(
+        "d_LL", "intra", "s", 0.2e-6, 0.4, "what a step costs more beyond a few KiB (more channels)"
+    ),
+    Param("f_LL", "intra", "1", 0.30, 0.1, "LL rate as a share of the port"),
+    Param("a_LL128", "intra", "s", 2e-6, 0.4, "fixed extra of LL128"),
+    Param("h_LL128", "intra", "s", 1.8e-6, 0.3, "LL128 latency of one step"),
+    Param("f_LL128", "intra", "1", 0.6, 0.15, "LL128 rate as a share of the port"),
+    Param("a_S", "intra", "s", 12e-6, 0.4, "fixed extra of Simple"),
+    Param("h_S", "intra", "s", 3e-6, 0.6, "Simple latency of one step"),
+    Param("f_S", "intra", "1", 0.76, 0.06, "Simple rate as a share of the port"),
+    Param("r_S", "intra", "1", 0.85, 0.3, "exponent of Simple"),
+    Param("copy", "intra", "1", 0.4, 0.3, "weight of a rank's own share (local copy), all-reduce"),
+    Param("copy_ag", "intra", "1", 0.4, 0.3, "the same, all-gather"),
+    Param("copy_rs", "intra", "1", 0.4, 0.3, "the same, reduce-scatter"),
+    Param("a_N", "intra", "s", 25e-6, 0.5, "fixed extra of NVLS"),
+    Param("f_N", "intra", "1", 1.03, 0.08, "NVLS bus rate as a share of the port"),
+    Param("r_N", "intra", "1", 0.8, 0.2, "exponent of NVLS"),
+    Param("h_P", "intra", "s", 0.2e-6, 0.5, "all-to-all latency per peer"),
+    Param("a_P", "intra", "s", 6e-6, 0.4, "all-to-all extra beyond the LL threshold"),
+    Param("p2p_low", "intra", "1", 0.5, 0.3, "share of a_P left in tables of graph 1"),
+    Param("f_P", "intra", "1", 0.72, 0.06, "all-to-all rate as a share of the port"),
+    Param("r_P", "intra", "1", 0.85, 0.3, "exponent of all-to-all"),
+    Param("copy_p2p", "intra", "1", 0.5, 0.4, "weight of the local copy in all-to-all"),
+    Param("int8", "intra", "s/B", 3e-13, 0.5, "extra of one-byte sums per byte and 1/sqrt(n)"),
+    Param("gamma", "intra", "1", 1.5, 0.3, "PCIe: the rate falls as (2/n)^gamma"),
+    Param("staged", "intra", "1", 0.7, 0.3, "PCIe: share left when copies go through the host"),
+    Param("net_a", "net", "s", 5e-6, 0.6, "fixed extra of a call over several nodes of 8 GPUs"),
+    Param("net_h_LL", "net", "s", 5e-6, 0.3, "LL latency of a network hop"),
+    Param("net_h_LL128", "net", "s", 9e-6, 0.3, "LL128 latency of a network hop"),
+    Param("net_h_Simple", "net", "s", 15e-6, 0.3, "Simple latency of a network hop"),
+    Param("net_e_LL", "net", "1", 0.35, 0.2, "share of the NICs' line rate that LL moves"),
+    Param("net_e_LL128", "net", "1", 0.9, 0.05, "the same, LL128"),
+    Param("net_e_Simple", "net", "1", 0.95, 0.05, "the same, Simple"),
+    Param(
+        "net_port",
+        "net",
+        "1",
+        1.1,
+        0.02,
+        "port rate in a job over several nodes (more channels) against one node",
+    ),
+    Param("net_nvls", "net", "1", 0.92, 0.05, "share of the NVLS rate that an NVLSTree keeps"),
+    Param("net_tree", "net", "1", 0.97, 0.015, "trees against rings, share of the NICs' rate"),
+    Param("net_r", "net", "1", 0.8, 0.2, "exponent over the network"),
+    Param("net_q", "net", "1", 6.0, 0.05, "how softly the larger of network and node wins"),
+    Param("net_old", "net", "1", 0.8, 0.3, "share of the line rate left to NCCL before 2.10"),
+    Param("port_share", "machine", "1", 1.0, 0.03, "this machine's port against its family's"),
+    Param("net_share", "machine", "1", 1.0, 0.05, "this machine's NICs against their line rate"),
+    Param(
+        "net_lag", "machine", "1", 1.0, 0.1, "this machine's hop latencies against its transport's"
+    ),
+    Param("launch", "machine", "1", 1.0, 0.1, "this machine's launch cost against its family's"),
+    Param("floor", "floor", "s", 20e-6, 0.5, "launch floor of single-process and torch tables"),
+)
+NAMES: tuple[str, ...] = tuple(p.name for p in PARAMS)
+OWN_ONLY = frozenset(p.name for p in PARAMS if p.level == "machine")
+COMMON = "common"
+FULL_NODE = 8  # GPUs of the nodes that net_a is stated for
+# before this NCCL, network plugins moved a smaller share of the line rate
+OLD_NCCL = (2, 10)
+# descending, for reading a generation off a port's rate
+PCIE_RATE: Mapping[int, float] = {6: 126e9, 5: 63e9, 4: 31.5e9, 3: 15.75e9}
+# PCIe shares sit far from NVLink's: its own centres. Local copies run in device memory, ten times
+# as far from PCIe as from NVLink.
+PCIE_CENTRES: Mapping[str, float] = {
+    "f_LL": 0.35,
+    "f_S": 0.65,
+    "f_P": 0.6,
+    "f_LL128": 0.5,
+    "copy": 0.04,
+    "copy_ag": 0.04,
+    "copy_rs": 0.04,
+    "copy_p2p": 0.05,
+}
+# What copies through the host's memory add to the latency of a step: two crossings of the bus for
+# one.
+STAGED_SHIFT: Mapping[str, float] = {"h_LL": 1.5, "h_LL128": 1.5, "h_S": 1.5}
+# a network whose kind is not stated, or never measured, is priced as its nearest measured kin
+TRANSPORT_KIN: Mapping[str, str] = {"roce": "ib", "unknown": "ib", "none": "ib"}
+# latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP)
+TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
+    "efa": {
+        "net_h_LL": 6.0,
+        "net_h_LL128": 4.0,
+        "net_h_Simple": 3.0,
+        "net_a": 10.0,
+        "net_e_Simple": 0.9,
+    },
+    "tcp": {
+        "net_h_LL": 6.0,
+        "net_h_LL128": 5.0,
+        "net_h_Simple": 4.0,
+        "net_a": 2.0,
+        "net_e_Simple": 0.8,
+    },
+    "gpudirect-tcpx": {
+        "net_h_LL": 6.0,
+        "net_h_LL128": 5.0,
+        "net_h_Simple": 4.0,
+        "net_a": 3.0,
+        "net_e_Simple": 0.85,
+    },
+    "slingshot": {"net_h_LL": 1.5, "net_h_LL128": 1.5, "net_h_Simple": 1.5},
+}
+Constants = Mapping[str, Mapping[str, float]]

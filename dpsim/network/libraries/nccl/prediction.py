@@ -1,0 +1,93 @@
+"""The time of NCCL's collectives on a described machine.
+
+Its own chooser says which branch runs, the fitted costs what it takes.
+
+Sizes follow nccl-tests: the larger of a rank's send and receive buffers, in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs, physical
+from dpsim.network.libraries.nccl.constants import shipped_constants
+from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
+from dpsim.network.libraries.nccl.machine import NcclMachine
+from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS
+from dpsim.network.libraries.nccl.selection import choose
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """Seconds for each size, and the algorithm and protocol that run."""
+
+    seconds: FloatArray
+    algorithm: tuple[str, ...]
+    protocol: tuple[str, ...]
+
+
+def predict(
+    machine: NcclMachine,
+    op: str,
+    element_bytes: int,
+    nbytes: npt.ArrayLike,
+    known: Known | None = None,
+) -> Prediction:
+    """Predict operation ``op`` (`OPS`) for each size of ``nbytes``; ``known`` stands in for the
+    shipped constants.
+
+    One rank moves nothing and takes no time. Raises DpsimError for an unknown operation and for
+    sizes that are not above 0.
+    """
+    if op not in OPS:
+        raise UnknownNameError("NCCL operation", op, OPS)
+    sizes = np.atleast_1d(np.asarray(nbytes, dtype=np.float64))
+    if (sizes <= 0).any():
+        raise DpsimError(f"nbytes must be above 0, but got {sizes.min():g}")
+    if machine.ranks == 1:
+        return Prediction(np.zeros_like(sizes), ("none",) * len(sizes), ("none",) * len(sizes))
+    work = work_for(machine, op, element_bytes, sizes)
+    constants = machine_constants(machine, known)
+    rows = {name: np.repeat(value, len(sizes)) for name, value in constants.items()}
+    algorithms, protocols = zip(*(BRANCHES[index].split("/") for index in work.branch), strict=True)
+    return Prediction(seconds(work, rows), algorithms, protocols)
+
+
+def machine_constants(machine: NcclMachine, known: Known | None = None) -> dict[str, FloatArray]:
+    """What `dpsim.network.libraries.nccl.cost.seconds` takes, arrays of length 1."""
+    logs = machine_logs(shipped_constants() if known is None else known, machine)
+    return physical(logs[None, :], [machine])
+
+
+def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
+    """The groups of constants that the machine's own are made of."""
+    levels = (
+        {"intra"}
+        | ({"net"} if machine.nodes > 1 else set())
+        | ({"floor"} if machine.launch != "default" else set())
+    )
+    return COMMON, *sorted(
+        {key for p in PARAMS if p.level in levels for key in level_keys(p, machine) if key}
+    )
+
+
+def work_for(machine: NcclMachine, op: str, element_bytes: int, nbytes: FloatArray) -> Work:
+    """Rows of one machine and operation, each with the branch that NCCL's chooser takes."""
+    branch = [
+        BRANCHES.index("/".join(chosen)) for chosen in choose(machine, op, element_bytes, nbytes)
+    ]
+    full = np.ones_like(nbytes)
+    return Work(
+        nbytes,
+        full * machine.ranks,
+        full * machine.nodes,
+        np.full(len(nbytes), OPS.index(op)),
+        np.asarray(branch, dtype=np.int64),
+        full * (element_bytes == 1),
+        full * machine.nic_rate,
+    )

@@ -1,0 +1,7 @@
+"""Schedules a round at a time, as vectors over ranks."""
+
+from dpsim.network.rounds.rounds import RoundsModel
+
+__all__ = [
+    "RoundsModel",
+]

@@ -1,0 +1,77 @@
+"""The cycles of a pattern in which every sender also receives exactly one message.
+
+Rings, pairs, or one ring per node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Cycles:
+    """The cycle of each sender, in the pattern's order, numbered from 0; and the most ranks in any
+    of them.
+
+    ``first`` is the least rank of each cycle, ``successor`` whom each rank sends to.
+    """
+
+    of_sender: IntArray
+    first: IntArray
+    longest: int
+    successor: IntArray
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.first)
+
+    def most(self, values: FloatArray) -> FloatArray:
+        """The largest of ``values``, one per sender in the pattern's order, in each cycle."""
+        most = np.full(self.count, -np.inf)
+        np.maximum.at(most, self.of_sender, values)
+        return most
+
+    @cached_property
+    def in_order(self) -> IntArray | None:
+        """The ranks of each cycle as they send to one another, (cycles, ranks); None where some
+        cycle is shorter.
+        """
+        if self.count * self.longest != len(self.of_sender):
+            return None
+        successor, order = self.successor.tolist(), []
+        for first in self.first.tolist():
+            rank = first
+            for _ in range(self.longest):
+                order.append(rank)
+                rank = successor[rank]
+        return np.array(order).reshape(self.count, self.longest)
+
+
+def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | None:
+    """The cycles of the permutation source -> destination, or None where it is not one."""
+    sends = np.bincount(source, minlength=ranks)
+    heard = np.bincount(destination, minlength=ranks)
+    if np.any(sends > 1) or np.any(heard != sends):
+        return None
+    successor = np.arange(ranks)
+    successor[source] = destination
+    first, of_sender, sizes = np.unique(
+        _labels(successor)[source], return_inverse=True, return_counts=True
+    )
+    return Cycles(of_sender, first, int(sizes.max(initial=1)), successor)
+
+
+def _labels(successor: IntArray) -> IntArray:
+    """The least rank of each rank's cycle, by pointer doubling: log2(ranks) passes over the vector."""
+    label = np.arange(len(successor))
+    jump = successor.copy()
+    for _ in range(len(successor).bit_length()):
+        label = np.minimum(label, label[jump])
+        jump = jump[jump]
+    return label

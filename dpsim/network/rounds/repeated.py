@@ -1,0 +1,132 @@
+"""One round of a schedule ready to run, and the same round many times, by the shortest way that is
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check
+from dpsim.network.rounds.critical_links import CriticalLinks
+from dpsim.network.rounds.cycles import Cycles
+
+_STEADY_CHECK = 64  # rounds between two looks at whether the recursion has become a constant step
+
+
+@dataclass(frozen=True, eq=False)
+class TimedRound:
+    """One round ready to run ``rounds`` times.
+
+    Per transfer its seconds, per place its overhead and reduction in seconds.
+    """
+
+    source: IntArray
+    destination: IntArray
+    seconds: FloatArray
+    overhead: FloatArray
+    reduction: FloatArray
+    cycles: Cycles | None
+    rounds: int = 1
+
+    def step(self, ready: FloatArray) -> FloatArray:
+        """When each place has done this round that was ready for it at ``ready``."""
+        posted = ready + self.overhead
+        ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
+        through = ready.copy()
+        np.maximum.at(through, self.destination, ends)
+        np.maximum.at(through, self.source, ends)
+        return through + self.reduction
+
+    def all(self, ready: FloatArray) -> FloatArray:
+        """When each place has done all rounds; at once where that is exact."""
+        if (cycles := self.cycles) is None or self.rounds < cycles.longest - 1:
+            return self.each(ready)
+        if self._pace is not None:
+            finished = ready.copy()
+            finished[self.source] = (cycles.most(ready[self.source]) + self.rounds * self._pace)[
+                cycles.of_sender
+            ]
+            return finished
+        return self.each(ready) if self._critical is None else self._critical.finish(ready)
+
+    @cached_property
+    def _pace(self) -> FloatArray | None:
+        """Seconds of a round in each cycle, None where some of its ranks pass messages faster than
+        others.
+
+        Everyone in a cycle ends so many rounds after the latest of it, once that has been heard of
+        by all, which takes one round fewer than the cycle has ranks.
+        """
+        assert self.cycles is not None
+        step = self.overhead[self.source] + self.seconds + self.reduction[self.destination]
+        slowest = self.cycles.most(step)
+        return None if np.any(step < slowest[self.cycles.of_sender] * (1 - 1e-13)) else slowest
+
+    @cached_property
+    def _critical(self) -> CriticalLinks | None:
+        """The cycles at the pace of their slowest links, where that is exact; for ranks that pay
+        and reduce alike.
+        """
+        order = None if self.cycles is None else self.cycles.in_order
+        if order is None:
+            return None
+        paid = self.overhead[order] + self.reduction[order]
+        if np.any(paid != paid[:, :1]):
+            return None
+        seconds = np.zeros(len(self.overhead))
+        seconds[self.source] = self.seconds
+        return CriticalLinks.of(order, seconds[order], paid[:, 0], self.rounds)
+
+    def each(self, ready: FloatArray) -> FloatArray:
+        """The same round after round; stops early once every rank advances by the same step each
+        round, for that goes on.
+        """
+        if self.rounds == 1:
+            return self.step(ready)
+        step = _permutation_step(self) or self.step
+        ready = ready.copy()
+        done = 0
+        while done < self.rounds:
+            check()
+            for _ in range(min(_STEADY_CHECK, self.rounds - done) - 1):
+                ready = step(ready)
+                done += 1
+            before = ready.copy()
+            ready = step(ready)
+            done += 1
+            advance = ready - before
+            if np.ptp(advance) <= 4e-16 * np.abs(ready).max():
+                return np.asarray(ready + (self.rounds - done) * advance.mean())
+        return ready
+
+
+def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] | None:
+    """`TimedRound.step` in place and without scattered writes, for patterns in which every rank
+    sends once and hears once.
+    """
+    ranks = len(timed.overhead)
+    if timed.cycles is None or len(timed.source) != ranks:
+        return None
+    order = np.argsort(timed.source)
+    successor, seconds = timed.destination[order], timed.seconds[order]
+    predecessor = np.argsort(successor)
+    overhead, reduction = timed.overhead, timed.reduction
+    pays, reduces = bool(overhead.any()), bool(reduction.any())
+    ends, heard = np.empty(ranks), np.empty(ranks)
+
+    def step(ready: FloatArray) -> FloatArray:
+        if pays:
+            np.add(ready, overhead, out=ready)
+        ready.take(successor, out=ends, mode="clip")
+        np.maximum(ends, ready, out=ends)
+        np.add(ends, seconds, out=ends)
+        ends.take(predecessor, out=heard, mode="clip")
+        np.maximum(ends, heard, out=ready)
+        return np.add(ready, reduction, out=ready) if reduces else ready
+
+    return step

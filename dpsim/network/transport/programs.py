@@ -1,0 +1,100 @@
+"""What ranks do in a collective, one after another.
+
+Receives and sends that are posted, and what is waited for before more are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray
+from dpsim.collectives import Round, Schedule
+
+
+class Step(NamedTuple):
+    """What a rank posts at once.
+
+    (peer, bytes) to receive and to send; ``reduced`` bytes are added up when it is done.
+    """
+
+    receives: tuple[tuple[int, int], ...]
+    sends: tuple[tuple[int, int], ...]
+    reduced: int = 0
+
+
+class Phase(NamedTuple):
+    """Steps of which ``depth`` are under way at most; all are done before the next phase."""
+
+    steps: tuple[Step, ...]
+    depth: int = 1
+
+
+Program = tuple[Phase, ...]  # of one rank in one channel
+
+
+def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tuple[int, Program]]:
+    """(rank, program) of every rank in every channel: its rounds, each done before the next."""
+    split = schedule.split(nbytes, itemsize)
+    steps: dict[tuple[int, int], list[Step]] = {
+        (channel, rank): []
+        for channel in range(schedule.channels)
+        for rank in range(schedule.ranks)
+    }
+    for current in schedule.each_round():
+        sizes = split.nbytes(current.chunk, current.count).astype(np.int64)
+        for key, of_rank in steps.items():
+            step = _step(current, sizes, *key)
+            if step.receives or step.sends:
+                of_rank.append(step)
+    return [(rank, (Phase(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
+
+
+def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
+    """What one rank does in a round in one channel."""
+    here = current.channel == channel
+    comes, goes = here & (current.destination == rank), here & (current.source == rank)
+    return Step(
+        tuple(zip(current.source[comes].tolist(), sizes[comes].tolist(), strict=True)),
+        tuple(zip(current.destination[goes].tolist(), sizes[goes].tolist(), strict=True)),
+        int(sizes[comes & current.reduce].sum()),
+    )
+
+
+def gloo_programs(
+    ranks: int, nbytes: int, segments: int, itemsize: int
+) -> list[tuple[int, Program]]:
+    """Gloo's ring towards rank - 1.
+
+    Reduce-scatter, then all-gather, each a segment after the other with two under way.
+
+    Source: pytorch/gloo, gloo/allreduce.cc (segments of equal bytes; those beyond the vector's end
+    are shorter, or none).
+    """
+    each = segments // ranks
+    length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
+
+    def ring(rank: int, first: int) -> Phase:
+        return Phase(tuple(_ring_steps(rank, ranks, nbytes, each, length, first)), depth=2)
+
+    return [(rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks)]
+
+
+def _ring_steps(
+    rank: int, ranks: int, nbytes: int, each: int, length: int, first: int
+) -> Iterator[Step]:
+    """``first`` is 1 while vectors are reduced, 0 while they are gathered.
+
+    Whose share goes out at the start.
+    """
+    for number in range((ranks - 1) * each):
+        sent, received = (
+            min(length, max(nbytes - ((rank + ahead) * each + number) % (ranks * each) * length, 0))
+            for ahead in (first, first + 1)
+        )
+        receives = (((rank + 1) % ranks, received),) if received else ()
+        sends = (((rank - 1) % ranks, sent),) if sent else ()
+        yield Step(receives, sends, received if first else 0)

@@ -1,0 +1,169 @@
+"""Times a collective as processes carry it out over TCP.
+
+Processors that are shared, announcements, buffered sends, limiters.
+
+A rank posts a step's receives, then its sends. A receive is announced to the sender over the same
+links; data goes once both the announcement has come and the send is posted, in the order of posting
+between two ranks. A send is done when all but what the kernel buffers is on its way, a receive when
+all has come. Each post, send and arrival takes ``overhead`` s of one of the machine's ``cores``, a
+program's own posts and adding up ``dispatch`` s more; what comes takes ``per_byte`` s a byte,
+adding up ``gamma`` s a byte, and entering the collective ``entry`` s. Processors take what is asked
+of them in that order, one thing at a time for each rank. Links are those of
+`dpsim.network.transport.limited`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import IN_NETWORK, Schedule, algorithm, algorithm_names
+from dpsim.hardware import Transport
+from dpsim.network.choice import schedule_on
+from dpsim.network.fastest import FastestModel
+from dpsim.network.libraries import segment_count
+from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.rounds import RoundsModel
+from dpsim.network.transport.limited import Limiter
+from dpsim.network.transport.programs import Program, gloo_programs, schedule_programs
+from dpsim.network.transport.transport_run import TransportRun
+from dpsim.topology import Network
+
+_KEPT = 4096  # timings
+
+
+class TransportModel(CollectiveModel):
+    """One collective by ``schedule``, or by gloo's own all-reduce, over ``transport`` on
+    ``network``.
+    """
+
+    abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
+
+    def __init__(
+        self,
+        network: Network,
+        transport: Transport,
+        schedule: Schedule | None = None,
+        *,
+        gamma: float = 0.0,
+    ) -> None:
+        self.network = network
+        self.transport = transport
+        self.own = schedule is None
+        self.schedule = schedule or algorithm("ring").schedule(network.ranks)
+        self.gamma = gamma if transport.gamma is None else transport.gamma
+        self._loads = RoundsModel(self.schedule, network)
+        self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
+
+    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """When each rank leaves (s) that enters at ``starts`` (s), with ``nbytes`` a vector; links
+        are rested before.
+        """
+        return self.finish_after(starts, nbytes, float("-inf"))
+
+    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+        """The same where the links, all alike, have saved up only what they will not until
+        ``rested_at``.
+        """
+        begin = float(starts.min())
+        missing = min(max(rested_at - begin, 0.0), self.transport.burst)
+        key = (nbytes, round(missing, 6), np.round(starts - begin, 7).tobytes())
+        if key not in self._timed:
+            if len(self._timed) >= _KEPT:
+                self._timed.clear()
+            self._timed[key] = TransportRun(self, starts - begin, nbytes, missing).ends()
+        ends, rested = self._timed[key]
+        return Outcome(begin + ends, self._loads.loads(nbytes), begin + rested)
+
+    def programs(self, nbytes: int) -> list[tuple[int, Program]]:
+        """What each rank does, in each channel."""
+        if self.own:
+            return gloo_programs(
+                self.network.ranks, nbytes, segment_count(self.network.ranks, nbytes), self.itemsize
+            )
+        return schedule_programs(self.schedule, nbytes, self.itemsize)
+
+    @cached_property
+    def paths(self) -> list[list[tuple[int, ...]]]:
+        """For each pair of ranks the limiters on the way."""
+        ranks = self.network.ranks
+        source, destination = (each.ravel() for each in np.indices((ranks, ranks)))
+        apart = np.flatnonzero(source != destination)
+        routes = self.network.routes(source[apart], destination[apart])
+        limits = self._limits
+        number = {link: place for place, link in enumerate(np.flatnonzero(limits).tolist())}
+        paths: list[list[tuple[int, ...]]] = [[() for _ in range(ranks)] for _ in range(ranks)]
+        for pair, links in zip(apart, routes.links.tolist(), strict=True):
+            paths[source[pair]][destination[pair]] = tuple(
+                number[link] for link in links if link in number
+            )
+        return paths
+
+    @cached_property
+    def _limits(self) -> NDArray[np.bool_]:
+        """Which links can be full.
+
+        None that is as many times as fast as any pair's slowest one as there are ranks.
+        """
+        ranks = np.arange(self.network.ranks)
+        routes = self.network.routes(ranks, np.roll(ranks, 1))
+        capacities = np.append(self.network.capacities, np.inf)
+        return (
+            self.network.capacities
+            < float(capacities[routes.links].min(axis=1).max()) * self.network.ranks
+        )
+
+    def limiters(self, missing: float) -> list[Limiter]:
+        """The links that can be full; ``missing`` s of what they can save up are used."""
+        rates = self.network.capacities[self._limits].tolist()
+        return [Limiter(rate, self.transport.burst, missing) for rate in rates]
+
+
+MOST_RANKS = 64
+"""More ranks than this are not simulated message by message."""
+
+
+def transport_model(
+    name: str,
+    network: Network,
+    transport: Transport,
+    *,
+    operation: str = "all-reduce",
+    library: str = "ideal",
+    gamma: float = 0.0,
+) -> CollectiveModel | None:
+    """The model of ``operation`` by the algorithm ``name`` (``auto``: the fastest) or by gloo, each
+    on a measured transport.
+
+    None where this is not for it: other libraries, switches that reduce, more than `MOST_RANKS`
+    ranks, or a profile that says nothing of processors and limiters.
+    """
+    if (
+        not transport.detailed
+        or network.ranks > MOST_RANKS
+        or library not in ("ideal", "gloo")
+        or name == IN_NETWORK
+    ):
+        return None
+    if library == "gloo":
+        return (
+            TransportModel(network, transport, gamma=gamma) if operation == "all-reduce" else None
+        )
+    if name != "auto":
+        return TransportModel(network, transport, _schedule(name, operation, network), gamma=gamma)
+    candidates: dict[str, CollectiveModel] = {}
+    for one in algorithm_names(operation):
+        with suppress(DpsimError):  # not for these nodes
+            candidates[one] = TransportModel(
+                network, transport, _schedule(one, operation, network), gamma=gamma
+            )
+    return FastestModel(network.ranks, candidates, lambda chosen: None)
+
+
+def _schedule(name: str, operation: str, network: Network) -> Schedule:
+    return schedule_on(network, algorithm(name, operation))

@@ -1,0 +1,237 @@
+"""One collective under way over a transport.
+
+Ranks that go through their programs, the processors and the messages of pairs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.transport.limited import Clock, LimitedLinks, Message
+from dpsim.network.transport.programs import Phase, Program
+
+if TYPE_CHECKING:
+    from dpsim.network.transport.transport import TransportModel
+
+
+class TransportRun:
+    """One collective under way."""
+
+    def __init__(
+        self, model: TransportModel, starts: FloatArray, nbytes: int, missing: float
+    ) -> None:
+        transport = model.transport
+        self.model = model
+        self.transport = transport
+        self.latency = transport.latency or 0.0
+        self.dispatch = 0.0 if model.own else transport.dispatch
+        self.posting = transport.overhead + self.dispatch
+        self.clock = Clock()
+        self.links = LimitedLinks(
+            self.clock,
+            model.limiters(missing),
+            window=transport.window,
+            queue=transport.queue,
+            stall=transport.stall,
+            contention=transport.contention,
+        )
+        ranks = len(starts)
+        self.processors = _Processors(self.clock, transport.cores, ranks)
+        self.pairs: dict[tuple[int, int, int], _Pair] = {}
+        self._ends = np.array(starts, dtype=np.float64)
+        for number, (rank, program) in enumerate(model.programs(nbytes)):
+            worker = _Worker(self, rank, number // ranks, program)
+            self.clock.after(float(starts[rank]), worker.enter)
+
+    def ends(self) -> tuple[FloatArray, float]:
+        """When each rank has done everything, and when the links are rested, s."""
+        if self.model.network.ranks > 1:
+            self.clock.run()
+        return self._ends, max(
+            (limiter.clock + limiter.burst for limiter in self.links.limiters),
+            default=float("-inf"),
+        )
+
+    def ended(self, rank: int) -> None:
+        """A rank has done everything in one channel."""
+        self._ends[rank] = max(self._ends[rank], self.clock.now)
+
+    def pair(self, source: int, destination: int, channel: int) -> _Pair:
+        """The messages between two ranks in one direction; each channel's are told apart, but share
+        the links.
+        """
+        key = (source, destination, channel)
+        if key not in self.pairs:
+            self.pairs[key] = _Pair(self, source, destination)
+        return self.pairs[key]
+
+
+class _Processors:
+    """Processors that all ranks share.
+
+    Work in the order in which it was asked for, one thing at a time for each rank.
+    """
+
+    def __init__(self, clock: Clock, cores: int, ranks: int) -> None:
+        self.clock = clock
+        self._free = [0.0] * (cores or ranks)
+        self._rank_free = [0.0] * ranks
+
+    def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
+        """Do (seconds, then) after (seconds, then) for ``rank`` on one processor, without anything
+        between.
+        """
+        if not any(seconds > 0 for seconds, _ in parts):
+            for _, then in parts:
+                then()
+            return
+        core = min(range(len(self._free)), key=self._free.__getitem__)
+        end = max(self.clock.now, self._free[core], self._rank_free[rank])
+        for seconds, then in parts:
+            end += seconds
+            self.clock.at(end, then)
+        self._free[core] = self._rank_free[rank] = end
+
+
+class _Pair:
+    """Messages from one rank to another, one after the other."""
+
+    def __init__(self, run: TransportRun, source: int, destination: int) -> None:
+        self.run = run
+        self.source, self.destination = source, destination
+        self.path = run.model.paths[source][destination]
+        self.back = run.model.paths[destination][source]
+        self._sends: deque[tuple[int, Callable[[], None]]] = deque()
+        self._receives: deque[Callable[[], None]] = deque()  # announced
+        self._ready: deque[tuple[float, Callable[[], None], Callable[[], None]]] = deque()
+        self._busy = False
+
+    def announce(self, received: Callable[[], None]) -> None:
+        """The destination waits for the next message: the source hears of it later."""
+        run = self.run
+        heard = lambda: run.clock.after(run.latency, lambda: self._heard(received))  # noqa: E731
+        run.links.move(self.back, run.transport.header, heard)
+
+    def post(self, nbytes: int, sent: Callable[[], None]) -> None:
+        """The source has a message to send."""
+        self._sends.append((nbytes, sent))
+        self._match()
+
+    def _heard(self, received: Callable[[], None]) -> None:
+        self._receives.append(received)
+        self._match()
+
+    def _match(self) -> None:
+        while self._sends and self._receives:
+            (nbytes, sent), received = self._sends.popleft(), self._receives.popleft()
+            hand_over = partial(self._hand_over, nbytes, sent, received)
+            self.run.processors.work(self.source, (self.run.transport.overhead, hand_over))
+
+    def _hand_over(
+        self, nbytes: int, sent: Callable[[], None], received: Callable[[], None]
+    ) -> None:
+        transport = self.run.transport
+        self._ready.append((nbytes + transport.header, sent, received))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._ready and not self._busy:
+            self._busy = True
+            nbytes, sent, received = self._ready.popleft()
+            message = Message(
+                self.path,
+                nbytes,
+                self.run.transport.buffer,
+                sent,
+                lambda: self._through(received),
+                self._take,
+            )
+            self.run.links.send(message)
+
+    def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
+        """The destination's processor takes up what has come."""
+        self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
+
+    def _through(self, received: Callable[[], None]) -> None:
+        run = self.run
+        self._busy = False
+        self._go_on()
+        run.clock.after(
+            run.latency,
+            lambda: run.processors.work(self.destination, (run.transport.overhead, received)),
+        )
+
+
+class _Worker:
+    """One rank in one channel, going through its program."""
+
+    def __init__(self, run: TransportRun, rank: int, channel: int, program: Program) -> None:
+        self.run = run
+        self.rank = rank
+        self.channel = channel
+        self._phases = deque(program)
+        self._open: list[int] = []  # messages of each step that are not done yet
+        self._phase = Phase(())
+        self._posted = self._taken = 0
+
+    def enter(self) -> None:
+        """Begin."""
+        self.run.processors.work(self.rank, (self.run.transport.entry, self._next_phase))
+
+    def _next_phase(self) -> None:
+        if not self._phases:
+            self.run.ended(self.rank)
+            return
+        self._phase = self._phases.popleft()
+        self._open = [len(step.receives) + len(step.sends) for step in self._phase.steps]
+        self._posted = self._taken = 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Post the next step where fewer than ``depth`` are under way, else take the oldest when it
+        is done.
+        """
+        steps = self._phase.steps
+        if self._posted < len(steps) and self._posted - self._taken < self._phase.depth:
+            step, posting = steps[self._posted], self.run.posting
+            receives, sends = len(step.receives) * posting, len(step.sends) * posting
+            self.run.processors.work(self.rank, (receives, self._announce), (sends, self._post))
+        elif self._taken == len(steps):
+            self._next_phase()
+        elif not self._open[self._taken]:
+            reduced = steps[self._taken].reduced
+            adding = reduced * self.run.model.gamma + (self.run.dispatch if reduced else 0.0)
+            self.run.processors.work(self.rank, (adding, self._take))
+
+    def _announce(self) -> None:
+        """The receives of the next step are posted; its sends come after them."""
+        number, step = self._posted, self._phase.steps[self._posted]
+        for peer, _ in step.receives:
+            self.run.pair(peer, self.rank, self.channel).announce(lambda: self._done(number))
+
+    def _post(self) -> None:
+        number, step = self._posted, self._phase.steps[self._posted]
+        self._posted += 1
+        for peer, nbytes in step.sends:
+            self.run.pair(self.rank, peer, self.channel).post(nbytes, lambda: self._done(number))
+        self._go_on()
+
+    def _take(self) -> None:
+        self._taken += 1
+        self._go_on()
+
+    def _done(self, number: int) -> None:
+        """A message of step ``number`` is done; the rank wakes where it waits for that."""
+        self._open[number] -= 1
+        waits = (
+            self._posted == len(self._phase.steps)
+            or self._posted - self._taken == self._phase.depth
+        )
+        if waits and number == self._taken and not self._open[number]:
+            self._go_on()

@@ -1,0 +1,121 @@
+"""A sweep's results as points.
+
+One column against another, and the front of those that no other beats in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Aim = Literal["least", "most"]
+Value = float | int | str | bool | None
+
+_BLACK = "#1b1e23"
+
+
+def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
+    """The points (by number, along the front) than which no other is as good in both and better in
+    one; of equals the first.
+    """
+    signs = [1.0 if aim == "least" else -1.0 for aim in aims]
+    points = [(signs[0] * x, signs[1] * y) for x, y in zip(first, second, strict=True)]
+    found: list[int] = []
+    best = float("inf")
+    for number in sorted(range(len(points)), key=lambda each: points[each]):
+        if points[number][1] < best:
+            found.append(number)
+            best = points[number][1]
+    return found
+
+
+def columns_figure(
+    rows: Sequence[dict[str, Value]],
+    across: str,
+    up: str,
+    colour: str | None = None,
+    aims: tuple[Aim, Aim] | None = None,
+) -> go.Figure:
+    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``; with ``aims`` also
+    the front, if both are numbers.
+
+    Rows that lack one of the two are left out, and the title says how many.
+    """
+    import plotly.graph_objects as go
+
+    kept = [row for row in rows if row.get(across) is not None and row.get(up) is not None]
+    groups: dict[str, list[dict[str, Value]]] = {}
+    for row in kept:
+        groups.setdefault("" if colour is None else str(row.get(colour)), []).append(row)
+    figure = go.Figure()
+    for number, (name, members) in enumerate(sorted(groups.items())):
+        figure.add_scatter(**_points(number, name, members, across, up))
+    drawn = aims is not None and _add_front(figure, kept, across, up, aims)
+    missing = f"; {len(rows) - len(kept):,} lack one of the two" if len(kept) < len(rows) else ""
+    best = (
+        f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
+        if aims is not None and drawn
+        else ""
+    )
+    by = "" if colour is None else f" by {colour}"
+    title = f"{axis_title(up)} against {axis_title(across)}{by}<br><sub>{len(kept):,} points{missing}{best}</sub>"
+    return styled(figure, title, axis_title(across), axis_title(up), legend_title=colour or "")
+
+
+def axis_title(column: str) -> str:
+    """A column's name with its unit, which its ending says: ``step_time_s`` is ``step time (s)``."""
+    for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
+        if column.endswith(ending):
+            return f"{column.removesuffix(ending).replace('_', ' ')} ({unit})"
+    return column.replace("_", " ") + (" (B)" if column.startswith("bytes_") else "")
+
+
+def _points(
+    number: int, name: str, rows: Sequence[dict[str, Value]], across: str, up: str
+) -> dict[str, object]:
+    return {
+        "x": [row[across] for row in rows],
+        "y": [row[up] for row in rows],
+        "text": [f"point {row.get('point', '')}: {row.get('name', '')}" for row in rows],
+        "hovertemplate": f"%{{text}}<br>{across} %{{x}}<br>{up} %{{y}}<extra>{name}</extra>",
+        "mode": "markers",
+        "name": name or "points",
+        "showlegend": bool(name),
+        "marker": {
+            "color": COLOURS[number % len(COLOURS)],
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "size": 8,
+            "opacity": 0.75,
+        },
+    }
+
+
+def _add_front(
+    figure: go.Figure, rows: Sequence[dict[str, Value]], across: str, up: str, aims: tuple[Aim, Aim]
+) -> bool:
+    """Draw the front; False where a column holds no numbers."""
+    pairs = [(row[across], row[up]) for row in rows]
+    numbers = [(x, y) for x, y in pairs if _is_number(x) and _is_number(y)]
+    if not numbers or len(numbers) < len(pairs):
+        return False
+    xs, ys = [float(x or 0) for x, _ in numbers], [float(y or 0) for _, y in numbers]
+    best = front(xs, ys, aims)
+    line = {"color": _BLACK, "width": 1.5, "shape": "linear"}
+    figure.add_scatter(
+        x=[xs[n] for n in best],
+        y=[ys[n] for n in best],
+        mode="lines+markers",
+        name="front",
+        line=line,
+        marker={"size": 4},
+    )
+    return True
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

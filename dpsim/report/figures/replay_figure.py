@@ -1,0 +1,93 @@
+"""Replayed trainings as curves: loss and accuracy against simulated seconds, samples and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dpsim.report.figures.style import COLOURS, DASHES
+from dpsim.studies.replay import Replay
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_ACROSS = {"time_s": "time (s)", "samples": "samples", "bytes": "sent (GB)"}
+_UP = {"accuracy": "accuracy on test images", "loss": "loss on training images"}
+_LOSSES = [digit * 10.0**power for power in range(-6, 4) for digit in (1, 2, 5)]
+_UNITS = {"bytes": 1e-9}
+
+
+def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
+    """Two rows, accuracy and loss, of three panels; a line for each of ``replays`` by its name, and
+    the target as a dashed one.
+    """
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(
+        rows=2,
+        cols=3,
+        shared_xaxes="columns",
+        shared_yaxes="rows",
+        vertical_spacing=0.06,
+        horizontal_spacing=0.03,
+    )
+    for number, (name, replay) in enumerate(replays.items()):
+        for row, up in enumerate(_UP, 1):
+            for column, across in enumerate(_ACROSS, 1):
+                figure.add_scatter(
+                    x=(replay.curve.column(across) * _UNITS.get(across, 1)).tolist(),
+                    y=[row_[up] for row_ in replay.curve.to_json()],
+                    name=name,
+                    legendgroup=name,
+                    showlegend=row == column == 1,
+                    line={
+                        "color": COLOURS[number % len(COLOURS)],
+                        "dash": DASHES[number % len(DASHES)],
+                        "width": 2,
+                    },
+                    row=row,
+                    col=column,
+                )
+    for target in {replay.config.target_accuracy for replay in replays.values()}:
+        figure.add_hline(target, row=1, line={"width": 1, "color": "#8a8f98"})
+        label = {
+            "x": 1,
+            "xref": "x domain",
+            "xanchor": "right",
+            "y": target,
+            "yanchor": "top",
+            "showarrow": False,
+        }
+        figure.add_annotation(
+            text=f"target {target:.0%}",
+            font={"size": 11, "color": "#5a5f68"},
+            row=1,
+            col=1,
+            **label,
+        )
+    for column, text in enumerate(_ACROSS.values(), 1):
+        figure.update_xaxes(
+            title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column
+        )
+    for row, text in enumerate(_UP.values(), 1):
+        figure.update_yaxes(title_text=text, row=row, col=1)
+    figure.update_yaxes(tickformat=".0%", row=1)
+    figure.update_yaxes(
+        type="log", tickvals=_LOSSES, ticktext=[f"{value:g}" for value in _LOSSES], row=2
+    )
+    figure.update_layout(
+        title={"text": _title(replays), "x": 0.01, "xref": "container", "font": {"size": 16}},
+        template="plotly_white",
+        hovermode="x unified",
+        legend={"orientation": "h", "y": -0.14, "x": 0.0},
+        margin={"l": 60, "r": 20},
+    )
+    return figure
+
+
+def _title(replays: Mapping[str, Replay]) -> str:
+    """What learns, and how."""
+    first = next(iter(replays.values()))
+    config = first.config
+    learns = f"{config.model}, batch {config.batch}, learning rate {config.learning_rate:g}, momentum {config.momentum:g}"
+    return f"Training in simulated time<br><sub>{first.workers} workers; {learns}; seed {first.seed}</sub>"

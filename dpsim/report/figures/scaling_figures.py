@@ -1,0 +1,174 @@
+"""Figures over many runs: throughput against workers, algorithms against size, knobs against gain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import log2, log10
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.units import DATA, human
+from dpsim.engine import Result
+from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled, wrapped
+from dpsim.studies.collective import CollectiveRow
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_MICRO = 1e6
+_MOST_TICKS = 6
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
+    """Throughput (samples/s) against workers, both logarithmic, beside that of as many workers
+    without communication.
+    """
+    import plotly.graph_objects as go
+
+    answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
+    workers = [each["workers"] for each in answers]
+    reached = [each["throughput_samples_per_s"] for each in answers]
+    ideal = [each["throughput_samples_per_s"] / each["scaling_efficiency"] for each in answers]
+    efficiency = [each["scaling_efficiency"] for each in answers]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=workers,
+        y=ideal,
+        mode="lines",
+        name="without communication",
+        line={"color": "#8a8f98", "dash": "dash"},
+    )
+    figure.add_scatter(
+        x=workers,
+        y=reached,
+        mode="lines+markers",
+        name="predicted",
+        line={"color": COLOURS[0]},
+        customdata=efficiency,
+        hovertemplate="%{x} workers: %{y:,.0f} samples/s, efficiency %{customdata:.1%}",
+    )
+    title = f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, {efficiency[-1]:.0%} on {workers[-1]:,}"
+    axis = {"type": "log", "tickvals": sorted(set(workers))}
+    return styled(
+        figure, title, "workers", "throughput (samples/s)", xaxis=axis, yaxis={"type": "log"}
+    )
+
+
+def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.Figure:
+    """Time (us) against size (bytes), both logarithmic, a line for each algorithm; where one is
+    fastest, it is named.
+    """
+    import plotly.graph_objects as go
+
+    listed = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
+    algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
+    figure = go.Figure()
+    for number, algorithm in enumerate(algorithms):
+        own = sorted(
+            (row for row in listed if row["algorithm"] == algorithm), key=lambda row: row["bytes"]
+        )
+        figure.add_scatter(
+            x=[row["bytes"] for row in own],
+            y=[_MICRO * row["time_s"] for row in own],
+            mode="lines+markers",
+            name=algorithm,
+            line={
+                "color": COLOURS[number % len(COLOURS)],
+                "dash": DASHES[number // len(COLOURS) % len(DASHES)],
+            },
+            marker={"symbol": SYMBOLS[number % len(SYMBOLS)]},
+            hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4g}} us",
+        )
+    found = winners(listed)
+    for number, (low, high, algorithm) in enumerate(found):
+        colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
+        figure.add_vrect(x0=low, x1=high, fillcolor=colour, opacity=0.1, line_width=0)
+        middle = (log10(low) + log10(high)) / 2  # an annotation's place on a logarithmic axis
+        figure.add_annotation(
+            x=middle,
+            y=1.0,
+            yref="paper",
+            text=algorithm,
+            showarrow=False,
+            textangle=-90 if high < 8 * low else 0,
+            yshift=-16 * (number % 2),
+        )
+    said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
+    axes = {
+        "xaxis": {"type": "log", **_ticks(listed)},
+        "yaxis": {"type": "log", "dtick": 1, "tickformat": ","},
+    }
+    return styled(figure, wrapped(f"Fastest: {said}"), "size (bytes)", "time (us)", **axes)
+
+
+def _ticks(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A few of the sizes."""
+    sizes = sorted({row["bytes"] for row in rows})
+    few = sizes[:: -(-len(sizes) // _MOST_TICKS)]
+    return {"tickvals": few, "ticktext": [_size(size) for size in few]}
+
+
+def _size(nbytes: float) -> str:
+    """Bytes in binary units where they are whole ones."""
+    power = int(log2(nbytes) // 10) if nbytes >= 1 else 0
+    whole = nbytes / 1024**power
+    return (
+        f"{whole:.0f} {_BINARY[power]}"
+        if 0 < power < len(_BINARY) and whole == int(whole)
+        else human(nbytes, DATA, 3)
+    )
+
+
+def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]:
+    """Runs of sizes at which one algorithm is the fastest.
+
+    From (bytes), to (the next run's first size), its name.
+    """
+    sizes = sorted({row["bytes"] for row in rows})
+    best = [
+        min((row for row in rows if row["bytes"] == size), key=lambda row: row["time_s"])[
+            "algorithm"
+        ]
+        for size in sizes
+    ]
+    runs = [
+        [size for size, _ in run]
+        for _, run in groupby(zip(sizes, best, strict=True), key=lambda pair: pair[1])
+    ]
+    ends = [run[0] for run in runs[1:]] + [runs[-1][-1]] if runs else []
+    return [
+        (float(run[0]), float(end), str(best[sizes.index(run[0])]))
+        for run, end in zip(runs, ends, strict=True)
+    ]
+
+
+def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
+    """What turning each knob does to the time per sample (%), from the JSON object of ``dpsim
+    explain FILE``.
+    """
+    import plotly.graph_objects as go
+
+    turned = [knob for knob in explanation["knobs"] if knob["change"] is not None]
+    gains = [100 * knob["change_per_sample"] for knob in turned]
+    figure = go.Figure()
+    figure.add_bar(
+        y=[knob["change"] for knob in turned],
+        x=gains,
+        orientation="h",
+        marker_color=[COLOURS[0] if gain < 0 else COLOURS[5] for gain in gains],
+        text=[f"{gain:+.1f} %" for gain in gains],
+        hovertemplate="%{y}: %{x:+.2f} %",
+    )
+    best = (
+        f"{turned[0]['change']} gains most" if gains and gains[0] < 0 else "no knob gains anything"
+    )
+    axis = {"autorange": "reversed"}
+    return styled(
+        figure,
+        f"What limits it: {best}",
+        "change of the time per sample (%)",
+        "",
+        height=180 + 30 * len(turned),
+        yaxis=axis,
+    )

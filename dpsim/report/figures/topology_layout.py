@@ -1,0 +1,160 @@
+"""Where the devices of a cluster stand in a picture.
+
+The fabric on top in tiers, nodes side by side below, devices in rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+
+Point = tuple[float, float]
+Graph = nx.DiGraph  # its nodes are device names: node3/gpu0, leaf1
+
+# From the top of a node to its bottom: network cards near the fabric, the sockets above the
+# switches that hang on them.
+_ROWS = {"nic": 0.0, "cpu": -1.2, "pcie-switch": -2.2, "gpu": -3.6, "nvswitch": -5.2}
+_OTHER_ROW = -2.9
+_ARCS = 1.7  # room below the GPUs for the links between them
+_BETWEEN_NODES = 1.5
+_TIER = 2.6  # height of a tier of the fabric
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The place of each device that is drawn, and the frame of each node.
+
+    (left, bottom, right, top).
+    """
+
+    places: dict[str, Point]
+    frames: dict[str, tuple[float, float, float, float]]
+
+
+def node_of(device: str) -> str | None:
+    """``node3`` for ``node3/gpu0``, None for a switch of the fabric."""
+    node, slash, _ = device.partition("/")
+    return node if slash else None
+
+
+def layout(graph: Graph[str], most_nodes: int) -> Layout:
+    """Places for the first ``most_nodes`` nodes of ``graph`` and for the switches of the fabric
+    above them.
+    """
+    nodes: dict[str, list[str]] = {}
+    for device in graph:
+        if (node := node_of(device)) is not None:
+            nodes.setdefault(node, []).append(device)
+    places: dict[str, Point] = {}
+    frames: dict[str, tuple[float, float, float, float]] = {}
+    left = 0.0
+    for node in sorted(nodes, key=_number)[:most_nodes]:
+        inside = _inside(graph, nodes[node])
+        width = max(x for x, _ in inside.values())
+        places |= {device: (left + x, y) for device, (x, y) in inside.items()}
+        bottom = min(*(y for _, y in inside.values()), _ROWS["gpu"] - _ARCS + 0.7)
+        frames[node] = (left - 0.7, bottom - 0.7, left + width + 0.7, 0.7)
+        left += width + _BETWEEN_NODES + 0.9
+    _add_fabric(graph, places, whole=len(nodes) <= most_nodes)
+    return Layout(places, frames)
+
+
+def _number(name: str) -> tuple[str, int]:
+    head = name.rstrip("0123456789")
+    return head, int(name[len(head) :] or 0)
+
+
+def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
+    """Places in one node.
+
+    GPUs in order, switches over what hangs below them, sockets over those, cards over their slots.
+    """
+    rows: dict[str, list[str]] = {}
+    for device in sorted(devices, key=lambda name: _number(name.partition("/")[2])):
+        rows.setdefault(graph.nodes[device].get("kind", "other"), []).append(device)
+    places: dict[str, Point] = {}
+    others = [kind for kind in rows if kind not in _ROWS]
+    for kind in ("gpu", "pcie-switch", "cpu", "nvswitch", "nic", *others):
+        row = rows.get(kind, [])
+        y = _ROWS[kind] if kind in _ROWS else _OTHER_ROW - 0.1 * others.index(kind)
+        wanted = [
+            _mean([places[other][0] for other in graph[device] if other in places], default=i)
+            for i, device in enumerate(row)
+        ]
+        if kind == "gpu":
+            wanted = [float(i) for i in range(len(row))]
+        for x, device in zip(_spread(wanted, 0.8 if kind == "nic" else 1.0), row, strict=True):
+            places[device] = (x, y)
+    least = min(x for x, _ in places.values())
+    return {device: (x - least, y) for device, (x, y) in places.items()}
+
+
+def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> None:
+    """Switches tier by tier upwards from the network cards that are drawn, each over what it joins."""
+    right = max((x for x, _ in places.values()), default=0.0)
+    for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
+        gap = max(1.6, 0.6 * right / len(tier))
+        wanted = {
+            switch: _mean(
+                [places[other][0] for other in graph[switch] if other in places], right + gap
+            )
+            for switch in tier
+        }
+        row = sorted(tier, key=lambda switch: (round(wanted[switch], 6), _number(switch)))
+        xs = [wanted[switch] for switch in row]
+        if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(
+            right, 1.0
+        ):  # spines all join the same leaves: over the whole width
+            xs = [right * (i + 1) / (len(row) + 1) for i in range(len(row))]
+        # Rows of switches that join the same ones below are spread over the width, not crowded in
+        # its middle.
+        for x, switch in zip(_spread(xs, gap), row, strict=True):
+            places[switch] = (x, 0.6 + height * _TIER)
+
+
+def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[list[str]]:
+    """Switches by their hops from the network cards; those over no drawn card beside others of
+    their kind, if all is drawn.
+    """
+    below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
+    tiers: list[list[str]] = []
+    of_kind: dict[str, int] = {}
+    seen: set[str] = set()
+    while below := list(
+        dict.fromkeys(
+            o for device in below for o in graph[device] if node_of(o) is None and o not in seen
+        )
+    ):
+        seen |= set(below)
+        new = [
+            switch
+            for switch in below
+            if of_kind.setdefault(_number(switch)[0], len(tiers)) == len(tiers)
+        ]
+        for switch in below:
+            if switch not in new and whole:
+                tiers[of_kind[_number(switch)[0]]].append(switch)
+        if new:
+            tiers.append(new)
+    return tiers
+
+
+def _mean(values: list[float], default: float) -> float:
+    return sum(values) / len(values) if values else float(default)
+
+
+def _spread(wanted: list[float], gap: float) -> list[float]:
+    """Places in the order given, near those ``wanted`` and at least ``gap`` apart; the whole row
+    keeps its middle.
+    """
+    if not wanted:
+        return []
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    placed = [0.0] * len(wanted)
+    last = float("-inf")
+    for i in order:
+        last = max(wanted[i], last + gap)
+        placed[i] = last
+    shift = (sum(wanted) - sum(placed)) / len(wanted)
+    return [x + shift for x in placed]

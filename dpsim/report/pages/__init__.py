@@ -1,0 +1,3 @@
+"""Answers as one HTML page that needs nothing else."""
+
+__all__: list[str] = []

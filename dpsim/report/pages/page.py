@@ -1,0 +1,221 @@
+"""Results as one HTML page that needs nothing else.
+
+Question, table, figures, assumptions, calibration, what is not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.engine import Interval, Result
+from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
+from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
+from dpsim.report.figures.step_figures import (
+    breakdown_figure,
+    step_distribution_figure,
+    timeline_figure,
+)
+from dpsim.report.figures.style import Answer
+from dpsim.report.pages.result_files import Source
+from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+MOST_ROWS = 200
+MOST_BARS = 20
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #d5d9e0; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; } th { background: #f3f5f8; white-space: normal; }
+.question { font-size: 1.15rem; } footer { color: #5a6572; font-size: 0.85rem; margin-top: 3rem; }
+"""
+
+
+def report_page(sources: Sequence[Source], question: str | None = None) -> str:
+    """One page over ``sources``; ``question`` stands above it, or one that fits the results.
+
+    At least one source is needed.
+    """
+    figures = [figure for source in sources for figure in _figures(source)]
+    return _page(sources, question or _question(sources), figures)
+
+
+def run_page(result: Result, intervals: Sequence[Interval]) -> str:
+    """The page of one run, with what only a run knows.
+
+    The timeline of one step (`timeline`), and how long all steps took.
+    """
+    source = Source(result.name, "run", (result.to_json(),), (result.name,))
+    figures = [*_figures(source), timeline_figure(intervals), step_distribution_figure(result)]
+    return _page([source], _question([source]), figures)
+
+
+def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]) -> str:
+    from plotly.offline import get_plotlyjs
+
+    answers = [
+        row
+        for source in sources
+        if source.kind not in ("collective", "explain")
+        for row in source.rows
+    ]
+    sections = [
+        *(_section(_heading(source), _table(source)) for source in sources),
+        _section("Figures", "\n".join(_figure(figure) for figure in figures)),
+        _section("Assumptions", _list(assumptions(answers))),
+        _section(
+            "Calibration and its error",
+            _list(calibrations(answers) or ["These results name no calibration."]),
+        ),
+        _section("What is not modelled", _list(NOT_MODELLED)),
+    ]
+    title = escape(question)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        "<title>dpsim: "
+        f"{title}</title><style>{_STYLE}</style>\n<script>{get_plotlyjs()}</script></head>\n<body>"
+        f'<h1>dpsim report</h1><p class="question">{title}</p>\n{"".join(sections)}'
+        f"<footer>{escape(_provenance(answers))}</footer></body></html>\n"
+    )
+
+
+def _question(sources: Sequence[Source]) -> str:
+    first = sources[0]
+    name = first.rows[0].get("name", first.name)
+    return {
+        "run": f"How long does a step of {name} take, and where does its time go?",
+        "compare": f"Which of {len(first.rows)} variants of {name} is fastest, and why?",
+        "scale": f"How far does {name} scale?",
+        "collective": "Which algorithm is fastest at which size?",
+        "explain": f"What limits {name}, and what would change it?",
+        "sweep": f"Which of {len(first.rows)} scenarios of {first.name} is best, and why?",
+    }[first.kind]
+
+
+def _heading(source: Source) -> str:
+    return f"Results of {source.name}"
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section><h2>{escape(heading)}</h2>\n{body}</section>\n"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
+
+
+def _figure(figure: go.Figure) -> str:
+    return str(
+        figure.to_html(
+            include_plotlyjs=False,
+            full_html=False,
+            config={"displaylogo": False, "responsive": True},
+        )
+    )
+
+
+def _table(source: Source) -> str:
+    """The rows as an HTML table; of very many, the fastest."""
+    if source.kind == "explain":
+        return _list(source.rows[0]["advice"])
+    pairs = list(zip(source.labels, source.rows, strict=True))
+    left_out = ""
+    if source.kind == "sweep":
+        pairs.sort(key=lambda pair: -pair[1]["throughput_samples_per_s"])
+    if len(pairs) > MOST_ROWS:
+        left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{' by throughput' if source.kind == 'sweep' else ''}.</p>"
+    rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
+    head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row.values())}</tr>" for row in rows
+    )
+    return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _row(source: Source, label: str, row: Answer) -> dict[str, str]:
+    """One row of the table."""
+    if source.kind != "collective":
+        return _result_row(label, row)
+    times = {
+        "time": human(row["time_s"], TIME),
+        "algbw": human(row["algbw_Bps"], RATE),
+        "busbw": human(row["busbw_Bps"], RATE),
+    }
+    return {"algorithm": label, "size": f"{row['bytes']:,} B", **times}
+
+
+def _result_row(label: str, row: Answer) -> dict[str, str]:
+    step, parts = row["step_time_s"], row["parts_s"]
+    cost: dict[str, Any] | None = row.get("cost")
+    spent = (
+        {}
+        if cost is None
+        else {f"{cost['currency']} per million samples": f"{cost['per_million_samples']:,.4g}"}
+    )
+    return {
+        "scenario": label,
+        "workers": f"{row['workers']:,}",
+        "step": human(step["mean"], TIME),
+        "95 % interval": f"{human(step['low'], TIME)} to {human(step['high'], TIME)}",
+        "computing": human(parts["compute"], TIME, 3),
+        "exposed communication": human(parts["exposed_comm"], TIME, 3),
+        "waiting": human(parts["straggler_wait"] + parts["input"], TIME, 3),
+        "samples/s": f"{row['throughput_samples_per_s']:,.0f}",
+        "efficiency": f"{row['scaling_efficiency']:.1%}",
+        "sent per worker": human(row["bytes_sent_per_worker"], DATA, 3),
+        **spent,
+    }
+
+
+def _figures(source: Source) -> Iterator[go.Figure]:
+    """What there is to show of one source."""
+    if source.kind == "collective":
+        yield algorithms_figure(source.rows)
+        return
+    if source.kind == "explain":
+        yield knobs_figure(source.rows[0])
+        return
+    best = sorted(
+        zip(source.labels, source.rows, strict=True),
+        key=lambda pair: -pair[1]["throughput_samples_per_s"],
+    )[:MOST_BARS]
+    yield breakdown_figure([row for _, row in best], [label for label, _ in best])
+    if len({row["workers"] for row in source.rows}) > 1:
+        yield scaling_figure(_fastest_by_workers(source.rows))
+    if source.kind == "run":
+        yield from _state_figures(source.rows[0])
+
+
+def _state_figures(first: Answer) -> Iterator[go.Figure]:
+    """How fresh gradients are and what memory holds."""
+    if any(first["staleness"][kind]["max"] for kind in ("versions", "clock_gap")):
+        yield staleness_figure(first)
+    if first.get("memory") is not None:
+        yield memory_figure(first)
+
+
+def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
+    best: dict[int, Answer] = {}
+    for row in sorted(rows, key=lambda each: float(each["throughput_samples_per_s"])):
+        best[row["workers"]] = row
+    return list(best.values())
+
+
+def _provenance(answers: Sequence[Answer]) -> str:
+    said = [
+        ", ".join(f"{key} {value}" for key, value in each["provenance"].items())
+        for each in answers
+        if "provenance" in each
+    ]
+    seeds = sorted({each["seed"] for each in answers if "seed" in each})
+    return "; ".join(
+        [*dict.fromkeys(said), *([f"seeds {', '.join(map(str, seeds))}"] if seeds else [])]
+        or [f"dpsim {version('dpsim')}"]
+    )

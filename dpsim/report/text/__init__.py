@@ -1,0 +1,3 @@
+"""Answers as tables and lines for a terminal; one module an answer."""
+
+__all__: list[str] = []

@@ -1,0 +1,91 @@
+"""What is known, as rows.
+
+GPUs, links, nodes, models, algorithms, each with its figures and sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.base.registry import Registry
+from dpsim.base.units import DATA, POWER, RATE, SPEED, TIME, human
+from dpsim.collectives import ALGORITHMS
+from dpsim.hardware import Gpu, Link, Node, gpus, links, nodes
+from dpsim.workload import MODELS, build_model
+
+Row = dict[str, Any]
+
+
+def _gpu(gpu: Gpu) -> Row:
+    return {
+        "name": gpu.name,
+        "description": gpu.description,
+        "peak": ", ".join(f"{name} {human(peak.value, SPEED)}" for name, peak in gpu.peak.items()),
+        "memory": human(gpu.memory.value, DATA),
+        "memory bandwidth": human(gpu.memory_bandwidth.value, RATE),
+        "power": "" if gpu.power is None else human(gpu.power.value, POWER),
+        "source": "; ".join(
+            dict.fromkeys([gpu.memory_bandwidth.source, *([gpu.power.source] if gpu.power else [])])
+        ),
+    }
+
+
+def _link(link: Link) -> Row:
+    return {
+        "name": link.name,
+        "description": link.description,
+        "rate": human(link.rate.value, RATE),
+        "achievable": f"{link.achievable.value:.0%}",
+        "latency": human(link.latency.value, TIME),
+        "source": "; ".join(
+            dict.fromkeys([link.rate.source, link.achievable.source, link.latency.source])
+        ),
+    }
+
+
+def _node(node: Node) -> Row:
+    return {
+        "name": node.name,
+        "description": node.description,
+        "GPUs": f"{node.gpus} x {node.gpu.name}",
+        "network cards": f"{node.nics.count} x {node.nics.link.name}",
+    }
+
+
+def _models() -> list[Row]:
+    built = [build_model(name) for name in MODELS]
+    return [
+        {
+            "name": model.name,
+            "parameters": f"{model.parameters:,}",
+            "forward FLOP": f"{model.forward_flop:.3g}",
+            "tensors": len(model.tensors().elements),
+            "sample": model.sample,
+        }
+        for model in built
+    ]
+
+
+def _algorithms() -> list[Row]:
+    return [
+        {
+            "operation": one.operation,
+            "name": one.name,
+            "description": one.description,
+            "source": one.source,
+        }
+        for one in ALGORITHMS
+    ]
+
+
+CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
+    "catalogue",
+    {
+        "gpus": lambda: [_gpu(gpus()[name]) for name in gpus()],
+        "links": lambda: [_link(links()[name]) for name in links()],
+        "nodes": lambda: [_node(nodes()[name]) for name in nodes()],
+        "models": _models,
+        "algorithms": _algorithms,
+    },
+)

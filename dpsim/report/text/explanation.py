@@ -1,0 +1,63 @@
+"""What limits a scenario, as tables and lines for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from dpsim.base.units import TIME, human
+from dpsim.studies.explain import CriticalPath, Explanation
+
+KIND_NAMES = {
+    "compute": "computing",
+    "input": "waiting for input",
+    "encode": "encoding and decoding",
+    "communication": "communication",
+    "waiting": "waiting (for servers, slower workers or the step before)",
+}
+
+
+def path_table(path: CriticalPath, name: str) -> Table:
+    """What a typical step is made of along its critical path, which may go from worker to worker."""
+    title = f"{name}: critical path of step {path.step}, {human(path.seconds, TIME)}"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    table.add_column("on the critical path")
+    table.add_column("time", justify="right")
+    table.add_column("share", justify="right")
+    for kind, seconds in path.by_kind.items():
+        if seconds > 0:
+            table.add_row(
+                KIND_NAMES[kind], human(seconds, TIME, 3), f"{seconds / path.seconds:.1%}"
+            )
+    return table
+
+
+def knobs_table(found: Explanation) -> Table:
+    """Every knob that can be turned.
+
+    What its change does to a step, and to the time per sample; the best first.
+    """
+    table = Table(show_edge=False)
+    table.add_column("change")
+    for heading in ("step", "per sample", "elasticity"):
+        table.add_column(heading, justify="right")
+    for turn in found.turns:
+        if turn.change is not None:
+            elasticity = "" if turn.elasticity is None else f"{turn.elasticity:+.2f}"
+            table.add_row(
+                turn.change.words,
+                f"{turn.step_change:+.1%}",
+                f"{turn.change_per_sample:+.1%}",
+                elasticity,
+            )
+    return table
+
+
+def explanation_notes(found: Explanation) -> list[str]:
+    """The advice, and what there is no knob for, a line each."""
+    absent = [f"{turn.knob.title}: {turn.why}" for turn in found.turns if turn.change is None]
+    return [
+        "what to try:",
+        *(f"  {line}" for line in found.advice),
+        *(["nothing to turn:"] if absent else []),
+        *(f"  {line}" for line in absent),
+    ]

@@ -1,0 +1,97 @@
+"""Memory as tables for a terminal: the parts, the sharding stages, and learners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from dpsim.base.units import DATA, human
+from dpsim.engine import MemoryUse
+from dpsim.workload import STAGE_NAMES, LearnersRow
+
+PART_NAMES = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimiser state",
+    "activations": "activations kept for backward",
+    "buckets": "communication buffers",
+    "fragmentation": "allowance for fragments",
+    "context": "framework and CUDA context",
+}
+
+
+def parts_table(name: str, use: MemoryUse) -> Table:
+    """Where the memory of one GPU goes."""
+    held = use.held
+    table = _table(
+        f"{name}: {_size(held.total)} of {_size(use.capacity)} on each {use.gpu}", "part"
+    )
+    for heading in ("memory", "share of the GPU"):
+        table.add_column(heading, justify="right")
+    for part, size in held.parts().items():
+        table.add_row(PART_NAMES[part], _size(size), f"{size / use.capacity:.1%}")
+    return table
+
+
+def memory_notes(use: MemoryUse) -> list[str]:
+    """Whether it fits and by how much, the largest batch, and what to do where it does not; a line
+    each.
+    """
+    setup, verdict = (
+        use.setup,
+        f"fits, with {_size(use.spare)} to spare"
+        if use.fits
+        else f"does not fit, by {_size(-use.spare)}",
+    )
+    per_parameter = use.held.model_state / use.model.parameters
+    lines = [
+        f"verdict     {verdict}",
+        f"state       {per_parameter:.3g} bytes for each of {use.model.parameters:,} parameters "
+        f"({setup.optimizer}, {setup.precision}, {STAGE_NAMES[setup.stage]} on {setup.workers} "
+        "workers)",
+        f"batch       {setup.batch} samples a pass; at most {use.largest_batch} fit",
+    ]
+    return lines + [f"remedy      {text}" for text in use.advice()]
+
+
+def stages_table(use: MemoryUse) -> Table:
+    """Total, room and largest batch for each sharding stage, without and with checkpointing."""
+    table = _table("by sharding stage and checkpointing", "stage")
+    table.add_column("checkpointing")
+    for heading in ("model state", "activations", "total", "spare", "largest batch"):
+        table.add_column(heading, justify="right")
+    for each in use.alternatives():
+        held = each.held
+        spare = _size(each.spare) if each.fits else f"-{_size(-each.spare)}"
+        checkpointing = "yes" if each.setup.checkpointing else "no"
+        sizes = (_size(size) for size in (held.model_state, held.activations, held.total))
+        table.add_row(
+            STAGE_NAMES[each.setup.stage], checkpointing, *sizes, spare, str(each.largest_batch)
+        )
+    return table
+
+
+def learners_table(rows: Iterable[LearnersRow]) -> Table:
+    """The best number of learners per GPU for each batch, and what it gains."""
+    table = _table("learners that share a GPU", "batch per learner")
+    for heading in ("best number", "samples/s of one", "samples/s of all"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row.batch),
+            str(row.best),
+            f"{row.samples_per_s_alone:,.0f}",
+            f"{row.samples_per_s_best:,.0f}",
+        )
+    return table
+
+
+def _table(title: str, first: str) -> Table:
+    table = Table(title=title, title_justify="left", show_edge=False)
+    table.add_column(first)
+    return table
+
+
+def _size(size: float) -> str:
+    return human(size, DATA, 3)

@@ -1,0 +1,95 @@
+"""A replayed training as tables and lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from dpsim.base.units import DATA, TIME, human
+from dpsim.studies.replay import Fate, Replay
+
+_ROWS = 10
+
+
+def replay_table(result: Replay) -> Table:
+    """Loss and accuracy at about ten moments, the first and the last among them."""
+    table = Table(
+        title=f"{result.name}: {result.config.model} on digits, {result.workers} workers",
+        title_justify="left",
+    )
+    table.show_edge = False
+    for heading in ("simulated time", "samples", "sent", "loss", "accuracy"):
+        table.add_column(heading, justify="right")
+    points = result.curve.points
+    for number in sorted({round(place * (len(points) - 1) / _ROWS) for place in range(_ROWS + 1)}):
+        point = points[number]
+        time, sent = human(point.time_s, TIME), human(point.bytes, DATA, 3)
+        table.add_row(
+            time, f"{point.samples:,}", sent, f"{point.loss:.4g}", f"{point.accuracy:.1%}"
+        )
+    return table
+
+
+def replay_notes(result: Replay) -> list[str]:
+    """When the target was reached, how stale gradients were, and what was trained."""
+    config, reached = result.config, result.curve.first(result.config.target_accuracy)
+    target = f"{config.target_accuracy:.0%} of the test images"
+    learners = f", {result.learners} learners each" if result.learners > 1 else ""
+    if reached is None:
+        first = f"target      {target} was not reached"
+    else:
+        first = (
+            f"target      {target} after {human(reached.time_s, TIME)}, {reached.samples:,} "
+            "samples and "
+            f"{human(reached.bytes, DATA, 3)} sent"
+        )
+    lines = [
+        first,
+        f"training    batch {config.batch}{learners}, learning rate {config.learning_rate:g}, "
+        f"momentum {config.momentum:g}, "
+        f"{config.steps:,} iterations of each worker, seed {result.seed}",
+    ]
+    if result.versions.any():
+        lines.append(
+            f"staleness   {result.versions.mean():.2f} updates on average, "
+            f"{result.versions.max()} at most"
+        )
+    lines.append(
+        "time        is that of the scenario's own model, whose small stand-in learns: compare "
+        "strategies by it"
+    )
+    return lines
+
+
+def fates_table(listed: Iterable[Fate]) -> Table:
+    """A row for each gradient, by the time when it was begun."""
+    table = Table(title="what became of each gradient", title_justify="left", show_edge=False)
+    headings = (
+        "worker",
+        "iteration",
+        "begun",
+        "done",
+        "on version",
+        "fate",
+        "update",
+        "applied",
+        "staleness",
+        "others read it",
+    )
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "fate" else "right")
+    for fate in listed:
+        table.add_row(
+            str(fate.worker),
+            str(fate.clock),
+            human(fate.begun_s, TIME),
+            "" if fate.done_s is None else human(fate.done_s, TIME),
+            str(fate.read),
+            fate.fate,
+            "" if fate.update is None else str(fate.update),
+            "" if fate.applied_s is None else human(fate.applied_s, TIME),
+            "" if fate.staleness is None else str(fate.staleness),
+            "" if fate.first_read is None else "{:+d} to {:+d}".format(*fate.first_read),
+        )
+    return table

@@ -1,0 +1,211 @@
+"""Results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.table import Table
+
+from dpsim.base.units import DATA, POWER, RATE, TIME, human
+from dpsim.engine import Result
+from dpsim.report.text.to_target import to_target_notes
+from dpsim.studies.collective import CollectiveRow
+
+PART_NAMES = {
+    "compute": "computing (forward, backward, optimiser)",
+    "input": "waiting for input",
+    "encode": "encoding and decoding",
+    "exposed_comm": "communication that nothing hides",
+    "straggler_wait": "waiting for slower workers",
+    "other": "other",
+}
+
+
+def run_table(result: Result) -> Table:
+    """Where the time of a step goes, and what that means."""
+    step = result.step_time_s
+    table = Table(
+        title=f"{result.name}: a step takes {human(step['mean'], TIME)}",
+        title_justify="left",
+        show_edge=False,
+    )
+    table.add_column("part of the step")
+    table.add_column("time", justify="right")
+    table.add_column("share", justify="right")
+    for part, seconds in result.parts_s.items():
+        if seconds > 0:
+            table.add_row(
+                PART_NAMES[part], human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
+            )
+    return table
+
+
+def run_notes(result: Result) -> list[str]:
+    """The other figures of a result, a line each."""
+    step = result.step_time_s
+    traffic = result.traffic
+    lines = [
+        f"step        median {human(step['median'], TIME)}, 95th percentile "
+        f"{human(step['p95'], TIME)}, "
+        f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} (95 %)",
+        f"throughput  {result.throughput_samples_per_s:,.0f} samples/s on {result.workers} "
+        "workers, "
+        f"scaling efficiency {result.scaling_efficiency:.1%}",
+        f"hidden      {human(result.overlapped_comm_s, TIME, 3)} of communication runs beside "
+        "computation",
+        f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
+        "worker, "
+        f"{human(result.bytes_per_sample, DATA, 3)} per sample"
+        + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
+    ]
+    if traffic.busiest_link:
+        lines.append(
+            f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its "
+            "rate over the step"
+        )
+    lines += _resource_notes(result)
+    lines += [] if result.to_target is None else to_target_notes(result.to_target)
+    lines += _spending_notes(result)
+    return [*lines, _calibration_note(result.calibration)]
+
+
+def _calibration_note(calibration: str | dict[str, Any]) -> str:
+    """What the prediction rests on."""
+    if isinstance(calibration, str):
+        source = (
+            "as measured in the model's profile"
+            if calibration == "profile"
+            else "from the catalogue's figures, not measured"
+        )
+        return f"calibration {calibration}: compute times {source}"
+    if "residuals" in calibration:
+        errors = calibration["residuals"]
+        return (
+            f"calibration {calibration['name']}: messages as measured, off by "
+            f"{errors['mean_ape']:.1%} on average over "
+            f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
+        )
+    scaled = f"calibration compute times x {calibration['compute_scale']:.3f}"
+    if "step_time" not in calibration:
+        return f"{scaled} ({calibration['source']})"
+    nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
+    return f"{scaled}, from a measured step of {human(calibration['step_time'], TIME)} on {nodes} ({calibration['source']})"
+
+
+def _resource_notes(result: Result) -> list[str]:
+    """What steps hold and load: memory, input, epoch and learners, where there is something to say."""
+    lines = []
+    if result.memory:
+        held, capacity = result.memory.held.total, result.memory.capacity
+        verdict = "" if result.memory.fits else ": does not fit, simulated all the same"
+        lines.append(
+            f"memory      {human(held, DATA, 3)} of {human(capacity, DATA, 3)} on each "
+            f"{result.memory.gpu}{verdict}"
+        )
+    if result.pipeline:
+        bound = "the step is input-bound" if result.input_bound else "hidden behind the step"
+        lines.append(f"input       {bound}; its slowest stage is {result.pipeline.slowest_stage()}")
+    if result.epoch:
+        epoch = result.epoch
+        lines.append(
+            f"epoch       {epoch.steps:,} steps, "
+            f"{human(epoch.steps * result.step_time_s['mean'], TIME)}: "
+            f"{epoch.distinct:,} samples, {epoch.repeated:,} repeated, {epoch.dropped:,} left out"
+        )
+    if result.goodput:
+        lost = 1 - result.goodput.useful
+        lines.append(
+            f"crashes     {result.goodput.useful:.1%} of the time is useful, {lost:.1%} goes into "
+            "checkpoints and restarts"
+        )
+    if result.learners:
+        best = ", ".join(f"{row.best} at batch {row.batch}" for row in result.learners)
+        lines.append(f"learners    best per GPU: {best}")
+    return lines
+
+
+def _spending_notes(result: Result) -> list[str]:
+    """Money and energy, where the scenario has a price."""
+    cost, energy = result.cost, result.energy
+    if cost is None:
+        return []
+    target = "" if cost.to_target is None else f", {cost.to_target:,.4g} to the target"
+    lines = [
+        f"cost        {cost.per_hour:,.4g} {cost.currency} an hour, "
+        f"{cost.per_million_samples:,.4g} per million samples{target}"
+    ]
+    if energy is not None:
+        target = (
+            ""
+            if energy.to_target_J is None
+            else f", {energy.to_target_J / 3.6e6:,.4g} kWh to the target"
+        )
+        lines.append(
+            f"energy      {human(energy.power_W, POWER)}, {energy.per_sample_J:,.3g} J per "
+            f"sample{target} ({energy.source})"
+        )
+    return lines
+
+
+def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
+    """Variants side by side, in the order given; ``change`` is that of the step time against the
+    first.
+    """
+    listed = list(rows)
+    table = Table(show_edge=False)
+    for key in listed[0][0]:
+        table.add_column(key.rsplit(".", 1)[-1])
+    for heading in (
+        "step",
+        "change",
+        "computing",
+        "exposed comm.",
+        "waiting",
+        "samples/s",
+        "efficiency",
+    ):
+        table.add_column(heading, justify="right")
+    first = listed[0][1].step_time_s["mean"]
+    for variant, result in listed:
+        parts = result.parts_s
+        table.add_row(
+            *variant.values(),
+            human(result.step_time_s["mean"], TIME),
+            f"{result.step_time_s['mean'] / first - 1:+.1%}",
+            *(
+                human(parts[part], TIME, 3)
+                for part in ("compute", "exposed_comm", "straggler_wait")
+            ),
+            f"{result.throughput_samples_per_s:,.0f}",
+            f"{result.scaling_efficiency:.1%}",
+        )
+    return table
+
+
+def collective_table(rows: Iterable[CollectiveRow]) -> Table:
+    """Sizes in the columns of nccl-tests: size, time, algbw, busbw; and traffic."""
+    table = Table(show_edge=False)
+    for heading in ("size", "algorithm", "time", "algbw", "busbw", "sent, busiest", "sent, all"):
+        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    for row in rows:
+        table.add_row(
+            f"{row.bytes:,} B",
+            row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
+            human(row.time_s, TIME),
+            human(row.algbw_Bps, RATE),
+            human(row.busbw_Bps, RATE),
+            human(row.bytes_sent_busiest, DATA),
+            human(row.bytes_sent_total, DATA),
+        )
+    return table
+
+
+def catalogue_table(rows: list[dict[str, Any]]) -> Table:
+    """Rows of equal keys, as a table with those keys as headings."""
+    table = Table(show_edge=False)
+    for key in rows[0]:
+        table.add_column(key, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    return table

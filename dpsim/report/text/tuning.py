@@ -1,0 +1,102 @@
+"""What a search found, as tables and lines for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from dpsim.base.units import TIME, human
+from dpsim.studies.tune import Evaluation, Refused, Tuning
+
+_MOST_FRONT = 12
+_MOST_REASONS = 8
+
+
+def tuning_table(tuning: Tuning) -> Table:
+    """The file's own configuration and the best ones side by side.
+
+    What they set, and what comes out.
+    """
+    columns = {"as the file is": tuning.baseline, "best": tuning.best}
+    if tuning.exact is not None and tuning.exact is not tuning.best:
+        columns["best with the same updates"] = tuning.exact
+    table = Table(
+        title=f"{tuning.best.scenario.name}: {tuning.objective.title}",
+        title_justify="left",
+        show_edge=False,
+    )
+    table.add_column("")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for path in dict.fromkeys(
+        path for each in columns.values() if isinstance(each, Evaluation) for path in each.values
+    ):
+        table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
+    rows = [_figures(each, tuning) for each in columns.values()]
+    for heading in next(row for row in reversed(rows) if row):
+        table.add_row(heading, *(row.get(heading, "") for row in rows))
+    return table
+
+
+def _value(each: Evaluation | Refused, path: str, tuning: Tuning) -> str:
+    if each is tuning.baseline:
+        return ""
+    return str(each.values.get(path, "-"))
+
+
+def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
+    """What came out, by heading; nothing of a configuration that cannot be."""
+    if isinstance(each, Refused):
+        return {}
+    span, gain = tuning.objective.span, tuning.gain_of(each)
+    return {
+        "step": human(each.result.step_time_s["mean"], TIME),
+        "throughput": f"{each.result.throughput_samples_per_s:,.0f} samples/s",
+        f"time {span}": human(each.time_s, TIME),
+        f"cost {span}": f"{each.cost:,.4g} {tuning.unit}",
+        f"change of {tuning.objective.title}": ""
+        if gain is None or each is tuning.baseline
+        else f"{gain:+.1%}",
+    }
+
+
+def front_table(tuning: Tuning) -> Table:
+    """The front of time against cost, the fastest first, with what each sets that the fastest does
+    not.
+    """
+    span = tuning.objective.span
+    table = Table(
+        title=f"Nothing tried is both faster and cheaper {span} than these",
+        title_justify="left",
+        show_edge=False,
+    )
+    for heading, side in (
+        (f"time {span}", "right"),
+        (f"cost ({tuning.unit})", "right"),
+        ("with", "left"),
+    ):
+        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
+    for each in tuning.front[:_MOST_FRONT]:
+        table.add_row(human(each.time_s, TIME), f"{each.cost:,.4g}", _settings(each))
+    return table
+
+
+def _settings(each: Evaluation) -> str:
+    return ", ".join(
+        f"{path.removeprefix('strategy.').removesuffix('.kind')} {value}"
+        for path, value in each.values.items()
+    )
+
+
+def tuning_notes(tuning: Tuning) -> list[str]:
+    """How much was searched, what could not be and why, and what the figures do not show, a line
+    each.
+    """
+    how = "all" if tuning.exhaustive else "sampled"
+    lines = [
+        f"searched    {tuning.simulated:,} simulated of {tuning.space.size:,} configurations "
+        f"({how}), seed {tuning.seed}"
+    ]
+    lines += [f"left out    {count:,} x {why}" for why, count, _ in tuning.reasons[:_MOST_REASONS]]
+    more = sum(count for _, count, _ in tuning.reasons[_MOST_REASONS:])
+    lines += [f"left out    {more:,} for other reasons"] if more else []
+    return [*lines, *(f"note        {note}" for note in tuning.notes)]

@@ -1,0 +1,77 @@
+"""What a scenario's ``replay`` may say.
+
+The small model that is really trained in the simulated time of the large one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from dpsim.base.config import Config
+
+
+class ReplayConfig(Config):
+    """Plain SGD, with momentum where asked, on handwritten digits.
+
+    Workers and their timing are the scenario's.
+    """
+
+    model: Literal["softmax", "mlp", "cnn"] = Field(
+        default="mlp",
+        description=(
+            "Softmax regression, a perceptron with one hidden layer, or two convolutions and a "
+            "linear layer."
+        ),
+    )
+    batch: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        default=8,
+        description=(
+            "Samples of a learner's iteration; workload.batch_per_gpu is that of the simulated "
+            "model."
+        ),
+    )
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=300,
+        description="Iterations of each worker, instead of run.steps; there is no warm-up.",
+    )
+    learning_rate: NonNegativeFloat = Field(
+        default=0.1, description="Multiplies the mean gradient."
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Of SGD: v = momentum v + gradient."
+    )
+    reduction: Literal["mean", "sum"] = Field(
+        default="mean",
+        description="Whether an update is the mean of the workers' gradients or their sum: an "
+        "asynchronous one counts 1 / workers "
+        "or in full.",
+    )
+    target_accuracy: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.9,
+        description="Share of the test images told right at which the time to target is taken.",
+    )
+    seed: NonNegativeInt | None = Field(
+        default=None,
+        description="Of initial weights, the order of samples and codecs' choices; run.seed if left out.",
+    )
+    own_start: bool = Field(
+        default=False,
+        description="Workers that have models of their own start from different ones.",
+    )
+    gossip_step: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="Where gossip is compressed: how far a worker moves towards what it knows of its "
+        "neighbours, as a share of the "
+        "way to their mean; half the share of bytes that travel if left out.",
+    )
+    points: PositiveInt = Field(
+        default=100, le=100_000, description="How often loss and accuracy are measured."
+    )
+    precision: Literal["float32", "float64"] = Field(
+        default="float64", description="Format of weights and gradients."
+    )
+    backend: Literal["numpy", "torch"] = Field(
+        default="numpy", description="What computes gradients; torch is an extra."
+    )

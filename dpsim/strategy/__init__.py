@@ -1,0 +1,14 @@
+"""How workers train together: what meets, when, beside what, and how it is packed.
+
+It knows workload and network, not scenarios.
+"""
+
+from dpsim.strategy.combinations import RULES, Rule, refusal
+from dpsim.strategy.config import StrategyConfig
+
+__all__ = [
+    "RULES",
+    "Rule",
+    "StrategyConfig",
+    "refusal",
+]

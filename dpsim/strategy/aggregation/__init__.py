@@ -1,0 +1,37 @@
+"""How gradients meet.
+
+Each way says its operations in a step, and builds the models of the collectives that carry them.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
+from dpsim.strategy.aggregation.allreduce import AllReduceConfig
+from dpsim.strategy.aggregation.gossip import GossipConfig
+from dpsim.strategy.aggregation.host import HostConfig
+from dpsim.strategy.aggregation.operation import ELEMENT, Operation, merged
+from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.strategy.aggregation.sharded import ShardedConfig
+
+AggregationConfig = Annotated[
+    AllReduceConfig | ParameterServerConfig | GossipConfig | HostConfig | ShardedConfig,
+    Field(discriminator="kind"),
+]
+
+__all__ = [
+    "ELEMENT",
+    "Aggregation",
+    "AggregationConfig",
+    "AllReduceConfig",
+    "GossipConfig",
+    "HostConfig",
+    "Operation",
+    "ParameterServerConfig",
+    "Setting",
+    "ShardedConfig",
+    "Turns",
+    "merged",
+]

@@ -1,0 +1,80 @@
+"""What every way to meet says of itself.
+
+Its operations in a step, and the models of the collectives that carry them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpsim.base.config import Config
+from dpsim.network import CollectiveModel
+from dpsim.strategy.aggregation.operation import Operation
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.workload import Model
+
+Turns = tuple[CollectiveModel, ...]
+Stages = tuple[tuple[str, int], ...]
+
+
+class Aggregation(Config):
+    """How gradients (or models) meet."""
+
+    @property
+    def moves_alone(self) -> bool:
+        """Whether a worker without others communicates too."""
+        return False
+
+    @property
+    def shards(self) -> bool:
+        """Whether each worker holds and updates a part of the model only."""
+        return False
+
+    @property
+    def updates_elsewhere(self) -> bool:
+        """Whether others than the workers take the optimiser's step, where gradients meet."""
+        return False
+
+    @abstractmethod
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """The operations of a step of ``batch`` samples a worker, after which all go on with what
+        they hold in common.
+        """
+
+    @abstractmethod
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """The operations that average the workers' models after a step."""
+
+    @abstractmethod
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """A model for each collective that the operations name: one, or one for each step in turn."""
+
+    def stages(
+        self,
+        collective: str,
+        wire: tuple[int, ...],
+        plain: int,
+        *,
+        sums_in_flight: bool,
+        workers: int,
+    ) -> Stages:
+        """The collectives, one after the other, that carry a payload of ``plain`` bytes whose codec
+        makes it ``wire`` bytes.
+        """
+        return tuple((collective, nbytes) for nbytes in wire)
+
+    def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
+        """How many encoded payloads a worker decodes."""
+        return 1 if sums_in_flight else workers
+
+    def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
+        """Seconds until every worker holds the model and the state of its optimiser,
+        ``state_bytes`` in all, that rank 0 has.
+        """
+        if setting.cluster.ranks == 1:
+            return 0.0
+        broadcast = setting.timed("tree", "broadcast")
+        return float(broadcast.finish(np.zeros(setting.cluster.ranks), state_bytes).finishes.max())

@@ -1,0 +1,90 @@
+"""All-reduce of gradients.
+
+Every worker ends with their sum, by one of the algorithms of `dpsim.collectives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from dpsim.collectives import ALL_REDUCES
+from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.operation import Operation, gradients, whole_model
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.workload import Model
+
+
+def _known(name: str) -> str:
+    return ALL_REDUCES[name]
+
+
+AlgorithmName = Annotated[
+    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": [*ALL_REDUCES]})
+]
+
+
+class AllReduceConfig(Aggregation):
+    """Gradients are summed over all workers, who all end with the sum."""
+
+    kind: Literal["allreduce"] = Field(
+        description="Every worker ends with the sum of all gradients."
+    )
+    algorithm: AlgorithmName = Field(
+        default="ring",
+        description="How the all-reduce is carried out (dpsim catalogue algorithms); in-network: by "
+        "switches that reduce; "
+        "auto: the fastest of all at each size. Of a library: what it is held to; auto, its own "
+        "choice, if left out.",
+    )
+    library: Literal["ideal", "nccl", "gloo", "mpi"] = Field(
+        default="ideal",
+        description=(
+            "Whose all-reduce it is: ideal is the algorithm alone; nccl, gloo and mpi are timed "
+            "as those libraries run."
+        ),
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _libraries_choose(cls, data: object) -> object:
+        """A library chooses its algorithm itself unless it is told."""
+        if isinstance(data, dict) and data.get("library", "ideal") != "ideal":
+            return {"algorithm": "auto", **data}
+        return data
+
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """One all-reduce per parameter tensor, in the order in which the backward pass makes
+        gradients ready.
+        """
+        return gradients(model, "all-reduce")
+
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """One all-reduce of the whole model."""
+        return whole_model(model, "all-reduce")
+
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
+        models: dict[str, Turns] = {
+            "all-reduce": (setting.timed(self.algorithm, library=self.library),)
+        }
+        if not setting.sums_in_flight:
+            gathered = "ring" if self.library == "ideal" else "auto"
+            models["all-gather"] = (setting.timed(gathered, "all-gather", self.library),)
+        return models
+
+    def stages(
+        self,
+        collective: str,
+        wire: tuple[int, ...],
+        plain: int,
+        *,
+        sums_in_flight: bool,
+        workers: int,
+    ) -> Stages:
+        """Payloads that add up are all-reduced; others are gathered from all workers."""
+        if sums_in_flight or collective != "all-reduce":
+            return tuple((collective, nbytes) for nbytes in wire)
+        return tuple(("all-gather", workers * nbytes) for nbytes in wire)

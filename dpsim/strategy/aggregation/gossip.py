@@ -1,0 +1,86 @@
+"""Gossip: each worker averages its model with a few neighbours, in place of an average over all;
+replicas agree only at the end.
+
+Synchronous (D-PSGD): the models at the start of a step are exchanged while gradients are computed,
+and the update is added to their mean; a worker waits for its neighbours only. Asynchronous
+(AD-PSGD, with ``sync: asp``): a worker that has its gradient averages its model with one neighbour
+drawn at random, which goes on computing meanwhile. Both end with a consensus round, one all-reduce
+of the models. Sources: Lian et al., NeurIPS 2017 (D-PSGD); Lian et al., "Asynchronous decentralized
+parallel stochastic gradient descent", ICML 2018 (AD-PSGD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.collectives import Schedule, gossip_turns, most_neighbours
+from dpsim.network import FlowsModel, RoundsModel
+from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
+from dpsim.strategy.aggregation.operation import Operation, whole_model
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.workload import Model
+
+
+class GossipConfig(Aggregation):
+    """Each worker averages its model with a few neighbours."""
+
+    kind: Literal["gossip"] = Field(
+        description="Each worker averages its model with a few neighbours."
+    )
+    graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
+        default="ring",
+        description="Who the neighbours are: both sides of a ring, the four of a torus, one at a distance "
+        "of 1, 2, 4, ... in turn, "
+        "or a random partner in each step.",
+    )
+
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """The models at the start of a step travel while it computes; the update waits for them."""
+        end = 2 * len(model.layers)
+        return tuple(
+            Operation(operation.name, operation.nbytes, 0, end, "gossip", "models")
+            for operation in whole_model(model, "gossip")
+        )
+
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """An exchange of whole models after the optimiser's step."""
+        return whole_model(model, "gossip")
+
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """One exchange for each turn of the graph."""
+        turns = gossip_turns(self.graph, setting.cluster.ranks, setting.seed)
+        conditions = setting.conditions(setting.cluster, setting.workers)
+        if setting.kind == "flows" or conditions:
+            return {
+                "gossip": tuple(
+                    FlowsModel(turn, setting.cluster, setting.costs, conditions=conditions)
+                    for turn in turns
+                )
+            }
+        return {
+            "gossip": tuple(RoundsModel(turn, setting.cluster, setting.costs) for turn in turns)
+        }
+
+    def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
+        """One of each neighbour where payloads do not add up."""
+        return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
+
+    def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
+        """The exchanges of successive steps, which then begin again."""
+        return gossip_turns(self.graph, workers, seed)
+
+    def consensus(self, model_bytes: int, setting: Setting) -> float:
+        """Seconds of the last round, after which all hold the mean of all models.
+
+        A ring all-reduce.
+        """
+        workers = setting.cluster.ranks
+        return (
+            float(setting.timed("ring").finish(np.zeros(workers), model_bytes).finishes.max())
+            if workers > 1
+            else 0.0
+        )

@@ -1,0 +1,116 @@
+"""Through the host: the two naive ways to average gradients.
+
+``copies``: each GPU copies its gradient to its node's CPU, which adds them up; CPUs of several
+nodes all-reduce the sums by a ring; each GPU copies the mean back. ``single-process``: one process
+drives all GPUs of one node, as torch's DataParallel does: GPU 0 replicates its weights to the
+others before every forward pass, hands out their samples, and gathers outputs and gradients.
+Source: documentation of torch.nn.DataParallel; Li et al., "PyTorch Distributed", VLDB 13, 2020,
+section 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import Bytes, BytesPerSecond
+from dpsim.network import HostPathModel
+from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.operation import ELEMENT, Operation, gradients, whole_model
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.topology import Hosts
+from dpsim.workload import Model
+
+_SPREADS = ("broadcast", "scatter", "gather", "reduce")
+
+
+class HostConfig(Aggregation):
+    """Gradients meet on the CPU, or on GPU 0 of a single process."""
+
+    kind: Literal["host"] = Field(
+        description="Gradients meet on the CPU, or on GPU 0 of a single process."
+    )
+    way: Literal["copies", "single-process"] = Field(
+        default="copies",
+        description=(
+            "copies: to the CPU, averaged there, and back; single-process: as torch's DataParallel."
+        ),
+    )
+    sum_rate: BytesPerSecond = Field(
+        default=10e9,
+        description="copies: bytes of gradients per second that a CPU adds up. The default is an "
+        "assumption: about an eighth of a "
+        "CPU's memory bandwidth, for what is read and written.",
+    )
+    bytes_per_sample: Bytes = Field(
+        default=0.0, description="single-process: bytes of a sample that GPU 0 hands out."
+    )
+    bytes_per_output: Bytes = Field(
+        default=0.0, description="single-process: bytes of a sample's output that GPU 0 gathers."
+    )
+
+    @property
+    def moves_alone(self) -> bool:
+        """A single GPU copies to the CPU and back all the same; a single process with one GPU has
+        nothing to copy.
+        """
+        return self.way == "copies"
+
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """Gradients by way of the CPU; or weights and samples out before the step, outputs and
+        gradients in.
+        """
+        if self.way == "copies":
+            return gradients(model, "host-path")
+        layers, end = len(model.layers), 2 * len(model.layers)
+        samples, outputs = (
+            round(batch * nbytes) for nbytes in (self.bytes_per_sample, self.bytes_per_output)
+        )
+        spread = [
+            Operation("replicate", model.parameters * ELEMENT, 0, 0, "broadcast", "weights"),
+            Operation("samples", samples, 0, 0, "scatter", "samples"),
+            Operation("outputs", outputs, layers, layers, "gather", "samples"),
+            Operation("gradients", model.parameters * ELEMENT, end, end, "reduce", "weights"),
+        ]
+        return tuple(operation for operation in spread if operation.nbytes)
+
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """Whole models by way of the CPU."""
+        return whole_model(model, "host-path")
+
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """The way through the CPU; of a single process, trees from and to GPU 0.
+
+        Raises DpsimError for one on several nodes.
+        """
+        if self.way == "single-process":
+            if setting.cluster.nodes > 1:
+                raise DpsimError(
+                    "strategy.aggregation.way: must be copies on several nodes (a single process "
+                    f"has one), but got {self.way!r} "
+                    f"on {setting.cluster.nodes} nodes"
+                )
+            return {name: (setting.timed("tree", name),) for name in _SPREADS}
+        hosts = Hosts(setting.config)
+        conditions = setting.conditions(hosts.network, hosts.workers)
+        return {"host-path": (HostPathModel(hosts, self.sum_rate, conditions),)}
+
+    def stages(
+        self,
+        collective: str,
+        wire: tuple[int, ...],
+        plain: int,
+        *,
+        sums_in_flight: bool,
+        workers: int,
+    ) -> Stages:
+        """What a single process hands out and gathers is that of all workers."""
+        shares = workers if collective in ("scatter", "gather") else 1
+        return tuple((collective, shares * nbytes) for nbytes in wire)
+
+    def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
+        """A worker decodes the sum."""
+        return 1

@@ -1,0 +1,136 @@
+"""Parameter servers.
+
+Workers push gradients to servers, which add them up, update their share of the parameters and send
+it back.
+
+Parameters are divided by size over the servers, which run on the CPUs of the workers' nodes
+(``colocated``) or on nodes of their own. Asynchronous workers (``sync: ssp, asp, backup``) push
+when a gradient is there and pull when they begin an iteration. Sources: Li et al., "Scaling
+distributed machine learning with the parameter server", OSDI 2014; see `dpsim.network.servers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt, model_validator
+
+from dpsim.base.units import BytesPerSecond
+from dpsim.network import Servers, ServersModel
+from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.operation import ELEMENT, Operation, gradients, whole_model
+from dpsim.strategy.aggregation.setting import Setting
+from dpsim.topology import Hosts
+from dpsim.workload import Model
+
+_COLLECTIVE = "push-pull"
+
+
+class ParameterServerConfig(Aggregation):
+    """Servers hold the parameters: workers push gradients and pull what has become of them."""
+
+    kind: Literal["parameter-server"] = Field(
+        description="Servers hold the parameters: workers push gradients and pull parameters."
+    )
+    servers: PositiveInt | None = Field(
+        default=None, le=65_536, description="Number of servers; one for each node if left out."
+    )
+    colocated: bool = Field(
+        default=True,
+        description="Servers run on the workers' nodes, in turn; false: each on a node of its own.",
+    )
+    update_rate: BytesPerSecond = Field(
+        default=10e9,
+        description="Bytes of gradients per second that a server adds up and applies. The default is an "
+        "assumption: about an "
+        "eighth of a CPU's memory bandwidth, for what is read and written.",
+    )
+    replicas: PositiveInt = Field(
+        default=1, le=64, description="Servers that hold each share, the first included."
+    )
+    compress_pull: bool = Field(
+        default=False, description="Parameters are compressed on their way back as gradients are."
+    )
+
+    @model_validator(mode="after")
+    def _enough_servers(self) -> ParameterServerConfig:
+        if self.servers is not None and self.replicas > self.servers:
+            raise ValueError(
+                f"replicas must be at most the {self.servers} servers, but got {self.replicas}"
+            )
+        return self
+
+    @property
+    def moves_alone(self) -> bool:
+        """Servers on nodes of their own are remote for a single worker too."""
+        return not self.colocated
+
+    @property
+    def updates_elsewhere(self) -> bool:
+        """The servers do."""
+        return True
+
+    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+        """One push and pull per parameter tensor, in the order in which the backward pass makes
+        gradients ready.
+        """
+        return gradients(model, _COLLECTIVE)
+
+    def averaging(self, model: Model) -> tuple[Operation, ...]:
+        """A push and pull of the whole model."""
+        return whole_model(model, _COLLECTIVE)
+
+    def collectives(self, setting: Setting) -> Mapping[str, Turns]:
+        """The two ways."""
+        servers = self.place(setting)
+        return {"push": (ServersModel(servers, "push"),), "pull": (ServersModel(servers, "pull"),)}
+
+    def stages(
+        self,
+        collective: str,
+        wire: tuple[int, ...],
+        plain: int,
+        *,
+        sums_in_flight: bool,
+        workers: int,
+    ) -> Stages:
+        """A push of what the codec makes, then a pull of parameters."""
+        if collective != _COLLECTIVE:
+            return tuple((collective, nbytes) for nbytes in wire)
+        back = sum(wire) if self.compress_pull else plain
+        return (("push", sum(wire)), ("pull", back))
+
+    def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
+        """A worker decodes what it pulls, if that is compressed; servers decode what is pushed."""
+        return int(self.compress_pull)
+
+    def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
+        """Every worker pulls the model; the optimiser's state stays at the servers."""
+        pull = ServersModel(self.place(setting), "pull")
+        return float(
+            pull.finish(np.zeros(setting.cluster.ranks), model.parameters * ELEMENT).finishes.max()
+        )
+
+    def place(self, setting: Setting) -> Servers:
+        """The servers on the cluster's CPUs.
+
+        Raises DpsimError where the network has no place for them.
+        """
+        count = self.servers or setting.cluster.nodes
+        hosts = Hosts(setting.config, 0 if self.colocated else count)
+        chosen = (
+            hosts.cpus[np.arange(count) % setting.cluster.nodes]
+            if self.colocated
+            else hosts.cpus[setting.cluster.nodes :]
+        )
+        conditions = setting.conditions(hosts.network, hosts.workers)
+        return Servers(
+            hosts.network,
+            hosts.workers,
+            chosen,
+            self.update_rate,
+            min(self.replicas, count),
+            conditions,
+        )

@@ -1,0 +1,69 @@
+"""What an aggregation may know when it builds the models of its collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsim.base.arrays import IntArray
+from dpsim.collectives import ranks_array
+from dpsim.hardware import Transport
+from dpsim.network import (
+    CollectiveModel,
+    Conditions,
+    MessageCosts,
+    ModelKind,
+    named_model,
+    transport_model,
+)
+from dpsim.topology import Cluster, ClusterConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """The cluster, as described and as built; what messages cost; how collectives are to be timed;
+    the measured transport.
+
+    ``conditions(network, workers)`` are the other traffic and the link changes on a network in
+    which worker i is rank ``workers[i]``.
+    """
+
+    config: ClusterConfig
+    cluster: Cluster
+    costs: MessageCosts
+    kind: ModelKind
+    conditions: Callable[[Cluster, IntArray], Conditions]
+    sums_in_flight: bool
+    seed: int
+    transport: Transport | None = None
+
+    def timed(
+        self, algorithm: str, operation: str = "all-reduce", library: str = "ideal"
+    ) -> CollectiveModel:
+        """The model of one collective operation of all workers, as the scenario wants it timed."""
+        conditions = self.conditions(self.cluster, self.workers)
+        if self.transport is not None and self.kind == "auto" and not conditions:
+            found = transport_model(
+                algorithm,
+                self.cluster,
+                self.transport,
+                operation=operation,
+                library=library,
+                gamma=self.costs.gamma,
+            )
+            if found is not None:
+                return found
+        return named_model(
+            self.kind,
+            algorithm,
+            self.cluster,
+            self.costs,
+            operation=operation,
+            library=library,
+            conditions=conditions,
+        )
+
+    @property
+    def workers(self) -> IntArray:
+        """The workers as ranks of the cluster: all of them."""
+        return ranks_array(self.cluster.ranks)

@@ -1,0 +1,57 @@
+"""What is done to payloads before they travel.
+
+Codecs, each with its size, its cost, and the encoding itself.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dpsim.strategy.compression.cast import CastConfig
+from dpsim.strategy.compression.codec import Codec, Encoded, Exchanged, Floats
+from dpsim.strategy.compression.exchange import Exchange
+from dpsim.strategy.compression.int8 import Int8Config
+from dpsim.strategy.compression.none import NoCompressionConfig
+from dpsim.strategy.compression.onebit import OneBitConfig
+from dpsim.strategy.compression.packing import ceil_div
+from dpsim.strategy.compression.powersgd import PowerSgdConfig
+from dpsim.strategy.compression.qsgd import QsgdConfig
+from dpsim.strategy.compression.random_k import RandomKConfig
+from dpsim.strategy.compression.ternary import TernaryConfig
+from dpsim.strategy.compression.threshold import ThresholdConfig
+from dpsim.strategy.compression.top_k import TopKConfig, kept
+
+CompressionConfig = Annotated[
+    NoCompressionConfig
+    | CastConfig
+    | Int8Config
+    | QsgdConfig
+    | TernaryConfig
+    | OneBitConfig
+    | TopKConfig
+    | RandomKConfig
+    | ThresholdConfig
+    | PowerSgdConfig,
+    Field(discriminator="kind"),
+]
+
+__all__ = [
+    "CastConfig",
+    "Codec",
+    "CompressionConfig",
+    "Encoded",
+    "Exchange",
+    "Exchanged",
+    "Floats",
+    "Int8Config",
+    "NoCompressionConfig",
+    "OneBitConfig",
+    "PowerSgdConfig",
+    "QsgdConfig",
+    "RandomKConfig",
+    "TernaryConfig",
+    "ThresholdConfig",
+    "TopKConfig",
+    "ceil_div",
+    "kept",
+]

@@ -1,0 +1,76 @@
+"""Cast: elements travel as fp16 or bf16, 2 bytes each, and are summed in that format.
+
+Rounding to nearest even: an element within the format's normal range is off by at most 2**-11
+(fp16) or 2**-8 (bf16) of itself; fp16 ends at 65504, beyond which elements become infinite, and is
+finer than 2**-25 nowhere. Encoding reads 4 and writes 2 bytes an element, decoding the reverse.
+Source: torch's DDP communication hooks fp16_compress_hook and bf16_compress_hook.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from dpsim.strategy.compression.codec import FLOAT, Encoded, Floats, LossyCodec
+
+_HALF = 2  # bytes
+
+
+class CastConfig(LossyCodec):
+    """Elements travel in half precision."""
+
+    sums_in_flight: ClassVar[bool] = True
+
+    kind: Literal["cast"] = Field(
+        description="Elements travel in half precision and are summed in it."
+    )
+    format: Literal["fp16", "bf16"] = Field(
+        default="fp16", description="fp16 is finer, bf16 has float32's range."
+    )
+
+    def wire_bytes(self, elements: int) -> int:
+        """2 bytes an element."""
+        return _HALF * elements
+
+    def encode_traffic(self, elements: int) -> float:
+        """One pass in, half a pass out."""
+        return (FLOAT + _HALF) * elements + self.residual_traffic(elements)
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """Half a pass in, one pass out."""
+        return float((FLOAT + _HALF) * elements)
+
+    def encode(
+        self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
+    ) -> Encoded:
+        """One part: float16, or the upper halves of float32 as uint16."""
+        return Encoded((self._narrow(vector),))
+
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """The elements as float32, exactly."""
+        return self._widen(encoded.parts[0])
+
+    def add(self, first: Encoded, second: Encoded) -> Encoded:
+        """Each sum is rounded to the format, as the network's reduction does."""
+        return Encoded((self._narrow(self._widen(first.parts[0]) + self._widen(second.parts[0])),))
+
+    def _narrow(self, vector: Floats) -> NDArray[np.float16] | NDArray[np.uint16]:
+        if self.format == "fp16":
+            with np.errstate(over="ignore"):
+                return vector.astype(np.float16)
+        return _bf16(vector)
+
+    def _widen(self, narrow: NDArray[np.float16] | NDArray[np.uint16]) -> Floats:
+        if self.format == "fp16":
+            return narrow.astype(np.float32)
+        return (narrow.astype(np.uint32) << 16).view(np.float32)
+
+
+def _bf16(vector: Floats) -> NDArray[np.uint16]:
+    """The upper halves, rounded to nearest even; not-a-number stays one."""
+    bits = np.ascontiguousarray(vector, dtype=np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(vector), 0x7FC0, rounded).astype(np.uint16)

@@ -1,0 +1,202 @@
+"""What a codec is.
+
+How many bytes a payload becomes, what that costs a GPU, and the real encoding that both figures
+describe.
+
+Time is a memory-traffic model: the bytes that the codec's kernels read and write in device memory
+over its bandwidth, or its FLOP over the peak rate where that is more (only low-rank codecs come
+near). A pass is one read or write of all elements as float32, 4 bytes each; each codec states its
+passes. Kernel launches are not in it, and the bandwidth is what the caller says it is. Codecs do
+few operations per byte, so memory binds them, and many passes can cost what compression saves on
+the wire: Agarwal et al., "On the utility of gradient compression in distributed training systems",
+MLSys 2022. The passes are counted from the algorithms, not measured.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from dpsim.base.config import Config
+
+Floats = NDArray[np.float32]
+
+FLOAT = 4  # bytes of a float32 element, and of an index or a scale
+SECTOR = 32  # bytes that a GPU's memory moves at least, so that one scattered element costs as much
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """A payload as it travels.
+
+    ``parts`` are sent; ``known`` is what every worker draws from common randomness and nobody
+    sends.
+    """
+
+    parts: tuple[NDArray[Any], ...]
+    known: tuple[NDArray[Any], ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """What is on the wire."""
+        return b"".join(part.tobytes() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchanged:
+    """``mean``: what every worker holds afterwards.
+
+    ``locals``: what of each worker's vector went into it, (workers, elements).
+    """
+
+    mean: Floats
+    locals: Floats
+    encoded: tuple[Encoded, ...]
+
+
+class Codec(Config):
+    """How payloads are rewritten before they travel.
+
+    Vectors are flat, float32, of at least one element.
+
+    ``sums_in_flight``: encoded payloads add up, so an all-reduce carries them; otherwise they are
+    gathered and each is decoded. ``common_randomness``: generators given to `encode` must be in the
+    same state on every worker.
+    """
+
+    sums_in_flight: ClassVar[bool]
+    common_randomness: ClassVar[bool] = False
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether what encoding lost is added to the next vector."""
+        return False
+
+    @abstractmethod
+    def wire_bytes(self, elements: int) -> int:
+        """Bytes that `encode` produces for that many float32 elements."""
+
+    def stages(self, elements: int) -> tuple[int, ...]:
+        """Bytes of each collective that carries the payload; one starts when the last has ended.
+
+        They add up to `wire_bytes`.
+        """
+        return (self.wire_bytes(elements),)
+
+    @abstractmethod
+    def encode_traffic(self, elements: int) -> float:
+        """Bytes that encoding reads and writes in device memory."""
+
+    @abstractmethod
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """Bytes that decoding reads and writes.
+
+        Of one sum, or of ``payloads`` gathered ones into one mean.
+        """
+
+    def encode_flop(self, elements: int) -> float:
+        """FLOP of encoding where they may matter beside memory."""
+        return 0.0
+
+    def decode_flop(self, elements: int, payloads: int = 1) -> float:
+        """FLOP of decoding where they may matter beside memory."""
+        return 0.0
+
+    def encode_seconds(self, elements: int, *, memory_bandwidth: float, peak: float) -> float:
+        """Seconds on a GPU that moves ``memory_bandwidth`` B/s and computes ``peak`` FLOP/s in
+        float32.
+        """
+        return max(
+            self.encode_traffic(elements) / memory_bandwidth, self.encode_flop(elements) / peak
+        )
+
+    def decode_seconds(
+        self, elements: int, *, memory_bandwidth: float, peak: float, payloads: int = 1
+    ) -> float:
+        """The same for decoding one sum, or ``payloads`` gathered ones."""
+        return max(
+            self.decode_traffic(elements, payloads) / memory_bandwidth,
+            self.decode_flop(elements, payloads) / peak,
+        )
+
+    @abstractmethod
+    def encode(
+        self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
+    ) -> Encoded:
+        """The payload of ``vector``; ``previous`` is the last one, for codecs that start from it."""
+
+    @abstractmethod
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """The vector that a payload stands for."""
+
+    def add(self, first: Encoded, second: Encoded) -> Encoded:
+        """The sum of two payloads, as an all-reduce forms it; for codecs that sum in flight."""
+        assert self.sums_in_flight, f"payloads of {self!r} do not add up"
+        assert all(np.array_equal(a, b) for a, b in zip(first.known, second.known, strict=True)), (
+            "randomness was not common"
+        )
+        return Encoded(
+            tuple(a + b for a, b in zip(first.parts, second.parts, strict=True)), first.known
+        )
+
+    def exchange(
+        self,
+        vectors: Floats,
+        generators: Sequence[np.random.Generator],
+        previous: Sequence[Encoded] | None = None,
+    ) -> Exchanged:
+        """The mean of all workers' ``vectors``, (workers, elements), by way of the wire.
+
+        Summed in flight or gathered.
+        """
+        workers, elements = vectors.shape
+        last: Sequence[Encoded | None] = previous or [None] * workers
+        encoded = tuple(self.encode(*each) for each in zip(vectors, generators, last, strict=True))
+        decoded = np.stack([self.decode(payload, elements) for payload in encoded])
+        if not self.sums_in_flight:
+            return Exchanged(decoded.mean(axis=0, dtype=np.float32), decoded, encoded)
+        total = encoded[0]
+        for payload in encoded[1:]:
+            total = self.add(total, payload)
+        return Exchanged(self.decode(total, elements) / np.float32(workers), decoded, encoded)
+
+
+class LossyCodec(Codec):
+    """A codec that loses something, which may be fed back."""
+
+    error_feedback: bool = Field(
+        default=False, description="What encoding lost is added to the next step's vector."
+    )
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether what encoding lost is added to the next vector."""
+        return self.error_feedback
+
+    def residual_traffic(self, elements: int) -> float:
+        """Bytes that error feedback adds to a kernel that reads the vector once.
+
+        The old residual read, the new one written.
+        """
+        return 2.0 * FLOAT * elements if self.error_feedback else 0.0
+
+
+class QuantisingCodec(LossyCodec):
+    """A codec that gives each element fewer bits; payloads are gathered, and one kernel each way
+    does it all.
+    """
+
+    sums_in_flight: ClassVar[bool] = False
+
+    def encode_traffic(self, elements: int) -> float:
+        """One pass in, the payload out."""
+        return FLOAT * elements + self.wire_bytes(elements) + self.residual_traffic(elements)
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """All payloads in, added up in registers, one pass out."""
+        return float(payloads * self.wire_bytes(elements) + FLOAT * elements)

@@ -1,0 +1,41 @@
+"""No compression: payloads travel as they are, 4 bytes an element, and take no time to encode."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.strategy.compression.codec import FLOAT, Codec, Encoded, Floats
+
+
+class NoCompressionConfig(Codec):
+    """Payloads travel as they are."""
+
+    sums_in_flight: ClassVar[bool] = True
+
+    kind: Literal["none"] = Field(description="Gradients travel as they are.")
+
+    def wire_bytes(self, elements: int) -> int:
+        """4 bytes an element."""
+        return FLOAT * elements
+
+    def encode_traffic(self, elements: int) -> float:
+        """Nothing is done."""
+        return 0.0
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """Nothing is done."""
+        return 0.0
+
+    def encode(
+        self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
+    ) -> Encoded:
+        """The vector itself."""
+        return Encoded((vector,))
+
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """The vector itself."""
+        values: Floats = encoded.parts[0]
+        return values

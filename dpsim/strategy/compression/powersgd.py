@@ -1,0 +1,143 @@
+"""PowerSGD.
+
+The vector as a matrix M, of which one step of power iteration gives two thin factors P and Q; M is
+about P Q'.
+
+P = M Q is averaged over workers and its columns made orthonormal; Q = M' P is averaged then: two
+all-reduces, the second after the first, both of linear functions of M, so they sum in flight. Q
+starts where it ended last (at random the first time, alike on every worker); a matrix of rank at
+most ``rank`` comes back exactly. A flat vector of n elements is shaped row by row into ceil(sqrt n)
+rows of as many columns as are needed, zeros at the end, as torch's batched_powerSGD_hook does with
+a bucket (the paper takes each weight tensor as its own matrix, which keeps more at equal rank). 4
+rank (rows + columns) bytes; where that is no less than 4 n, the vector travels as it is, in one
+collective.
+
+Encoding reads M twice (3 passes more form the sum with the residual) and takes 4 n rank FLOP for
+the products and 2 rows rank**2 for the orthonormal columns; decoding writes M with 2 n rank FLOP,
+and with feedback reads and writes the residual. Source: Vogels, Karimireddy and Jaggi, "PowerSGD:
+practical low-rank gradient compression for distributed optimization", NeurIPS 2019 (rank 2 for
+ResNet-18).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.strategy.compression.codec import FLOAT, Encoded, Exchanged, Floats, LossyCodec
+from dpsim.strategy.compression.packing import ceil_div, in_buckets
+
+
+class PowerSgdConfig(LossyCodec):
+    """Two thin factors of the vector, taken as a matrix, travel."""
+
+    sums_in_flight: ClassVar[bool] = True
+    common_randomness: ClassVar[bool] = True
+
+    kind: Literal["powersgd"] = Field(
+        description="Two thin factors of the vector, taken as a matrix, travel one after the other."
+    )
+    rank: Annotated[int, Field(ge=1, le=1024)] = Field(
+        default=2, description="Columns of each factor."
+    )
+    error_feedback: bool = Field(
+        default=True, description="What encoding lost is added to the next step's vector."
+    )
+
+    def shape(self, elements: int) -> tuple[int, int]:
+        """Rows and columns of the matrix that a flat vector becomes."""
+        rows = math.isqrt(elements - 1) + 1
+        return rows, ceil_div(elements, rows)
+
+    def stages(self, elements: int) -> tuple[int, ...]:
+        """Bytes of P, then of Q; of the vector itself where that is no more."""
+        factors = tuple(FLOAT * self.rank * side for side in self.shape(elements))
+        return factors if sum(factors) < FLOAT * elements else (FLOAT * elements,)
+
+    def wire_bytes(self, elements: int) -> int:
+        """4 rank (rows + columns), at most 4 an element."""
+        return sum(self.stages(elements))
+
+    def _factored(self, elements: int) -> bool:
+        return len(self.stages(elements)) == 2
+
+    def encode_traffic(self, elements: int) -> float:
+        """Two passes in, the factors out and in; 3 passes more with feedback."""
+        passes = 5 if self.error_feedback else 2
+        return (
+            float(passes * FLOAT * elements + 2 * self.wire_bytes(elements))
+            if self._factored(elements)
+            else 0.0
+        )
+
+    def decode_traffic(self, elements: int, payloads: int = 1) -> float:
+        """The factors in, one pass out; with feedback the residual in and out."""
+        passes = 3 if self.error_feedback else 1
+        return (
+            float(passes * FLOAT * elements + self.wire_bytes(elements))
+            if self._factored(elements)
+            else 0.0
+        )
+
+    def encode_flop(self, elements: int) -> float:
+        """Two products with the matrix and the orthonormal columns."""
+        orthonormal = 2.0 * self.shape(elements)[0] * self.rank**2
+        return 4.0 * elements * self.rank + orthonormal if self._factored(elements) else 0.0
+
+    def decode_flop(self, elements: int, payloads: int = 1) -> float:
+        """One product of the factors."""
+        return 2.0 * elements * self.rank if self._factored(elements) else 0.0
+
+    def encode(
+        self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
+    ) -> Encoded:
+        """Two parts.
+
+        Orthonormal P (rows, rank) and Q (columns, rank), of this vector alone; or one, the vector.
+        """
+        return self._joint(vector[None], generator, previous)
+
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """P Q', flat."""
+        if len(encoded.parts) == 1:
+            vector: Floats = encoded.parts[0]
+            return vector
+        p, q = encoded.parts
+        product: Floats = (p @ q.T).reshape(-1)[:elements]
+        return product
+
+    def exchange(
+        self,
+        vectors: Floats,
+        generators: Sequence[np.random.Generator],
+        previous: Sequence[Encoded] | None = None,
+    ) -> Exchanged:
+        """The mean's factors; what was lost of a worker's vector is its distance from the mean that
+        came back.
+        """
+        workers, elements = vectors.shape
+        encoded = self._joint(vectors, generators[0], previous[0] if previous else None)
+        mean = self.decode(encoded, elements)
+        own = np.broadcast_to(mean, vectors.shape) if self._factored(elements) else vectors
+        return Exchanged(mean, own, (encoded,) * workers)
+
+    def _joint(
+        self, vectors: Floats, generator: np.random.Generator, previous: Encoded | None
+    ) -> Encoded:
+        """The factors of the workers' mean by the two averages of the algorithm."""
+        elements = vectors.shape[1]
+        if not self._factored(elements):
+            return Encoded((vectors.mean(axis=0),))
+        columns = self.shape(elements)[1]
+        matrices = [in_buckets(vector, columns) for vector in vectors]
+        q = (
+            previous.parts[1]
+            if previous
+            else generator.standard_normal((columns, self.rank), dtype=np.float32)
+        )
+        p = np.linalg.qr(np.mean([matrix @ q for matrix in matrices], axis=0))[0]
+        return Encoded((p, np.mean([matrix.T @ p for matrix in matrices], axis=0)))

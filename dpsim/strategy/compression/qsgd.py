@@ -1,0 +1,77 @@
+"""QSGD: elements are rounded at random to a few levels of their bucket's norm, so that the mean is
+right.
+
+Of the levels 0, 1/s, .., 1 the two around |x| / norm are taken with the probabilities that make the
+expectation |x| / norm. With the Euclidean norm of buckets of d elements the expected squared error
+is at most min(d / s**2, sqrt(d) / s) times the vector's square; an element is off by at most norm /
+s. Sign and level travel together in ceil(log2(2 s + 1)) bits, and 4 bytes a bucket hold the norm
+(the paper's Elias code is shorter where most levels are 0, but its length depends on the data).
+Gathered. One pass in: a bucket stays in shared memory between its norm and the rounding, and random
+numbers are made on the fly. Source: Alistarh et al., "QSGD: communication-efficient SGD via
+gradient quantization and encoding", NIPS 2017 (buckets of 512, largest magnitude as norm in its
+experiments).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from dpsim.strategy.compression.codec import FLOAT, Encoded, Floats, QuantisingCodec
+from dpsim.strategy.compression.packing import (
+    ceil_div,
+    in_buckets,
+    pack,
+    packed_bytes,
+    safe_divide,
+    unpack,
+)
+
+
+class QsgdConfig(QuantisingCodec):
+    """Elements travel as random levels of their bucket's norm."""
+
+    kind: Literal["qsgd"] = Field(
+        description="Elements are rounded at random to levels of their bucket's norm; gathered."
+    )
+    levels: Annotated[int, Field(ge=1, le=127)] = Field(
+        default=7, description="Levels above 0; 7 with signs fit 4 bits."
+    )
+    bucket: PositiveInt = Field(default=512, description="Elements that share a norm.")
+    norm: Literal["max", "l2"] = Field(
+        default="max", description="A bucket's norm: largest magnitude, or Euclidean."
+    )
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element: a sign and a level."""
+        return (2 * self.levels).bit_length()
+
+    def wire_bytes(self, elements: int) -> int:
+        """``bits`` an element, 4 bytes a bucket."""
+        return packed_bytes(elements, self.bits) + FLOAT * ceil_div(elements, self.bucket)
+
+    def encode(
+        self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
+    ) -> Encoded:
+        """Two parts: a float32 norm per bucket, packed numbers level + s or s - level."""
+        rows = in_buckets(vector, self.bucket)
+        norms = (
+            np.abs(rows).max(axis=1)
+            if self.norm == "max"
+            else np.linalg.norm(rows, axis=1).astype(np.float32)
+        )
+        exact = (safe_divide(rows, norms[:, None]) * self.levels).reshape(-1)[: len(vector)]
+        rounded = np.floor(exact + generator.random(len(vector))).clip(-self.levels, self.levels)
+        return Encoded((norms, pack((rounded + self.levels).astype(np.uint8), self.bits)))
+
+    def decode(self, encoded: Encoded, elements: int) -> Floats:
+        """Levels times norms."""
+        norms, packed = encoded.parts
+        levels = unpack(packed, self.bits, elements).astype(np.float32) - np.float32(self.levels)
+        decoded: Floats = (
+            levels / np.float32(self.levels) * np.repeat(norms, self.bucket)[:elements]
+        )
+        return decoded

@@ -1,0 +1,39 @@
+"""The ``strategy`` part of a scenario."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from dpsim.base.config import Config
+from dpsim.strategy.aggregation import AggregationConfig, AllReduceConfig
+from dpsim.strategy.combinations import refusal
+from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
+from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
+from dpsim.strategy.sync import BspConfig, SyncConfig
+
+
+class StrategyConfig(Config):
+    """How gradients meet, when, and what runs beside what."""
+
+    aggregation: AggregationConfig = Field(
+        default=AllReduceConfig(kind="allreduce"), description="How gradients meet."
+    )
+    sync: SyncConfig = Field(default=BspConfig(kind="bsp"), description="When they meet.")
+    overlap: OverlapConfig = Field(
+        default=BucketsConfig(kind="buckets"), description="What runs beside the backward pass."
+    )
+    compression: CompressionConfig = Field(
+        default=NoCompressionConfig(kind="none"),
+        description="What is done to gradients before they travel.",
+    )
+    average_loss: bool = Field(
+        default=False,
+        description="All workers average their loss after each forward pass, to report it.",
+    )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> StrategyConfig:
+        why = refusal(self)
+        if why is not None:
+            raise ValueError(why)
+        return self

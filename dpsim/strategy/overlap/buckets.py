@@ -1,0 +1,46 @@
+"""Buckets as in torch DistributedDataParallel.
+
+Gradients travel in groups of about equal size while backward goes on.
+
+Tensors are taken in the order in which they become ready; a bucket is closed when it has reached
+its size, so it may pass it. The first is smaller, so that communication starts early. Source: Li et
+al., "PyTorch Distributed", VLDB 13, 2020; defaults of torch.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from dpsim.base.units import PositiveBytes
+from dpsim.strategy.aggregation import Operation, merged
+from dpsim.strategy.overlap.plan import Outlook, Overlap
+
+
+class BucketsConfig(Overlap):
+    """Gradients travel in buckets while the backward pass goes on."""
+
+    kind: Literal["buckets"] = Field(
+        description="Gradients travel in buckets while the backward pass goes on."
+    )
+    bucket_size: PositiveBytes = Field(
+        default=25 * 2.0**20, description="A bucket is closed when it holds this much."
+    )
+    first_bucket: PositiveBytes = Field(
+        default=2.0**20, description="The same for the first bucket."
+    )
+
+    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
+        """The operations merged to buckets, in order."""
+        buckets: list[Operation] = []
+        inside: list[Operation] = []
+        for operation in operations:
+            inside.append(operation)
+            limit = self.bucket_size if buckets else self.first_bucket
+            if sum(op.nbytes for op in inside) >= limit:
+                buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
+                inside = []
+        if inside:
+            buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
+        return tuple(buckets)

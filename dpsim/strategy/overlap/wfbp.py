@@ -1,0 +1,25 @@
+"""Wait-free back-propagation: every tensor's gradient travels on its own as soon as it is there.
+
+Source: Zhang et al., "Poseidon", USENIX ATC 2017.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.overlap.plan import Outlook, Overlap
+
+
+class WfbpConfig(Overlap):
+    """Every gradient travels on its own as soon as it is there."""
+
+    kind: Literal["wfbp"] = Field(
+        description="Every tensor's gradient travels on its own as soon as it is there."
+    )
+
+    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
+        """The operations as they are."""
+        return operations

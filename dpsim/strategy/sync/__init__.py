@@ -1,0 +1,30 @@
+"""When workers meet: who takes part in a step, and who waits for whom."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dpsim.strategy.sync.asp import AspConfig
+from dpsim.strategy.sync.backup import BackupConfig
+from dpsim.strategy.sync.bsp import BspConfig
+from dpsim.strategy.sync.local_sgd import LocalSgdConfig
+from dpsim.strategy.sync.sma import SmaConfig
+from dpsim.strategy.sync.ssp import SspConfig
+from dpsim.strategy.sync.sync import Meeting, Sync
+
+SyncConfig = Annotated[
+    BspConfig | BackupConfig | SspConfig | AspConfig | LocalSgdConfig | SmaConfig,
+    Field(discriminator="kind"),
+]
+
+__all__ = [
+    "AspConfig",
+    "BackupConfig",
+    "BspConfig",
+    "LocalSgdConfig",
+    "Meeting",
+    "SmaConfig",
+    "SspConfig",
+    "Sync",
+    "SyncConfig",
+]

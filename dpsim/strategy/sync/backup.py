@@ -1,0 +1,44 @@
+"""Backup workers.
+
+Of m + b workers the gradients of the first m count, those of the last b are dropped.
+
+With parameter servers the update is applied when m gradients of a step have come; a worker that is
+late finds that out when it has pushed, pulls and goes on from the newest parameters. With an
+all-reduce the collective begins when m workers are there; the others' communication threads add
+zeros to it. With b = 0 it is BSP. Source: Chen et al., "Revisiting distributed synchronous SGD",
+2016.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt
+
+from dpsim.base.errors import DpsimError
+from dpsim.strategy.sync.sync import Sync
+
+
+class BackupConfig(Sync):
+    """The gradients of the last few workers of a step are dropped."""
+
+    kind: Literal["backup"] = Field(
+        description="The gradients of the last few workers of a step are dropped."
+    )
+    backups: NonNegativeInt = Field(
+        default=1, description="How many of the cluster's workers are not waited for."
+    )
+
+    def quorum(self, workers: int) -> int:
+        """All but the backups. Raises DpsimError where none are left."""
+        if self.backups >= workers and self.backups:
+            raise DpsimError(
+                f"strategy.sync.backups: must be below the {workers} workers, but got "
+                f"{self.backups}"
+            )
+        return workers - self.backups
+
+    @property
+    def drops(self) -> bool:
+        """A late gradient is lost."""
+        return True

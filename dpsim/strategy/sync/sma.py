@@ -1,0 +1,49 @@
+"""Synchronous model averaging.
+
+Learners keep models of their own, corrected towards a central average model after each step.
+
+c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before). Models are averaged inside
+each GPU first (its learners share its memory), then between GPUs; the global averaging runs beside
+the next step, which does not wait for it. Source: Koliousis et al., "Crossbow: Scaling deep
+learning with small batch sizes on multi-GPU servers", VLDB 12, 2019.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dpsim.strategy.sync.sync import Meeting, Sync
+
+
+class SmaConfig(Sync):
+    """Learners are corrected towards a central average model."""
+
+    kind: Literal["sma"] = Field(
+        description="Learners are corrected towards a central average model."
+    )
+    correction: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description=(
+            "a: share of a learner's distance from the average that it is corrected by; 1 / "
+            "learners if left out."
+        ),
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.9, description="mu: momentum of the average model."
+    )
+
+    @property
+    def lag(self) -> int:
+        """The averaging runs beside the next step."""
+        return 1
+
+    @property
+    def one_version(self) -> bool:
+        """Each has a model of its own."""
+        return False
+
+    def meets(self, step: int, period: int) -> Meeting:
+        """Models, after every step."""
+        return "models"

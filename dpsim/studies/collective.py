@@ -1,0 +1,154 @@
+"""One collective alone, over sizes.
+
+The rows of ``dpsim collective``, with the columns of nccl-tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, parse
+from dpsim.collectives import OPERATIONS
+from dpsim.engine import reduction_cost
+from dpsim.hardware import nodes as known_nodes
+from dpsim.network import Ability, MessageCosts, ModelKind, named_model
+from dpsim.scenario import load_scenario
+from dpsim.topology import Cluster, ClusterConfig, Network, build_cluster
+
+_BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_MOST_BYTES = 2**50
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """One size of one algorithm.
+
+    Seconds from time 0 until the last rank is done, rates in B/s, traffic in bytes.
+
+    ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
+    """
+
+    bytes: int
+    algorithm: str
+    used: str
+    time_s: float
+    algbw_Bps: float
+    busbw_Bps: float
+    bytes_sent_busiest: int
+    bytes_sent_and_received_busiest: int
+    bytes_sent_total: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def collective_rows(
+    network: Network,
+    algorithms: Iterable[str],
+    sizes: Iterable[int],
+    *,
+    operation: str = "all-reduce",
+    kind: ModelKind = "auto",
+    costs: MessageCosts | None = None,
+    starts: FloatArray | None = None,
+    itemsize: int = 4,
+    library: str = "ideal",
+) -> Iterator[CollectiveRow]:
+    """Time every algorithm at every size (bytes of a rank's vector) on ``network``; ranks enter at
+    ``starts`` (s), or together.
+    """
+    begin = np.zeros(network.ranks) if starts is None else starts
+    needs = Ability.NONE if starts is None else Ability.OWN_STARTS
+    bus_factor = OPERATIONS[operation].bus_factor(network.ranks)
+    for name in algorithms:
+        model = named_model(
+            kind,
+            name,
+            network,
+            costs,
+            operation=operation,
+            needs=needs,
+            itemsize=itemsize,
+            library=library,
+        )
+        for size in sizes:
+            time = float(model.finish(begin, size).finishes.max())
+            moved = model.traffic(size)
+            rate = size / time if time > 0 else 0.0
+            used = model.algorithm_for(size)
+            yield CollectiveRow(
+                size,
+                name,
+                used,
+                time,
+                rate,
+                rate * bus_factor,
+                moved.busiest,
+                moved.busiest_both_ways,
+                moved.total,
+            )
+
+
+def named_cluster(name: str, nodes: int | None) -> tuple[Cluster, float]:
+    """The cluster of the scenario file ``name``, or of nodes of that name; and seconds per byte
+    that its GPUs reduce.
+
+    ``nodes`` replaces the file's number of nodes; 1 for a node's name. Raises DpsimError for
+    neither a file nor a node.
+    """
+    if name.endswith((".yaml", ".yml")):
+        overrides = [] if nodes is None else [f"cluster.nodes={nodes}"]
+        config = load_scenario(name, overrides).cluster
+    else:
+        config = ClusterConfig(nodes=nodes or 1, node=known_nodes()[name])
+    return build_cluster(config), reduction_cost(config.accelerator)
+
+
+def exponential_starts(ranks: int, mean: float, seed: int) -> FloatArray:
+    """A start time for each rank, in s: independent exponential draws of that mean."""
+    return np.random.default_rng(seed).exponential(mean, ranks)
+
+
+def parse_size(text: str) -> int:
+    """Bytes in ``text``.
+
+    As nccl-tests writes it (``8``, ``4K``, ``128M``, ``8G``: binary) or with a unit (``100 MB``,
+    ``1 MiB``).
+
+    Raises DpsimError for anything else, and for more than 1 PiB.
+    """
+    match = re.fullmatch(r"\s*(\d{1,16})\s*([kKmMgGtT]?)\s*", text)
+    size = int(match[1]) * _BINARY[match[2].lower()] if match else round(parse(text, DATA))
+    if not 0 <= size <= _MOST_BYTES:
+        raise DpsimError(f"must be a size from 0 to 1 PiB, but got {text!r}")
+    return size
+
+
+def size_range(begin: int, end: int, factor: float) -> list[int]:
+    """Sizes from ``begin`` to ``end``, each ``factor`` times the one before; raises DpsimError
+    where that would not end.
+    """
+    if begin > end:
+        raise DpsimError(f"must begin at most at the end ({end} bytes), but got {begin} bytes")
+    if begin < end and (factor <= 1 or begin == 0):
+        raise DpsimError(
+            f"must grow from a size above 0 by a factor above 1, but got {begin} bytes and factor "
+            f"{factor:g}"
+        )
+    sizes = [begin]
+    while sizes[-1] * factor <= end:
+        sizes.append(max(round(sizes[-1] * factor), sizes[-1] + 1))
+        if len(sizes) > 10_000:
+            raise DpsimError(
+                f"must give at most 10,000 sizes, but factor {factor:g} from {begin} to {end} "
+                "gives more"
+            )
+    return sizes

@@ -1,0 +1,21 @@
+"""Why a step takes as long as it does: its critical path, and what turning each knob would change."""
+
+from dpsim.studies.explain.changed import as_options, changed
+from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path
+from dpsim.studies.explain.explanation import Explanation, Turn, explain
+from dpsim.studies.explain.knob import Change, Knob
+from dpsim.studies.explain.knobs import KNOBS
+
+__all__ = [
+    "KNOBS",
+    "Change",
+    "CriticalPath",
+    "Explanation",
+    "Knob",
+    "Segment",
+    "Turn",
+    "as_options",
+    "changed",
+    "critical_path",
+    "explain",
+]

@@ -1,0 +1,86 @@
+"""A scenario with some of its values changed, without its file.
+
+What ``--set`` does, on the checked model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from dpsim.base.errors import DpsimError
+from dpsim.scenario import Scenario
+
+M = TypeVar("M", bound=BaseModel)
+
+Values = Mapping[str, Any]
+
+
+def changed(scenario: Scenario, values: Values) -> Scenario:
+    """``scenario`` with ``values`` (plain JSON, by path) in their places.
+
+    Raises DpsimError where it then is no scenario.
+    """
+    for path, value in values.items():
+        way = path.replace("[", ".").replace("]", "").split(".")
+        try:
+            scenario = _put(scenario, way, value)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise DpsimError(f"{path}: {problem}") from None
+    return scenario
+
+
+def as_options(values: Values) -> list[str]:
+    """``values`` as ``--set`` takes them."""
+    return [f"{path}={json.dumps(value)}" for path, value in values.items()]
+
+
+def _put(model: M, way: list[str], value: Any) -> M:
+    name, *rest = way
+    content = _content(model)
+    content[name] = _at(getattr(model, name), rest, value)
+    if "testbed" in content:
+        content.pop("cluster")  # which follows from it
+    return type(model).model_validate(content)
+
+
+def _below(part: Any, way: list[str], value: Any) -> Any:
+    """``part`` of a model, a model or several, with the value in its place."""
+    if isinstance(part, BaseModel):
+        return _put(part, way, value)
+    place, *rest = way
+    return tuple(
+        _at(each, rest, value) if number == int(place) else each for number, each in enumerate(part)
+    )
+
+
+def _at(part: Any, way: list[str], value: Any) -> Any:
+    return _below(part, way, value) if way else value
+
+
+def _content(model: BaseModel) -> dict[str, Any]:
+    """What was given to make ``model``: parts that are models as they are, quantities as text."""
+    plain = model.model_dump(
+        mode="json",
+        exclude_unset=True,
+        exclude={name for name in model.model_fields_set if _is_whole(getattr(model, name))},
+    )
+    return {
+        **plain,
+        **{
+            name: getattr(model, name)
+            for name in model.model_fields_set
+            if _is_whole(getattr(model, name))
+        },
+    }
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is checked as it is, models and tuples of them."""
+    return isinstance(value, BaseModel) or (
+        isinstance(value, tuple) and any(isinstance(each, BaseModel) for each in value)
+    )

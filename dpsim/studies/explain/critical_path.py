@@ -1,0 +1,183 @@
+"""What a step waits for.
+
+The chain of intervals, each of which had to end before the next could begin, back from its end.
+
+From a worker's end of the step the path goes back through whatever ended last: computing, a
+transfer, or a wait. A collective of all workers began with the last of them, so there the path goes
+over to that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.engine import Interval, recorded
+from dpsim.scenario import Scenario
+
+KINDS = ("compute", "input", "encode", "communication", "waiting")
+_CLOSE = 1e-9  # of the step, below which two times are one
+
+
+class Segment(NamedTuple):
+    """``worker`` spent ``seconds`` from ``start`` (s after the step began) on ``name``, which is of
+    ``kind`` (one of `KINDS`).
+    """
+
+    kind: str
+    name: str
+    worker: int
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """The path of step ``step`` (0: the first after warm-up), earliest segment first, as it ends at
+    ``worker``.
+    """
+
+    step: int
+    worker: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return sum(segment.seconds for segment in self.segments)
+
+    @property
+    def by_kind(self) -> dict[str, float]:
+        """Seconds of each kind."""
+        return {
+            kind: sum(segment.seconds for segment in self.segments if segment.kind == kind)
+            for kind in KINDS
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The object ``critical_path`` of ``dpsim explain --json``."""
+        return {
+            "step": self.step,
+            "worker": self.worker,
+            "seconds": self.seconds,
+            "by_kind_s": self.by_kind,
+            "segments": [
+                {
+                    "kind": each.kind,
+                    "name": each.name,
+                    "worker": each.worker,
+                    "start_s": each.start,
+                    "seconds": each.seconds,
+                }
+                for each in self.segments
+            ],
+        }
+
+
+def critical_path(scenario: Scenario, step: int) -> CriticalPath:
+    """The path of step ``step`` of ``scenario``.
+
+    Of the worker that ends last, or of a typical one where each goes its own way.
+    """
+    job, steps, intervals = recorded(scenario, step, 1, scenario.cluster.ranks)
+    number = scenario.run.warmup + step
+    ends = steps.step[: number + 1].sum(axis=0)
+    starts = ends - steps.step[number]
+    lengths = steps.step[number]
+    chosen = int(np.abs(lengths - np.median(lengths)).argmin() if job.acts_alone else ends.argmax())
+    meets_all = not job.acts_alone and scenario.strategy.aggregation.kind != "gossip"
+    close = _CLOSE * float(lengths.max())
+    return CriticalPath(
+        step,
+        chosen,
+        walk_back(intervals, starts, float(ends[chosen]), chosen, close, meets_all=meets_all),
+    )
+
+
+class _Record:
+    """The intervals of a step; times closer than ``close`` are one."""
+
+    def __init__(self, intervals: Sequence[Interval], close: float) -> None:
+        self.close = close
+        self._of = {
+            worker: list(own) for worker, own in groupby(intervals, lambda each: each.worker)
+        }
+        self._called: dict[str, list[Interval]] = {}
+        for each in intervals:
+            if each.stream == "communication":
+                self._called.setdefault(each.name, []).append(each)
+
+    def ending(self, worker: int, time: float) -> Interval | None:
+        """What of ``worker`` ended at ``time``: what it computed rather than what it sent."""
+        there = [
+            each
+            for each in self._of.get(worker, ())
+            if abs(each.end - time) <= self.close < time - each.start
+        ]
+        return min(
+            there, key=lambda each: (each.stream == "communication", -each.start), default=None
+        )
+
+    def before(self, worker: int, time: float) -> float:
+        """When something of ``worker`` last ended before ``time``."""
+        return max(
+            (each.end for each in self._of.get(worker, ()) if each.end < time - self.close),
+            default=-np.inf,
+        )
+
+    def last_to_enter(self, collective: Interval) -> Interval:
+        """The worker for which a collective waited."""
+        entered = [
+            each
+            for each in self._called[collective.name]
+            if each.start < collective.end - self.close
+        ]
+        return max(entered, key=lambda each: each.start, default=collective)
+
+
+def walk_back(
+    intervals: Sequence[Interval],
+    starts: FloatArray,
+    time: float,
+    worker: int,
+    close: float,
+    *,
+    meets_all: bool,
+) -> tuple[Segment, ...]:
+    """From ``time`` at ``worker`` back to the start of the step, earliest first; alike ones in a
+    row are one.
+
+    ``starts`` (s): when each worker began the step. Times closer than ``close`` are one.
+    ``meets_all``: a transfer of a name is one collective of all workers.
+    """
+    record, found = _Record(intervals, close), list[Segment]()
+    begin = float(starts.min())
+    while time > starts[worker] + record.close:
+        ended = record.ending(worker, time)
+        if ended is None:
+            since = max(record.before(worker, time), float(starts[worker]))
+            found.append(Segment("waiting", "waiting", worker, since - begin, time - since))
+            time = since
+            continue
+        if ended.stream == "communication" and meets_all:
+            ended = record.last_to_enter(ended)
+        since = max(ended.start, float(starts[ended.worker]))
+        found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
+        time, worker = since, ended.worker
+    return tuple(_merged(found[::-1]))
+
+
+def _kind(interval: Interval) -> str:
+    if interval.stream == "compute" and interval.name.partition(" ")[0] in ("encode", "decode"):
+        return "encode"
+    return interval.stream
+
+
+def _merged(segments: Sequence[Segment]) -> list[Segment]:
+    together = (list(alike) for _, alike in groupby(segments, lambda each: each[:3]))
+    return [alike[0]._replace(seconds=sum(each.seconds for each in alike)) for alike in together]

@@ -1,0 +1,300 @@
+"""What limits a scenario.
+
+Every knob turned, one at a time, and simulated with the same seed; what that gains, and why not
+more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Result, compute_scale, simulate
+from dpsim.scenario import MeasuredStep, Scenario
+from dpsim.studies.explain.changed import Values, as_options, changed
+from dpsim.studies.explain.critical_path import CriticalPath, critical_path
+from dpsim.studies.explain.knob import Change, Knob, Options
+from dpsim.studies.explain.knobs import all_options
+from dpsim.studies.explain.reasons import reason
+
+Run = Callable[[Scenario], Result]
+
+NOTHING = 0.005  # a change of less is none
+_STEADY = 1e-9
+_FEW = 2  # steps, where all are alike
+_SOME = 10
+_BY_FLOWS = ("parameter-server", "host")  # whose transfers are timed flow by flow
+_TRIAL = 4  # steps in which several ways to turn a knob are compared; the best is simulated in full
+_BY_PERIODS = ("local-sgd", "sma")  # whose steps differ by turns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One knob, turned.
+
+    The best of its changes and its result, None where there is nothing to turn; ``why`` it gains
+    nothing.
+    """
+
+    name: str
+    knob: Knob
+    base: Result
+    change: Change | None
+    result: Result | None
+    why: str | None
+
+    @property
+    def step_change(self) -> float:
+        """Step time after over before, less 1; 0 where nothing is turned."""
+        return 0.0 if self.result is None else _step(self.result) / _step(self.base) - 1
+
+    @property
+    def change_per_sample(self) -> float:
+        """The same of the time that all workers take for a sample.
+
+        That of the step, unless the batch or their pace differ.
+        """
+        if self.result is None:
+            return 0.0
+        return self.base.throughput_samples_per_s / self.result.throughput_samples_per_s - 1
+
+    @property
+    def nothing(self) -> float:
+        """A change of less is none.
+
+        Half a percent; where workers act alone, no less than the 95 % interval of the means.
+        """
+        if self.result is None or not self.base.alone:
+            return NOTHING
+        return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
+
+    @property
+    def gains(self) -> bool:
+        """Whether it makes training faster."""
+        return self.change_per_sample <= -self.nothing
+
+    @property
+    def elasticity(self) -> float | None:
+        """Percent of step time per percent of the knob.
+
+        Log(step after / before) / log(factor), over the whole change (arc).
+        """
+        if self.change is None or self.change.factor is None:
+            return None
+        return math.log1p(self.step_change) / math.log(self.change.factor)
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of ``dpsim explain --json``."""
+        return {
+            "knob": self.name,
+            "title": self.knob.title,
+            "change": None if self.change is None else self.change.words,
+            "factor": None if self.change is None else self.change.factor,
+            "set": [] if self.change is None else as_options(self.change.values),
+            "step_time_s": None if self.result is None else _step(self.result),
+            "before_s": _step(self.base),
+            "step_change": self.step_change,
+            "change_per_sample": self.change_per_sample,
+            "nothing_below": self.nothing,
+            "elasticity": self.elasticity,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """What limits ``base``.
+
+    The path of a typical step, and all knobs, the one that gains most first.
+    """
+
+    base: Result
+    path: CriticalPath
+    turns: tuple[Turn, ...]
+
+    @property
+    def advice(self) -> list[str]:
+        """What to try, best first, then what gains nothing and why."""
+        helps = [turn for turn in self.turns if turn.gains]
+        rest = [turn for turn in self.turns if turn.change is not None and not turn.gains]
+        return [*map(_gain, helps), *map(_no_gain, rest)]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim explain FILE``."""
+        return {
+            "schema_version": 1,
+            "name": self.base.name,
+            "step_time_s": _step(self.base),
+            "parts_s": self.base.parts_s,
+            "overlapped_comm_s": self.base.overlapped_comm_s,
+            "throughput_samples_per_s": self.base.throughput_samples_per_s,
+            "workers": self.base.workers,
+            "critical_path": self.path.to_json(),
+            "knobs": [turn.to_json() for turn in self.turns],
+            "advice": self.advice,
+            "seed": self.base.seed,
+            "provenance": self.base.provenance,
+        }
+
+
+def explain(
+    scenario: Scenario,
+    progress: Callable[[int], None] = lambda done: None,
+    tick: Callable[[], None] = lambda: None,
+) -> Explanation:
+    """What limits ``scenario``.
+
+    ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
+
+    Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
+    DpsimError as `simulate` does.
+    """
+    pinned = _pinned(scenario)
+    fixed = changed(scenario, pinned)
+
+    def run(given: Scenario) -> Result:
+        return simulate(given, lambda _: tick())
+
+    base = run(fixed)
+    tried = _shorter(fixed, _enough(base, fixed))
+    before = base if tried == fixed else run(tried)
+    turns = []
+    for done, (name, knob, options) in enumerate(all_options(fixed), 1):
+        turns.append(_turn(name, knob, options, tried, before, pinned, run))
+        progress(done)
+    ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
+    return Explanation(base, critical_path(fixed, _typical(base)), tuple(_with_reasons(ranked)))
+
+
+def _pinned(scenario: Scenario) -> Values:
+    """The factor on compute times in place of the measured step, which other hardware would not
+    have taken.
+    """
+    measured = scenario.calibration
+    if not isinstance(measured, MeasuredStep):
+        return {}
+    return {
+        "calibration": {
+            "compute_scale": compute_scale(scenario, measured),
+            "source": f"fitted to {measured.source}",
+        }
+    }
+
+
+def _enough(base: Result, scenario: Scenario) -> int:
+    """How many steps tell what a knob does.
+
+    Few where all are alike, not all where each of them takes long to simulate.
+    """
+    times = base.steps.step
+    if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
+        return _FEW
+    by_flows = not base.alone and scenario.strategy.aggregation.kind in _BY_FLOWS
+    return _SOME if by_flows else scenario.run.steps
+
+
+def _shorter(scenario: Scenario, steps: int, warmup: int | None = None) -> Scenario:
+    run = scenario.run
+    fewer = {
+        "steps": min(steps, run.steps),
+        "warmup": run.warmup if warmup is None else min(warmup, run.warmup),
+    }
+    return scenario.model_copy(update={"run": run.model_copy(update=fewer)})
+
+
+def _turn(
+    name: str,
+    knob: Knob,
+    options: Options,
+    scenario: Scenario,
+    base: Result,
+    pinned: Values,
+    run: Run,
+) -> Turn:
+    """The best of the ways to turn one knob."""
+    if isinstance(options, str):
+        return Turn(name, knob, base, None, None, options)
+    several = len(options) > 1 and scenario.strategy.sync.kind not in _BY_PERIODS
+    found, refused = _simulated(
+        options, _shorter(scenario, _TRIAL, 1) if several else scenario, run
+    )
+    if several and found:
+        found, refused = _simulated([_best(found)[0]], scenario, run)
+    if not found:
+        return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
+    best, result = _best(found)
+    return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
+
+
+def _simulated(
+    options: Iterable[Change], scenario: Scenario, run: Run
+) -> tuple[list[tuple[Change, Result]], str]:
+    """The changes that can be, with their results, and why the last of the others cannot."""
+    found, refused = [], ""
+    for change in options:
+        try:
+            found.append((change, run(changed(scenario, change.values))))
+        except DpsimError as error:
+            refused = str(error).partition(";")[0].partition("\n")[0]
+    return found, refused
+
+
+def _best(found: Iterable[tuple[Change, Result]]) -> tuple[Change, Result]:
+    return max(found, key=lambda pair: pair[1].throughput_samples_per_s)
+
+
+def _typical(result: Result) -> int:
+    """The step whose length is nearest to the mean."""
+    lengths = result.steps.step.mean(axis=1)
+    return int(np.abs(lengths - lengths.mean()).argmin())
+
+
+def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
+    """The turns, those that gain nothing with the reason."""
+    listed = list(turns)
+    helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
+    return [
+        turn
+        if turn.result is None or turn.change is None or turn.gains
+        else replace(
+            turn,
+            why=reason(turn.knob, turn.change, turn.base, turn.result, helpers.get(turn.knob.part)),
+        )
+        for turn in listed
+    ]
+
+
+def _gain(turn: Turn) -> str:
+    assert turn.change is not None
+    if abs(turn.step_change - turn.change_per_sample) < NOTHING:
+        return f"{turn.change.words}: {_percent(turn.step_change)}"
+    return f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample (step {_percent(turn.step_change)})"
+
+
+def _no_gain(turn: Turn) -> str:
+    assert turn.change is not None
+    size = (
+        f"{_percent(turn.change_per_sample)} per sample"
+        if turn.change_per_sample >= turn.nothing
+        else "no gain"
+    )
+    return f"{turn.change.words}: {size}, {turn.why}"
+
+
+def _percent(change: float) -> str:
+    return f"{change * 100:+.2g} %" if abs(change) < 0.1 else f"{change * 100:+.0f} %"
+
+
+def _scatter(result: Result) -> float:
+    """Half of the 95 % interval of the mean step, as a share of it."""
+    step = result.step_time_s
+    return (step["high"] - step["low"]) / 2 / step["mean"]
+
+
+def _step(result: Result) -> float:
+    return float(result.steps.step.mean())

@@ -1,0 +1,247 @@
+"""Every knob of a scenario, by name: what a planner can buy, and what a strategy can choose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from dpsim.base.registry import Registry
+from dpsim.base.units import DATA, RATE, SPEED, exact
+from dpsim.disturbance import GammaJitterConfig, LognormalJitterConfig
+from dpsim.hardware import Gpu
+from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import AllReduceConfig, HostConfig, ParameterServerConfig
+from dpsim.strategy.compression import NoCompressionConfig
+from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
+from dpsim.studies.explain.knob import Change, Knob, Options
+from dpsim.studies.explain.network_knobs import latency, network_bandwidth, node_bandwidth
+from dpsim.workload import StorageInput
+
+_SOURCE = "changed to see what it does"
+_BUCKETS = (0.25, 0.5, 2.0, 4.0, 8.0)
+_MEBI = 2.0**20
+_IN_MEMORY = "samples wait in GPU memory"
+
+
+def _gpu_speed(scenario: Scenario) -> Options:
+    """GPUs of twice the figures; where compute times were measured, half of those times."""
+    if _is_measured(scenario):
+        slow: list[Any] = [
+            entry.model_dump(mode="json", exclude_unset=True) for entry in scenario.disturbance.slow
+        ]
+        values: dict[str, Any] = {"disturbance.slow": [*slow, {"fraction": 1.0, "factor": 0.5}]}
+        return (Change("2x faster GPUs (half the measured times)", values, 2.0),)
+    return (Change("2x faster GPUs (arithmetic and memory)", _gpus(scenario, 2.0, 2.0), 2.0),)
+
+
+def _memory_bandwidth(scenario: Scenario) -> Options:
+    if _is_measured(scenario):
+        return "compute times were measured as a whole: which part of them is the memory's is not known"
+    return (Change("2x the GPUs' memory bandwidth", _gpus(scenario, 1.0, 2.0), 2.0),)
+
+
+def _is_measured(scenario: Scenario) -> bool:
+    return scenario.build_model().measured is not None
+
+
+def _gpus(scenario: Scenario, arithmetic: float, memory: float) -> dict[str, Any]:
+    """Every kind of GPU with its figures multiplied."""
+    cluster = scenario.cluster
+    if cluster.node is not None:
+        return {"cluster.gpu": _gpu(cluster.accelerator, arithmetic, memory)}
+    return {
+        f"cluster.groups[{number}].gpu": _gpu(group.accelerator, arithmetic, memory)
+        for number, group in enumerate(cluster.groups)
+    }
+
+
+def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
+    peak = {
+        name: {"value": exact(each.value * arithmetic, SPEED), "source": _SOURCE}
+        for name, each in gpu.peak.items()
+    }
+    bandwidth = {"value": exact(gpu.memory_bandwidth.value * memory, RATE), "source": _SOURCE}
+    return {
+        **gpu.model_dump(mode="json", exclude_unset=True),
+        "peak": peak,
+        "memory_bandwidth": bandwidth,
+    }
+
+
+def _batch(scenario: Scenario) -> Options:
+    return (
+        Change(
+            "2x the batch per GPU",
+            {"workload.batch_per_gpu": 2 * scenario.workload.batch_per_gpu},
+            2.0,
+        ),
+    )
+
+
+def _jitter(scenario: Scenario) -> Options:
+    """Half the spread; of a heavy tail or a measured histogram, which have no one spread, none at
+    all.
+    """
+    jitter = scenario.disturbance.jitter
+    if isinstance(jitter, LognormalJitterConfig):
+        return (Change("half the jitter", {"disturbance.jitter.sigma": jitter.sigma / 2}, 0.5),)
+    if isinstance(jitter, GammaJitterConfig):
+        return (Change("half the jitter", {"disturbance.jitter.cv": jitter.cv / 2}, 0.5),)
+    if jitter is None:
+        return "compute times do not vary in this scenario"
+    return (Change("no jitter", {"disturbance.jitter": None}),)
+
+
+def _stragglers(scenario: Scenario) -> Options:
+    disturbance = scenario.disturbance
+    if not disturbance.slow and not disturbance.transient:
+        return "no worker is slow in this scenario"
+    return (Change("without slow workers", {"disturbance.slow": [], "disturbance.transient": []}),)
+
+
+def _loader(scenario: Scenario) -> Options:
+    source = scenario.workload.input
+    if not isinstance(source, StorageInput):
+        return _IN_MEMORY
+    return (
+        Change(
+            "2x loader workers", {"workload.input.loader_workers": 2 * source.loader_workers}, 2.0
+        ),
+    )
+
+
+def _storage(scenario: Scenario) -> Options:
+    source = scenario.workload.input
+    if not isinstance(source, StorageInput):
+        return _IN_MEMORY
+    return (
+        Change(
+            "2x storage bandwidth",
+            {"workload.input.bandwidth": exact(2 * source.bandwidth, RATE)},
+            2.0,
+        ),
+    )
+
+
+def _servers(scenario: Scenario) -> Options:
+    aggregation = scenario.strategy.aggregation
+    if not isinstance(aggregation, ParameterServerConfig):
+        return "gradients do not meet at servers"
+    servers = aggregation.servers or sum(part.nodes for part in scenario.cluster.parts)
+    return (
+        Change(
+            f"2x servers ({servers} -> {2 * servers})",
+            {"strategy.aggregation.servers": 2 * servers},
+            2.0,
+        ),
+    )
+
+
+def _server_rate(scenario: Scenario) -> Options:
+    aggregation = scenario.strategy.aggregation
+    if isinstance(aggregation, ParameterServerConfig):
+        return (
+            Change(
+                "2x the servers' update rate",
+                {"strategy.aggregation.update_rate": exact(2 * aggregation.update_rate, RATE)},
+                2.0,
+            ),
+        )
+    if isinstance(aggregation, HostConfig) and aggregation.way == "copies":
+        return (
+            Change(
+                "2x the CPUs' summing rate",
+                {"strategy.aggregation.sum_rate": exact(2 * aggregation.sum_rate, RATE)},
+                2.0,
+            ),
+        )
+    return "no server and no CPU adds gradients up"
+
+
+def _bucket_size(scenario: Scenario) -> Options:
+    overlap = scenario.strategy.overlap
+    if not isinstance(overlap, BucketsConfig):
+        return f"the overlap policy is {overlap.kind}, which has no buckets"
+    now = overlap.bucket_size
+    return tuple(
+        Change(
+            f"bucket {now / _MEBI:g} -> {factor * now / _MEBI:g} MiB",
+            {"strategy.overlap.bucket_size": exact(factor * now, DATA)},
+            factor,
+        )
+        for factor in _BUCKETS
+    )
+
+
+def _overlap(scenario: Scenario) -> Options:
+    """The other policies; of those that send hundreds of messages, none where each is timed flow by
+    flow, which takes minutes.
+    """
+    now = scenario.strategy.overlap.kind
+    left_out = {"wfbp"} | (
+        {"priority"}
+        if scenario.strategy.aggregation.kind in ("parameter-server", "host")
+        else set()
+    )
+    kinds = [kind.model_fields["kind"].annotation for kind in get_args(get_args(OverlapConfig)[0])]
+    names = [
+        get_args(kind)[0] for kind in kinds if get_args(kind)[0] not in left_out
+    ]  # mg-wfbp does as wfbp where that pays
+    return tuple(
+        Change(f"overlap {now} -> {name}", {"strategy.overlap": {"kind": name}})
+        for name in names
+        if name != now
+    )
+
+
+def _algorithm(scenario: Scenario) -> Options:
+    aggregation = scenario.strategy.aggregation
+    if not isinstance(aggregation, AllReduceConfig):
+        return "gradients do not meet in an all-reduce"
+    if aggregation.algorithm == "auto":
+        return (
+            "the fastest algorithm is chosen already"
+            if aggregation.library == "ideal"
+            else f"{aggregation.library} chooses it"
+        )
+    return (
+        Change(
+            f"algorithm {aggregation.algorithm} -> auto, the fastest",
+            {"strategy.aggregation.algorithm": "auto"},
+        ),
+    )
+
+
+def _compression(scenario: Scenario) -> Options:
+    if not isinstance(scenario.strategy.compression, NoCompressionConfig):
+        return f"gradients are compressed already ({scenario.strategy.compression.kind})"
+    return (Change("gradients in half precision", {"strategy.compression": {"kind": "cast"}}),)
+
+
+KNOBS: Registry[Knob] = Registry(
+    "knob",
+    {
+        "network-bandwidth": Knob("network bandwidth", "exposed_comm", network_bandwidth),
+        "latency": Knob("latency", "exposed_comm", latency),
+        "node-bandwidth": Knob("bandwidth inside nodes", "exposed_comm", node_bandwidth),
+        "gpu-speed": Knob("GPU speed", "compute", _gpu_speed),
+        "memory-bandwidth": Knob("GPU memory bandwidth", "compute", _memory_bandwidth),
+        "batch": Knob("batch", "compute", _batch),
+        "jitter": Knob("jitter", "straggler_wait", _jitter),
+        "stragglers": Knob("slow workers", "straggler_wait", _stragglers),
+        "loader": Knob("loader workers", "input", _loader),
+        "storage": Knob("storage bandwidth", "input", _storage),
+        "servers": Knob("servers", "exposed_comm", _servers),
+        "server-rate": Knob("servers' update rate", "exposed_comm", _server_rate),
+        "bucket-size": Knob("bucket size", "exposed_comm", _bucket_size),
+        "overlap": Knob("overlap policy", "exposed_comm", _overlap),
+        "algorithm": Knob("all-reduce algorithm", "exposed_comm", _algorithm),
+        "compression": Knob("compression", "exposed_comm", _compression),
+    },
+)
+
+
+def all_options(scenario: Scenario) -> Iterator[tuple[str, Knob, Options]]:
+    """Every knob with the ways to turn it in ``scenario``."""
+    for name, knob in KNOBS.items():
+        yield name, knob, knob.options(scenario)

@@ -1,0 +1,163 @@
+"""Knobs of links: rate and latency between nodes and inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.base.config import Config
+from dpsim.base.units import RATE, TIME, exact
+from dpsim.hardware import Link, Node
+from dpsim.scenario import Scenario
+from dpsim.studies.explain.knob import Change, Options
+from dpsim.topology import ClusterConfig
+
+ONE_NODE = "all GPUs are in one node: nothing crosses the network"
+_SOURCE = "changed to see what it does"
+
+Json = dict[str, Any]
+
+
+def network_bandwidth(scenario: Scenario) -> Options:
+    """Twice the rate of every link between nodes."""
+    if _inside_one_node(scenario):
+        return ONE_NODE
+    if scenario.testbed is not None:
+        return (Change("2x NIC rate", _testbed(scenario, 2.0), 2.0),)
+    if getattr(scenario.cluster.network, "graphml", None):
+        return "the rates of the links stand in a GraphML file"
+    values = {
+        **_network(scenario.cluster, rate=2.0),
+        **_cards(scenario.cluster, lambda link: faster(link, 2.0)),
+    }
+    return (Change("2x NIC rate", values, 2.0),)
+
+
+def latency(scenario: Scenario) -> Options:
+    """Half the time that a message spends on every link, inside nodes too, or that a measured
+    transport takes.
+    """
+    measured = scenario.transport
+    if measured is not None and measured.latency:
+        profile = _json(scenario.calibration)
+        profile["parameters"]["latency"]["value"] /= 2
+        return (Change("half the latency", {"calibration": profile}, 0.5),)
+    if scenario.testbed is not None:
+        return "the testbed's latency is this machine's"
+    cluster = scenario.cluster
+    values = _nodes(cluster, lambda link: sooner(link, 0.5))
+    if not _inside_one_node(scenario):
+        values |= {
+            **_network(cluster, latency=0.5),
+            **_cards(cluster, lambda link: sooner(link, 0.5)),
+        }
+    return (Change("half the latency", values, 0.5),)
+
+
+def node_bandwidth(scenario: Scenario) -> Options:
+    """Twice the rate of the links inside nodes, and of what else limits traffic there."""
+    if scenario.testbed is not None:
+        return "each rank of the testbed has a host to itself"
+    values = _nodes(scenario.cluster, lambda link: faster(link, 2.0), capacity=2.0)
+    return (Change("2x the links inside nodes", values, 2.0),)
+
+
+def faster(link: Link, factor: float) -> Json:
+    """``link`` with its rate multiplied."""
+    return {
+        **_json(link),
+        "rate": {"value": exact(link.rate.value * factor, RATE), "source": _SOURCE},
+    }
+
+
+def sooner(link: Link, factor: float) -> Json:
+    """``link`` with its latency multiplied."""
+    return {
+        **_json(link),
+        "latency": {"value": exact(link.latency.value * factor, TIME), "source": _SOURCE},
+    }
+
+
+def _json(model: object) -> Json:
+    """A part of a scenario as plain values, without what is at its default."""
+    assert isinstance(model, Config)
+    found: Json = model.model_dump(mode="json", exclude_unset=True)
+    return found
+
+
+def _inside_one_node(scenario: Scenario) -> bool:
+    remote = (
+        scenario.strategy.aggregation.kind == "parameter-server"
+        and scenario.strategy.aggregation.moves_alone
+    )
+    return sum(part.nodes for part in scenario.cluster.parts) == 1 and not remote
+
+
+def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:
+    """Every network card's link, changed."""
+    own = cluster.network.nic
+    if cluster.node is not None:
+        return {"cluster.network.nic": change(own or cluster.node.nics.link)}
+    links = [group.nic or own or group.node.nics.link for group in cluster.groups]
+    return {f"cluster.groups[{number}].nic": change(link) for number, link in enumerate(links)}
+
+
+def _network(cluster: ClusterConfig, *, rate: float = 1.0, latency: float = 1.0) -> Json:
+    """The rates and latencies that the network has beside those of its cards."""
+    network = cluster.network
+    values: Json = {}
+    for name, factor, dimension in (
+        ("local_rate", rate, RATE),
+        ("global_rate", rate, RATE),
+        ("switch_latency", latency, TIME),
+        ("global_latency", latency, TIME),
+    ):
+        now = getattr(network, name, None)
+        if now is not None and factor != 1.0:
+            values[f"cluster.network.{name}"] = exact(now * factor, dimension)
+    edges = getattr(network, "edges", ())
+    if edges:
+        values["cluster.network.edges"] = [_edge(edge, rate, latency) for edge in edges]
+    return values
+
+
+def _edge(edge: Any, rate: float, latency: float) -> Json:
+    """An edge of a custom network."""
+    found = _json(edge)
+    if edge.link is not None:
+        found["link"] = faster(edge.link, rate) if rate != 1.0 else sooner(edge.link, latency)
+    else:
+        found["rate"] = exact(edge.rate * rate, RATE)
+    if edge.latency is not None:
+        found["latency"] = exact(edge.latency * latency, TIME)
+    return found
+
+
+def _nodes(cluster: ClusterConfig, change: Callable[[Link], Json], capacity: float = 1.0) -> Json:
+    """Every kind of node with the links inside it changed."""
+    if cluster.node is not None:
+        return {"cluster.node": _node(cluster.node, change, capacity)}
+    return {
+        f"cluster.groups[{number}].node": _node(group.node, change, capacity)
+        for number, group in enumerate(cluster.groups)
+    }
+
+
+def _node(node: Node, change: Callable[[Link], Json], capacity: float) -> Json:
+    limits = {
+        kind: {"value": exact(limit.value * capacity, RATE), "source": _SOURCE}
+        for kind, limit in node.capacities.items()
+    }
+    edges = [{**_json(edge), "link": change(edge.link)} for edge in node.edges]
+    return {**_json(node), "edges": edges, "nic_bus": change(node.nic_bus), "capacities": limits}
+
+
+def _testbed(scenario: Scenario, factor: float) -> Json:
+    """The testbed with its limits multiplied."""
+    testbed = scenario.testbed
+    assert testbed is not None
+    rates = [exact(rate * factor, RATE) for rate in testbed.rates]
+    values: Json = {"testbed.rate": rates if isinstance(testbed.rate, tuple) else rates[0]}
+    if testbed.racks is not None:
+        values["testbed.racks.uplink"] = exact(testbed.racks.uplink * factor, RATE)
+    return values

@@ -1,0 +1,273 @@
+"""Splitting a model by layers instead of its batch: what lies past the limit of data parallelism.
+
+Each device holds a run of layers, and a batch goes through all devices. Naive: one device works at
+a time. Pipelined (GPipe): k micro-batches follow one another, all forward, then all backward; then
+each device updates its own weights. With equal stages and free transfers the devices are idle for
+(p - 1) / (k + p - 1) of (k + p - 1) (f + b). What crosses a cut travels over the route from one
+device to the next, beside the passes, one micro-batch at a time; each cut has its route to itself.
+Activations of all samples stay until their backward pass. Weights that two stages share (a tied
+output layer) are not exchanged. Source: Huang et al., "GPipe", NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.engine import MemoryUse, learner_times, memory_use
+from dpsim.scenario import Scenario
+from dpsim.topology import ClusterConfig, build_cluster
+from dpsim.workload import WIDTH, Model, block_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A device's layers ``first`` to ``end`` (not included).
+
+    Seconds of a micro-batch's passes and of the update, its memory (B).
+
+    ``sent``: bytes of a micro-batch that go on to the next stage, and come back as gradients; 0 of
+    the last.
+    """
+
+    first: int
+    end: int
+    forward: float
+    backward: float
+    update: float
+    sent: float
+    memory: MemoryUse
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """The way from one device to the next: ``latency`` (s) and ``rate`` (B/s)."""
+
+    latency: float
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """A step: when each stage ends each micro-batch, forward and backward, (stages, micro-batches),
+    and when all have updated.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+    step: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSplit:
+    """A model split over devices: its stages, and a step of ``micro_batches``."""
+
+    stages: tuple[Stage, ...]
+    micro_batches: int
+    pipeline: Pipeline
+
+    @property
+    def idle(self) -> float:
+        """The share of the devices' time in which they do nothing."""
+        busy = sum(
+            self.micro_batches * (stage.forward + stage.backward) + stage.update
+            for stage in self.stages
+        )
+        return 1 - busy / (len(self.stages) * self.pipeline.step)
+
+    @property
+    def bytes_sent(self) -> float:
+        """Bytes that all devices send in a step, both ways."""
+        return 2 * self.micro_batches * sum(stage.sent for stage in self.stages)
+
+    @property
+    def memory(self) -> MemoryUse:
+        """What the fullest device holds."""
+        return max((stage.memory for stage in self.stages), key=lambda use: use.held.total)
+
+
+def balanced(seconds: FloatArray, parts: int) -> list[int]:
+    """Where to cut a row of work into ``parts`` runs so that the longest is as short as can be.
+
+    The end of each run.
+
+    Raises DpsimError where there are fewer pieces than parts.
+    """
+    if parts > len(seconds):
+        raise DpsimError(
+            f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
+        )
+    before = np.concatenate([[0.0], np.cumsum(seconds)])
+    longest, cuts = before.copy(), []  # of the first j pieces in one run
+    for run in range(1, parts):
+        options = np.maximum(longest[None, :], before[:, None] - before[None, :])
+        options[np.triu_indices(len(before))] = np.inf  # a run is not empty
+        options[:, :run] = np.inf
+        cuts.append(options.argmin(axis=1))
+        longest = options.min(axis=1)
+    ends = [len(seconds)]
+    for cut in reversed(cuts):
+        ends.insert(0, int(cut[ends[0]]))
+    return ends
+
+
+def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
+    """Times of a step of ``micro_batches`` through ``stages``, of which ``hops`` lead to the next."""
+    ways = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
+    forward = _pass([stage.forward for stage in stages], ways, np.zeros(len(stages)), micro_batches)
+    there = forward[::-1, -1]
+    backward = _pass(
+        [stage.backward for stage in reversed(stages)], ways[::-1], there, micro_batches
+    )[::-1]
+    step = max(
+        float(end) + stage.update for end, stage in zip(backward[:, -1], stages, strict=True)
+    )
+    return Pipeline(forward, backward, step)
+
+
+def _pass(
+    seconds: Sequence[float],
+    ways: Sequence[tuple[Hop, float]],
+    free: FloatArray,
+    micro_batches: int,
+) -> FloatArray:
+    """When each stage, from ``free`` on, ends each micro-batch, one after the other as they arrive
+    from the stage before.
+    """
+    ends = np.zeros((len(seconds), micro_batches))
+    arrived = np.zeros(micro_batches)
+    for stage, each in enumerate(seconds):
+        end = float(free[stage])
+        for number, there in enumerate(arrived):
+            end = ends[stage, number] = max(end, float(there)) + each
+        if stage < len(ways):
+            arrived = _sent(ends[stage], *ways[stage])
+    return ends
+
+
+def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
+    """When messages of ``nbytes`` arrive that are ready at ``ready`` and follow one another over
+    ``hop``.
+    """
+    free, arrived = 0.0, np.zeros(len(ready))
+    for number, there in enumerate(ready):
+        free = max(free, float(there)) + nbytes / hop.rate
+        arrived[number] = free + hop.latency
+    return arrived
+
+
+def on_devices(scenario: Scenario, devices: int) -> Scenario:
+    """The scenario's global batch on that many of its devices, in one pass, undisturbed.
+
+    Raises DpsimError for more devices than there are, for nodes not full or not alike, and where
+    the batch does not divide.
+    """
+    config, batch = scenario.cluster, scenario.global_batch
+    if scenario.calibration != "catalogue":
+        raise DpsimError(
+            "calibration: must be catalogue here, since the batch differs from the measured one"
+        )
+    if config.groups:
+        raise DpsimError(
+            "cluster.groups: must be left out here: the layers are split over equal devices"
+        )
+    if not 1 <= devices <= config.ranks:
+        raise DpsimError(
+            f"devices: must be from 1 to the cluster's {config.ranks}, but got {devices}"
+        )
+    _divides("devices", batch, devices)
+    changes = {
+        "batch_per_gpu": batch // devices,
+        "gradient_accumulation": 1,
+        "learners_per_gpu": 1,
+        "utilisation": (),
+    }
+    plain = {
+        "cluster": _of(config, devices),
+        "testbed": None,
+        "workload": {**dict(scenario.workload), **changes},
+        "disturbance": {},
+        "run": {**dict(scenario.run), "allow_out_of_memory": True},
+    }
+    return Scenario.model_validate({**dict(scenario), **plain})
+
+
+def _of(config: ClusterConfig, devices: int) -> ClusterConfig:
+    """The first devices of a cluster of equal nodes."""
+    per_node = config.ranks // config.nodes
+    if devices > per_node and devices % per_node:
+        raise DpsimError(f"devices: must fill nodes of {per_node}, but got {devices}")
+    used = min(devices, per_node)
+    return ClusterConfig.model_validate(
+        {**dict(config.with_nodes(devices // used)), "gpus_per_node": used}
+    )
+
+
+def _divides(what: str, batch: int, parts: int) -> None:
+    if parts < 1 or batch % parts:
+        raise DpsimError(f"{what}: must divide the global batch of {batch}, but got {parts}")
+
+
+def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSplit:
+    """The scenario's model split over ``devices`` of its cluster, its global batch cut into
+    ``micro_batches``.
+
+    Cuts are between blocks of the network, where they balance time best. Raises DpsimError as
+    `on_devices` does.
+    """
+    alone = on_devices(scenario, devices)
+    _divides("micro-batches", scenario.global_batch, micro_batches)
+    stages = _stages(alone, devices, scenario.global_batch, micro_batches)
+    cluster = build_cluster(alone.cluster)
+    ranks = np.arange(devices)
+    routes = cluster.routes(ranks[:-1], ranks[1:])
+    capacities = np.append(cluster.capacities, np.inf)  # the last for -1, no link
+    rates = capacities[routes.links].min(axis=1, initial=np.inf)
+    hops = [
+        Hop(float(latency), float(rate))
+        for latency, rate in zip(routes.latency, rates, strict=True)
+    ]
+    return LayerSplit(stages, micro_batches, pipelined(stages, hops, micro_batches))
+
+
+def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) -> tuple[Stage, ...]:
+    model, gpu = scenario.build_model(), scenario.cluster.accelerator
+    times = learner_times(scenario, model, gpu, batch // micro_batches)
+    blocks = list(block_ranges(model))
+    work = np.array(
+        [(times.forward[first:end] + times.backward[first:end]).sum() for first, end in blocks]
+    )
+    borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
+    own = np.array([layer.own_weights for layer in model.layers], dtype=np.float64)
+    width = WIDTH[scenario.workload.precision] * batch // micro_batches
+    return tuple(
+        Stage(
+            first,
+            end,
+            float(times.forward[first:end].sum()),
+            float(times.backward[first:end].sum()),
+            float(times.optimizer * own[first:end].sum() / max(own.sum(), 1.0)),
+            float(width * _crossing(model, end)) if end < len(model.layers) else 0.0,
+            _memory(scenario, model, first, end, batch),
+        )
+        for first, end in pairwise(borders)
+    )
+
+
+def _crossing(model: Model, cut: int) -> int:
+    """Elements of a sample that cross a cut: as many as the last tensor kept before it has."""
+    return next(
+        (layer.activations for layer in reversed(model.layers[:cut]) if layer.activations), 0
+    )
+
+
+def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) -> MemoryUse:
+    """What a device with these layers holds, activations of the whole batch included."""
+    part = replace(model, layers=model.layers[first:end], measured=None)
+    use = memory_use(scenario, part)
+    return replace(use, setup=replace(use.setup, batch=batch, workers=1, stage=0))

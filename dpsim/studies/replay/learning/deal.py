@@ -1,0 +1,39 @@
+"""Which samples a worker takes in which iteration: equal shards of one endless stream.
+
+The stream is one permutation of all samples after another, drawn from the seed and the epoch. In
+iteration t worker w of m takes the b samples from place (t m + w) b on. So shards of an iteration
+are disjoint within an epoch, those of m workers with batch b laid end to end are those of one
+worker with batch m b, and any number of workers can be dealt to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray
+from dpsim.disturbance import stream
+
+
+class Deal:
+    """``samples`` dealt to ``workers``, ``batch`` an iteration."""
+
+    def __init__(self, samples: int, workers: int, batch: int, seed: int) -> None:
+        self.samples, self.workers, self.batch, self.seed = samples, workers, batch, seed
+        self._orders: dict[int, IntArray] = {}
+
+    def indices(self, worker: IntArray, clock: IntArray) -> IntArray:
+        """Samples (n, batch) of n workers in iterations ``clock``; both (n,)."""
+        places = ((clock * self.workers + worker) * self.batch)[:, None] + np.arange(self.batch)
+        epochs, within = np.divmod(places, self.samples)
+        chosen = np.empty_like(places)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            chosen[here] = self._order(epoch)[within[here]]
+        return chosen
+
+    def _order(self, epoch: int) -> IntArray:
+        if epoch not in self._orders:
+            self._orders[epoch] = (
+                stream(self.seed, "epoch", epoch).permutation(self.samples).astype(np.int64)
+            )
+        return self._orders[epoch]

@@ -1,0 +1,173 @@
+"""Small networks of linear layers and ReLUs on flat parameter vectors, for many workers at once,
+each with parameters of its own.
+
+A convolution is a linear layer on patches: a table says which inputs each patch gathers. Neither
+batch norm nor dropout: the gradient of a batch is the mean of its samples' gradients. Weights start
+as He et al. propose ("Delving deep into rectifiers", ICCV 2015), biases at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray, RealArray
+from dpsim.base.registry import Registry
+from dpsim.studies.replay.learning.digits import CLASSES, SIDE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """Linear: patches of ``inputs`` numbers to ``outputs`` each.
+
+    ``patches`` (patches, inputs): what each gathers; None: all.
+    """
+
+    inputs: int
+    outputs: int
+    patches: IntArray | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return (self.inputs + 1) * self.outputs
+
+
+class Network:
+    """Layers with ReLUs between them; one flat vector of ``parameters`` numbers, layer after layer,
+    weights before biases.
+    """
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = tuple(layers)
+        self._ends = np.cumsum([0, *(layer.parameters for layer in self.layers)]).tolist()
+        self.parameters: int = self._ends[-1]
+
+    def start(self, generator: np.random.Generator) -> RealArray:
+        """Initial parameters."""
+        parts = []
+        for layer in self.layers:
+            parts += [
+                generator.normal(0, np.sqrt(2 / layer.inputs), layer.inputs * layer.outputs),
+                np.zeros(layer.outputs),
+            ]
+        return np.concatenate(parts)
+
+    def scores(self, parameters: Any, images: Any) -> Any:
+        """Scores (n, batch, 10) of images (n, batch, 64), by parameters (n, P), or (1, P) for all;
+        of numpy or torch.
+        """
+        return self._forward(parameters, images)[-1]
+
+    def gradients(
+        self, parameters: RealArray, images: RealArray, labels: IntArray
+    ) -> tuple[RealArray, RealArray]:
+        """Each worker's mean cross-entropy (n,) on its batch, and its gradient (n, P); shapes as in
+        `scores`, labels (n, batch).
+        """
+        inputs = self._forward(parameters, images)
+        loss, slope = cross_entropy(inputs.pop(), labels)
+        found = np.empty((len(images), self.parameters), dtype=parameters.dtype)
+        for number in reversed(range(len(self.layers))):
+            slope = self._backward(number, parameters, inputs[number], slope, found)
+        return loss, found
+
+    def _part(self, number: int, vectors: Any) -> tuple[Any, Any]:
+        """A layer's weights (n, inputs, outputs) and biases (n, 1, outputs) in flat vectors (n, P),
+        as views.
+        """
+        layer, start, end = self.layers[number], self._ends[number], self._ends[number + 1]
+        weights = vectors[:, start : end - layer.outputs].reshape(-1, layer.inputs, layer.outputs)
+        return weights, vectors[:, None, end - layer.outputs : end]
+
+    def _forward(self, parameters: Any, images: Any) -> list[Any]:
+        """The input of each layer, then the scores."""
+        passed = [images]
+        for number, layer in enumerate(self.layers):
+            weights, biases = self._part(number, parameters)
+            out = (_patched(layer, passed[-1]) @ weights + biases).reshape(*images.shape[:2], -1)
+            passed.append(out if number == len(self.layers) - 1 else out * (out > 0))
+        return passed
+
+    def _backward(
+        self,
+        number: int,
+        parameters: RealArray,
+        inputs: RealArray,
+        slope: RealArray,
+        found: RealArray,
+    ) -> RealArray:
+        """Fill in a layer's gradient; returns the slope of the layer before it."""
+        layer = self.layers[number]
+        gathered = _patched(layer, inputs)
+        slope = slope.reshape(*gathered.shape[:2], layer.outputs)
+        weights, biases = self._part(number, found)
+        weights[...] = gathered.swapaxes(1, 2) @ slope
+        biases[...] = slope.sum(axis=1, keepdims=True)
+        if number == 0:
+            return slope
+        return _scattered(
+            layer, slope @ self._part(number, parameters)[0].swapaxes(1, 2), inputs.shape
+        ) * (inputs > 0)
+
+
+def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray]:
+    """The mean over each batch (n,), and its derivative by the scores (n, batch, classes)."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    slope = np.exp(shifted)
+    total = slope.sum(axis=-1, keepdims=True)
+    slope /= total
+    right = labels[..., None]
+    loss = (np.log(total) - np.take_along_axis(shifted, right, axis=-1))[..., 0].mean(axis=-1)
+    np.put_along_axis(slope, right, np.take_along_axis(slope, right, axis=-1) - 1, axis=-1)
+    return loss, slope / labels.shape[-1]
+
+
+def _patched(layer: Layer, inputs: Any) -> Any:
+    """(n, batch, numbers) as (n, batch x patches, inputs of one)."""
+    if layer.patches is None:
+        return inputs
+    return inputs[:, :, layer.patches.reshape(-1)].reshape(inputs.shape[0], -1, layer.inputs)
+
+
+def _scattered(layer: Layer, slopes: RealArray, shape: tuple[int, ...]) -> RealArray:
+    """The reverse of `_patched` for slopes: what was gathered several times adds up."""
+    if layer.patches is None:
+        return slopes
+    slopes = slopes.reshape(*shape[:2], *layer.patches.shape)
+    total = np.zeros(shape, dtype=slopes.dtype)
+    for place in range(layer.inputs):  # no two patches gather the same number at the same place
+        total[:, :, layer.patches[:, place]] += slopes[..., place]
+    return total
+
+
+def patches(side: int, channels: int, kernel: int, stride: int) -> IntArray:
+    """For an image of ``side`` x ``side`` x ``channels`` numbers.
+
+    What each position of a square kernel gathers.
+    """
+    corners = np.arange(0, side - kernel + 1, stride)
+    rows = corners[:, None, None, None] + np.arange(kernel)[:, None]
+    columns = corners[:, None, None] + np.arange(kernel)
+    pixels = (rows * side + columns).reshape(len(corners) ** 2, kernel**2)
+    return (pixels[:, :, None] * channels + np.arange(channels)).reshape(len(pixels), -1)
+
+
+def _dense(*sizes: int) -> Network:
+    return Network([Layer(inputs, outputs) for inputs, outputs in pairwise(sizes)])
+
+
+def _cnn() -> Network:
+    """8 x 8 pixels to 3 x 3 positions of 8 channels, to 2 x 2 of 16, to the classes."""
+    first, second = patches(SIDE, 1, 4, 2), patches(3, 8, 2, 1)
+    return Network([Layer(16, 8, first), Layer(32, 16, second), Layer(64, CLASSES)])
+
+
+NETWORKS = Registry(
+    "model to replay",
+    {"softmax": _dense(64, CLASSES), "mlp": _dense(64, 32, CLASSES), "cnn": _cnn()},
+)

@@ -1,0 +1,186 @@
+"""Replays workers that have models of their own and step together.
+
+Local SGD, synchronous model averaging, gossip.
+
+They meet where the simulation lets them meet; what each computes in between depends on nobody, so
+that all gradients of a step are computed at once. Where a codec compresses models, what travels is
+how far they are from what the receivers know, since a model itself would not survive it: for
+averages the last average, for gossip the copy that neighbours hold (Koloskova, Stich and Jaggi,
+"Decentralized stochastic optimization and gossip algorithms with compressed communication", ICML
+2019). What such a difference loses is in the next one, so that gossip and the central average need
+no error feedback beside it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import cast
+
+import numpy as np
+
+from dpsim.base.arrays import RealArray
+from dpsim.collectives import mixing_matrix
+from dpsim.engine import Job
+from dpsim.strategy.aggregation import GossipConfig
+from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.strategy.sync import LocalSgdConfig, SmaConfig
+from dpsim.studies.replay.crew import Crew
+from dpsim.studies.replay.curve import Watch
+from dpsim.studies.replay.uplinks import Average, Link, towards
+
+
+class OwnModels(ABC):
+    """A model and a velocity (learners, P) for each learner of the crew."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.models: RealArray = np.stack([crew.start(worker) for worker in range(crew.workers)])
+        self._velocities = np.zeros_like(self.models)
+        self._everyone = np.arange(crew.workers)
+
+    def run(self, times: list[float], watch: Watch) -> RealArray:
+        """Take as many steps as there are ``times``; returns the mean of all models (P,), or the
+        central one.
+        """
+        for step, time in enumerate([0.0, *times]):
+            if step:
+                self.step(
+                    step - 1,
+                    self.crew.gradients(
+                        self._everyone, np.full(self.crew.workers, step - 1), self.models
+                    ),
+                )
+            if watch.wants(step):
+                watch.note(step, time, step * self.crew.workers * self.crew.batch, self.shown)
+        return np.asarray(self.models.mean(axis=0))
+
+    @property
+    def shown(self) -> RealArray:
+        """The models whose mean is measured."""
+        return self.models
+
+    @abstractmethod
+    def step(self, step: int, gradients: RealArray) -> None:
+        """What becomes of all models (learners, P) with the gradients of ``step``."""
+
+    def moves(self, gradients: RealArray) -> RealArray:
+        """How SGD moves each learner."""
+        self._velocities = self.crew.config.momentum * self._velocities + gradients
+        return self.crew.config.learning_rate * self._velocities
+
+
+class LocalSgd(OwnModels):
+    """Models are averaged now and then, by way of the codec as distances from the last average;
+    gradients before the switch.
+    """
+
+    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
+        super().__init__(crew)
+        self._sync, self._period = cast("LocalSgdConfig", job.scenario.strategy.sync), job.period
+        self._codec, self._workers = codec, job.workers
+        self._average = Average(codec, job.workers, crew.network.parameters, crew.seed)
+        self._common = self.models.mean(axis=0)
+
+    def step(self, step: int, gradients: RealArray) -> None:
+        """A step of their own, and what the simulated workers exchange with it."""
+        meeting = self._sync.meets(step, self._period)
+        if meeting == "gradients":
+            gradients = np.broadcast_to(
+                self._average.mean(self._of_workers(gradients)), gradients.shape
+            )
+        self.models = self.models - self.moves(gradients)
+        if meeting == "gradients":
+            self._common = self.models.mean(axis=0)
+        if meeting == "models":
+            self._common = self._mean_model()
+            self.models = np.repeat(self._common[None], len(self.models), axis=0)
+
+    def _mean_model(self) -> RealArray:
+        models = self._of_workers(self.models)
+        if isinstance(self._codec, NoCompressionConfig):
+            return self._average.mean(models)
+        return np.asarray(self._common + self._average.mean(models - self._common))
+
+    def _of_workers(self, vectors: RealArray) -> RealArray:
+        """The mean over the learners of each worker."""
+        return np.asarray(vectors.reshape(self._workers, -1, vectors.shape[1]).mean(axis=1))
+
+
+class ModelAveraging(OwnModels):
+    """c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before), as in Crossbow.
+
+    A learner is corrected when z of the step before is there, at the latest as its next step
+    begins. A codec that keeps little of the corrections makes z late, and a large mu may then let
+    it swing.
+    """
+
+    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
+        super().__init__(crew)
+        sync = cast("SmaConfig", job.scenario.strategy.sync)
+        self._pull, self._inertia = sync.correction or 1 / crew.workers, sync.momentum
+        self._average = Average(
+            codec, job.workers, crew.network.parameters, crew.seed, feedback=False
+        )
+        self._workers = job.workers
+        self._centre: RealArray = self.models.mean(axis=0)
+        self._before = self._centre
+
+    @property
+    def shown(self) -> RealArray:
+        """The central average model alone."""
+        return self._centre[None]
+
+    def run(self, times: list[float], watch: Watch) -> RealArray:
+        """Returns the central average model."""
+        super().run(times, watch)
+        return self._centre
+
+    def step(self, step: int, gradients: RealArray) -> None:
+        """Correct each learner towards the average, and move the average by the corrections."""
+        corrections = self._pull * (self.models - self._centre)
+        self.models = self.models - self.moves(gradients) - corrections
+        of_workers = corrections.reshape(self._workers, -1, corrections.shape[1]).sum(axis=1)
+        total = self._workers * self._average.mean(of_workers)
+        moved = self._centre + total + self._inertia * (self._centre - self._before)
+        self._centre, self._before = moved, self._centre
+
+
+class Gossip(OwnModels):
+    """Each mixes its model at the begin of a step with its neighbours' of that turn, and adds what
+    its gradient changes.
+
+    With local SGD models are mixed now and then instead, after a step.
+    """
+
+    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
+        super().__init__(crew)
+        turns = cast("GossipConfig", job.scenario.strategy.aggregation).turns(
+            job.workers, job.setting.seed
+        )
+        self._mixing = [mixing_matrix(turn).astype(self.models.dtype) for turn in turns]
+        self._sync, self._period = job.scenario.strategy.sync, job.period
+        self._towards = towards(crew.config.gossip_step, codec, crew.network.parameters)
+        self._codec, self._known = codec, [self.models] * len(turns)
+        self._links = [
+            Link(codec, crew.network.parameters, crew.seed, each, feedback=False)
+            for each in range(crew.workers)
+        ]
+
+    def step(self, step: int, gradients: RealArray) -> None:
+        """The update is added to the mean of the old models, or made before they are mixed."""
+        meeting, turn = self._sync.meets(step, self._period), step % len(self._mixing)
+        if meeting == "gradients":
+            self.models = self._mixed(turn)
+        self.models = self.models - self.moves(gradients)
+        if meeting == "models":
+            self.models = self._mixed(turn)
+
+    def _mixed(self, turn: int) -> RealArray:
+        mixing = self._mixing[turn]
+        if isinstance(self._codec, NoCompressionConfig):
+            return np.asarray(mixing @ self.models)
+        sent = zip(self._links, self.models - self._known[turn], strict=True)
+        known = self._known[turn] = self._known[turn] + np.stack(
+            [link.carry(each) for link, each in sent]
+        )
+        return np.asarray(self.models + self._towards * (mixing @ known - known))

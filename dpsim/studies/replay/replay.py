@@ -1,0 +1,246 @@
+"""A scenario's training for real.
+
+The simulation says who reads which parameters when, and real gradients are computed on them.
+
+Workers and their timing are the scenario's; the model that learns is the small one of ``replay``,
+each of whose gradients takes the time of one of the large one's. Codecs are applied to whole
+gradients. A worker's learners are a larger batch where gradients meet, and models of their own
+where models do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray, RealArray
+from dpsim.engine import (
+    Gradients,
+    Job,
+    Log,
+    Steps,
+    bytes_in_step,
+    logged,
+    provenance,
+    start_and_end,
+)
+from dpsim.scenario import ReplayConfig, Scenario
+from dpsim.strategy.aggregation import ParameterServerConfig
+from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.studies.replay.crew import Crew
+from dpsim.studies.replay.curve import Curve, Progress, Watch, finite
+from dpsim.studies.replay.fates import Fate, fates
+from dpsim.studies.replay.own_models import Gossip, LocalSgd, ModelAveraging, OwnModels
+from dpsim.studies.replay.pairs import Pairs
+from dpsim.studies.replay.shared_parameters import SharedParameters
+from dpsim.studies.replay.uplinks import Average, Link, Pushed, Together, Uplink
+
+_PLAIN = NoCompressionConfig(kind="none")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """What came of it.
+
+    ``gradients``: a row for each that was begun; ``parameters`` (P,): what it ended with.
+
+    ``versions``: how many updates each gradient that was used was late, as replayed;
+    `steps.versions` is the engine's own count.
+    """
+
+    name: str
+    config: ReplayConfig
+    workers: int
+    learners: int
+    seed: int
+    curve: Curve
+    parameters: RealArray
+    gradients: Gradients
+    times: RealArray
+    steps: Steps
+    shared: bool
+    own_reads: bool
+    versions: IntArray
+
+    @property
+    def time_to_target_s(self) -> float | None:
+        """Simulated seconds until the target accuracy was first measured; None where it never was."""
+        point = self.curve.first(self.config.target_accuracy)
+        return None if point is None else point.time_s
+
+    def fates(self) -> list[Fate]:
+        """What became of each gradient."""
+        return fates(self.gradients, self.times, shared=self.shared, own_reads=self.own_reads)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim converge --json``."""
+        end, reached = self.curve.points[-1], self.curve.first(self.config.target_accuracy)
+        late = self.versions if len(self.versions) else np.zeros(1)
+        return {
+            "schema_version": 1,
+            "name": self.name,
+            "final_accuracy": end.accuracy,
+            "final_loss": finite(end.loss),
+            "target_accuracy": self.config.target_accuracy,
+            "time_to_target_s": None if reached is None else reached.time_s,
+            "samples_to_target": None if reached is None else reached.samples,
+            "bytes_to_target": None if reached is None else reached.bytes,
+            "time_s": end.time_s,
+            "samples": end.samples,
+            "bytes": end.bytes,
+            "workers": self.workers,
+            "learners_per_gpu": self.learners,
+            "replay": self.config.model_dump(exclude={"seed"}),
+            "versions": {"mean": float(late.mean()), "max": int(late.max())},
+            "curve": self.curve.to_json(),
+            "seed": self.seed,
+            "provenance": provenance(),
+        }
+
+
+def replay(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Replay:
+    """Train the model of ``scenario.replay`` as ``scenario`` would train its own; the same for the
+    same scenario and seed.
+
+    ``progress`` is called with what is being done, how much of it is, and of how much. Raises
+    DpsimError as `simulate` does.
+    """
+    config = scenario.replay
+    run = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
+    job, steps, log = logged(
+        scenario.model_copy(update={"run": run}),
+        lambda done: progress("simulating", min(done, config.steps), config.steps),
+    )
+    seed = scenario.run.seed if config.seed is None else config.seed
+    learners = scenario.workload.learners_per_gpu
+    apart = _learners_apart(job)
+    crew = Crew(
+        config,
+        job.workers * (learners if apart else 1),
+        config.batch * (1 if apart else learners),
+        seed,
+    )
+    gradients = log.gradients
+    watch = Watch(crew, len(log.times), _bytes_after(job, gradients, log), progress)
+    trained = _Training(job, crew, gradients, log, watch)
+    with np.errstate(over="ignore", invalid="ignore"):  # training may diverge, which is an answer
+        parameters = trained.run()
+    return Replay(
+        scenario.name,
+        config,
+        job.workers,
+        learners,
+        seed,
+        Curve(tuple(watch.points)),
+        parameters,
+        gradients,
+        np.array(log.times),
+        steps,
+        job.one_version,
+        trained.own_reads,
+        trained.versions,
+    )
+
+
+def _learners_apart(job: Job) -> bool:
+    """Whether each learner has a model of its own."""
+    strategy = job.scenario.strategy
+    return strategy.sync.kind in ("local-sgd", "sma") and strategy.aggregation.kind != "gossip"
+
+
+def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
+    """What has been sent when each update is applied.
+
+    Of workers that act alone, the mean iteration for each that handed over.
+    """
+    turns = max((len(models) for models in job.collectives.values()), default=1)
+    if not job.acts_alone:
+        kinds = [
+            (job.scenario.strategy.sync.meets(step, job.period), step % turns)
+            for step in range(len(log.times))
+        ]
+        sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
+        return np.cumsum([sent[kind] for kind in kinds])
+    each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers
+    handed_over = np.sort(gradients.done[~np.isnan(gradients.done)])
+    return np.asarray(each * np.searchsorted(handed_over, log.times, side="right"))
+
+
+class _Training:
+    """Which replay a job needs, and its run. ``versions``: how late gradients were."""
+
+    def __init__(self, job: Job, crew: Crew, gradients: Gradients, log: Log, watch: Watch) -> None:
+        self._job, self._crew, self._gradients, self._log, self._watch = (
+            job,
+            crew,
+            gradients,
+            log,
+            watch,
+        )
+        strategy = job.scenario.strategy
+        self._codec: Codec = _PLAIN if job.silent else strategy.compression
+        self.own_reads = job.one_version and not job.acts_alone and strategy.sync.lag > 0
+        self.versions: IntArray = np.zeros(0, dtype=np.int64)
+
+    def run(self) -> RealArray:
+        """Train; returns the final parameters."""
+        if self._job.acts_alone and not self._job.one_version:
+            pairs = Pairs(self._crew, self._codec)
+            parameters = pairs.run(self._log.acts, self._watch)
+            self.versions = np.array(pairs.stale)
+            return self._agreed(parameters)
+        if self._job.one_version:
+            return self._shared()
+        return self._agreed(self._own_models().run(self._log.times, self._watch))
+
+    def _shared(self) -> RealArray:
+        used = (self._gradients.update >= 0) & (self._gradients.update < len(self._log.times))
+        self.versions = (self._gradients.update - self._gradients.read)[used]
+        aggregation, back = self._job.scenario.strategy.aggregation, None
+        if isinstance(aggregation, ParameterServerConfig) and aggregation.compress_pull:
+            back = Link(
+                self._codec, self._crew.network.parameters, self._crew.seed, self._crew.workers
+            )
+        shared = SharedParameters(
+            self._crew, self._gradients, self._uplink(), back, own_reads=self.own_reads
+        )
+        return shared.run(self._log.times, self._watch)
+
+    def _uplink(self) -> Uplink:
+        config, elements, seed, workers = (
+            self._crew.config,
+            self._crew.network.parameters,
+            self._crew.seed,
+            self._crew.workers,
+        )
+        total, drops = config.reduction == "sum", self._job.scenario.strategy.sync.drops
+        if self._job.acts_alone:
+            links = [Link(self._codec, elements, seed, worker) for worker in range(workers)]
+            return Pushed(links, config.momentum, together=drops, total=total)
+        return Together(
+            Average(self._codec, workers, elements, seed),
+            workers,
+            config.momentum,
+            drops=drops,
+            total=total,
+        )
+
+    def _own_models(self) -> OwnModels:
+        strategy = self._job.scenario.strategy
+        if strategy.aggregation.kind == "gossip":
+            return Gossip(self._crew, self._job, self._codec)
+        if strategy.sync.kind == "sma":
+            return ModelAveraging(self._crew, self._job, self._codec)
+        return LocalSgd(self._crew, self._job, self._codec)
+
+    def _agreed(self, parameters: RealArray) -> RealArray:
+        """Replicas that gossiped take their mean in a last round, which takes time."""
+        consensus = start_and_end(self._job).consensus_s
+        if consensus:
+            last = self._watch.points[-1]
+            self._watch.points.append(
+                last._replace(time_s=last.time_s + consensus, disagreement=0.0)
+            )
+        return parameters

@@ -1,0 +1,193 @@
+"""Batch-size studies.
+
+More workers with the same global batch or the same batch each, larger batches on the same workers.
+
+Strong scaling keeps the global batch: each worker computes less, and communication stays. Weak
+scaling keeps each worker's batch: steps stay as long, and the larger global batch needs fewer
+steps, until it passes the critical batch (`dpsim.convergence`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Result, TimeToTarget, simulate, time_to_target
+from dpsim.scenario import Scenario, load_scenario
+
+_HELPS = 1.05  # more workers that gain less than this no longer help
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPoint:
+    """One number of nodes and one batch.
+
+    Its result, and what training to the target takes (None where no constants are known).
+    """
+
+    nodes: int
+    batch_per_gpu: int
+    result: Result
+    to_target: TimeToTarget | None
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of a step."""
+        return self.result.workers * self.result.batch_per_worker
+
+    @property
+    def pace(self) -> float:
+        """What is compared.
+
+        Targets per second, or samples per second where steps to the target are not known.
+        """
+        return (
+            self.result.throughput_samples_per_s
+            if self.to_target is None
+            else 1 / self.to_target.time_s
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of ``dpsim scale --by``: the object of ``dpsim run``, and what was varied."""
+        return {
+            **self.result.to_json(),
+            "nodes": self.nodes,
+            "batch_per_gpu": self.batch_per_gpu,
+            "global_batch": self.global_batch,
+            "to_target": None if self.to_target is None else self.to_target.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStudy:
+    """Points in the order of their nodes, then batches; ``left_out`` says in words what could not
+    be simulated.
+    """
+
+    points: tuple[BatchPoint, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def compares_time_to_target(self) -> bool:
+        """Whether steps to the target are known, so that times to it are compared; else throughput
+        is.
+        """
+        return all(point.to_target is not None for point in self.points)
+
+    @property
+    def best_by_nodes(self) -> tuple[BatchPoint, ...]:
+        """The best batch for each number of nodes."""
+        numbers = sorted({point.nodes for point in self.points})
+        return tuple(
+            max((p for p in self.points if p.nodes == nodes), key=lambda point: point.pace)
+            for nodes in numbers
+        )
+
+    @property
+    def stops_helping_at_nodes(self) -> int | None:
+        """The number of nodes from which the next larger one gains less than 5 %; None where each
+        gains more.
+        """
+        best = self.best_by_nodes
+        return next(
+            (one.nodes for one, more in pairwise(best) if more.pace < _HELPS * one.pace), None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim scale --by``, without its schema version."""
+        return {
+            "compared": "time to target" if self.compares_time_to_target else "throughput",
+            "rows": [point.to_json() for point in self.points],
+            "best_batches": [
+                {
+                    "nodes": point.nodes,
+                    "workers": point.result.workers,
+                    "batch_per_gpu": point.batch_per_gpu,
+                }
+                for point in self.best_by_nodes
+            ],
+            "stops_helping_at_nodes": self.stops_helping_at_nodes,
+            "left_out": list(self.left_out),
+        }
+
+
+def batch_study(
+    path: str | os.PathLike[str],
+    nodes: Sequence[int],
+    batches: Sequence[int] = (),
+    overrides: Iterable[str] = (),
+    *,
+    fixed_global_batch: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> BatchStudy:
+    """Simulate the scenario at ``path`` with each number of nodes and each batch per GPU (none: the
+    scenario's own).
+
+    With ``fixed_global_batch`` the scenario's global batch is divided among the workers instead;
+    numbers of workers that do not divide it are left out, and so is what does not fit in memory.
+    ``progress`` gets the number of points done. Raises ScenarioError for a file that is no
+    scenario, DpsimError where nothing can be simulated.
+    """
+    fixed = list(overrides)
+    base = load_scenario(path, fixed)
+    points: list[BatchPoint] = []
+    left_out: list[str] = []
+    chosen: list[int | None] = [*sorted(set(batches))] or [None]
+    wanted = [(number, batch) for number in sorted(set(nodes)) for batch in chosen]
+    for done, (number, batch) in enumerate(wanted, 1):
+        try:
+            points.append(
+                _point(path, fixed, number, _batch(base, number) if fixed_global_batch else batch)
+            )
+        except _LeftOutError as reason:
+            left_out.append(str(reason))
+        progress(done)
+    if not points:
+        raise DpsimError(
+            f"{path}: must have at least one point that can be simulated, but: "
+            f"{'; '.join(left_out)}"
+        )
+    return BatchStudy(tuple(points), tuple(left_out))
+
+
+class _LeftOutError(DpsimError):
+    """A point that cannot be simulated."""
+
+
+def _batch(base: Scenario, nodes: int) -> int:
+    """The batch per GPU and pass with which so many nodes keep the scenario's global batch."""
+    workers, workload = base.cluster.with_nodes(nodes).ranks, base.workload
+    together = base.global_batch
+    share, rest = divmod(together, workers * workload.samples_per_gpu // workload.batch_per_gpu)
+    if rest or not share:
+        raise _LeftOutError(
+            f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}"
+        )
+    return share
+
+
+def _point(
+    path: str | os.PathLike[str], overrides: list[str], nodes: int, batch: int | None
+) -> BatchPoint:
+    own = [
+        f"cluster.nodes={nodes}",
+        *([] if batch is None else [f"workload.batch_per_gpu={batch}"]),
+    ]
+    scenario = load_scenario(path, [*overrides, *own])
+    try:
+        result = simulate(scenario)
+    except DpsimError as error:
+        raise _LeftOutError(
+            f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
+            f"{str(error).partition(';')[0]}"
+        ) from None
+    return BatchPoint(
+        nodes,
+        scenario.workload.batch_per_gpu,
+        result,
+        time_to_target(scenario, result.step_time_s["mean"]),
+    )

@@ -1,0 +1,140 @@
+"""SQL over a sweep's results, by DuckDB.
+
+It sees the table ``results`` and nothing else, no files and no network.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.studies.sweep.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows that a query answers, and the names of their columns.
+
+    ``done`` and ``points``: how far the sweep is.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    done: int
+    points: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim results --json``.
+
+        Raises DpsimError where two columns have one name.
+        """
+        twice = next((name for name, number in Counter(self.columns).items() if number > 1), None)
+        if twice is not None:
+            raise DpsimError(
+                f"--sql: columns must have names of their own, but got two of {twice!r} (name "
+                "one: ... AS other)"
+            )
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {
+            "schema_version": 1,
+            "points": self.points,
+            "done": self.done,
+            "columns": list(self.columns),
+            "rows": rows,
+        }
+
+
+def query(folder: str | os.PathLike[str], sql: str = "select * from results") -> Answer:
+    """The answer to one select statement about the sweep in ``folder``, which may be unfinished or
+    at work.
+
+    ``results`` has one row for each point that is done, in the order of points. Raises DpsimError
+    where there is no sweep, and for SQL that is wrong, is no select, or asks for anything beside
+    the table.
+    """
+    table, points = results(folder)
+    import duckdb
+
+    connection = _closed_off(table)
+    try:
+        _check(connection, sql)
+        answered = connection.execute(sql)
+        columns = tuple(column[0] for column in answered.description)
+        rows = tuple(tuple(map(_plain, row)) for row in answered.fetchall())
+    except duckdb.Error as error:
+        raise DpsimError(f"--sql: {_first_line(str(error))}") from None
+    finally:
+        connection.close()
+    return Answer(columns, rows, table.num_rows, points)
+
+
+def results(folder: str | os.PathLike[str]) -> tuple[pa.Table, int]:
+    """The table of the points that are done, and how many points there are.
+
+    Raises DpsimError where there is no sweep.
+    """
+    store = Store(folder)
+    store.manifest()
+    from dpsim.studies.sweep.tables import results_table
+
+    points = store.points()
+    return results_table(points, store.rows()), points.num_rows
+
+
+def _closed_off(table: pa.Table) -> DuckDBPyConnection:
+    """A database in memory that holds ``results`` and can reach nothing else; one thread, so that
+    sums always come out alike.
+    """
+    import duckdb
+
+    connection = duckdb.connect(
+        ":memory:", config={"threads": 1, "temp_directory": "", "python_enable_replacements": False}
+    )
+    connection.register("given", table)
+    connection.execute("create table results as select * from given")
+    connection.unregister("given")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def _check(connection: DuckDBPyConnection, sql: str) -> None:
+    kinds = [statement.type.name for statement in connection.extract_statements(sql)]
+    if kinds not in (["SELECT"], ["EXPLAIN"]):
+        got = ", ".join(kinds) or "nothing"
+        raise DpsimError(f"--sql: must be one select statement, but got {got}")
+
+
+def _first_line(message: str) -> str:
+    """DuckDB's message without the drawing of where in the query it is."""
+    lines = [line.strip() for line in message.split("\nLINE ", maxsplit=1)[0].splitlines()]
+    return " ".join(line for line in lines if line)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it: numbers that are none are null, times are text."""
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else _odd(value)
+
+
+def _odd(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else str(value)

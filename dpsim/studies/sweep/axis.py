@@ -1,0 +1,138 @@
+"""One varied field: the values that a sweep gives it, each with its place in the file."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, product
+
+import numpy as np
+
+from dpsim.scenario import (
+    Document,
+    Node,
+    ParameterConfig,
+    Problem,
+    Scenario,
+    SweepConfig,
+    error,
+    node_of,
+    shape_of,
+)
+
+Values = tuple[Node, ...]  # one for each axis
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A field's path, its values or range, and where these stand; ``whole``.
+
+    The field takes whole numbers only.
+    """
+
+    path: str
+    parameter: ParameterConfig
+    node: Node
+    whole: bool
+
+    @property
+    def values(self) -> Values:
+        """The listed values in order."""
+        listed = self.node.child("values")
+        assert listed is not None
+        assert isinstance(listed.value, tuple)
+        return tuple(replace(value, key_place=self.node.key_place) for value in listed.value)
+
+    def draws(self, seed: int) -> Iterator[Node]:
+        """Endless random values.
+
+        They depend on the seed and the path alone: neither other axes nor more samples change them.
+        """
+        stream = np.random.default_rng([seed, zlib.crc32(self.path.encode())])
+        while True:
+            if self.parameter.is_range:
+                yield node_of(
+                    self._in_range(float(stream.random())), self.node.key_place or self.node.place
+                )
+            else:
+                yield self.values[int(stream.integers(len(self.values)))]
+
+    def _in_range(self, even: float) -> int | float | str:
+        """The value at the share ``even``, from 0 to 1, of the range; each whole number owns half a
+        step on both its sides.
+        """
+        low, high = self.ends
+        first, last = (low - 0.5, high + 0.5) if self.whole else (low, high)
+        drawn = (
+            first * (last / first) ** even if self.parameter.log else first + (last - first) * even
+        )
+        value = min(max(math.floor(drawn + 0.5) if self.whole else drawn, low), high)
+        return value if self.parameter.unit is None else f"{value!r} {self.parameter.unit}"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Least and largest value of the range: whole ones, where only these count."""
+        low, high = self.parameter.low, self.parameter.high
+        assert low is not None
+        assert high is not None
+        return (math.ceil(low), math.floor(high)) if self.whole else (low, high)
+
+
+def axes(config: SweepConfig, document: Document) -> list[Axis]:
+    """The varied fields of a file in its order.
+
+    Raises ScenarioError for a range without a whole number where it must be one.
+    """
+    nodes = document.root.at(("sweep", "parameters"))
+    assert nodes is not None
+    found = ((path, parameter, nodes.child(path)) for path, parameter in config.parameters.items())
+    varied = [
+        Axis(path, parameter, node, _is_whole(path))
+        for path, parameter, node in found
+        if node is not None
+    ]
+    empty = [axis for axis in varied if axis.parameter.is_range and axis.ends[0] > axis.ends[1]]
+    if empty:
+        rule = "must hold a whole number, but got {low:g} to {high:g}"
+        said = [
+            (axis.path, axis.node.place, rule.format_map(axis.parameter.model_dump()))
+            for axis in empty
+        ]
+        raise error(
+            Problem(place, ("sweep", "parameters", path), text) for path, place, text in said
+        )
+    return varied
+
+
+def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Values]]:
+    """How many points there are without a ``run_cap``, and the values of each, as many as the cap
+    allows.
+    """
+    if config.method == "random":
+        assert config.samples is not None
+        draws = zip(*(axis.draws(config.seed) for axis in varied), strict=True)
+        return config.samples, islice(draws, _capped(config, config.samples))
+    values = [axis.values for axis in varied]
+    total = len(values[0]) if config.method == "zip" else math.prod(map(len, values))
+    together = zip(*values, strict=True) if config.method == "zip" else product(*values)
+    return total, islice(together, _capped(config, total))
+
+
+def _capped(config: SweepConfig, total: int) -> int:
+    return total if config.run_cap is None else min(total, config.run_cap)
+
+
+def _is_whole(path: str) -> bool:
+    """Whether the field at ``path`` is an integer, in whichever kind it is a field of."""
+    shape = shape_of(Scenario)
+    for part in split(path):
+        shape = shape.below(part)
+    return shape.options == (int,)
+
+
+def split(path: str) -> list[str | int]:
+    """``disturbance.slow[0].factor`` as its keys and indices."""
+    parts = path.replace("[", ".").replace("]", "").split(".")
+    return [int(part) if part.isdecimal() else part for part in parts]

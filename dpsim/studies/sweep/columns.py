@@ -1,0 +1,184 @@
+"""The columns of a sweep's results.
+
+One line a column, each read off a `Result`; and the names of varied fields among them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsim.engine import PARTS, Result
+
+Cell: TypeAlias = str | int | float | bool | None
+
+OF_A_POINT = ("point", "file", "name", "seed")  # before the varied fields; the first counts from 0
+ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column.
+
+    Its name, what it means, the type of its values (any may be missing), and where they come from.
+    """
+
+    name: str
+    meaning: str
+    type: type
+    of: Callable[[Result], Cell]
+
+
+def _part(name: str) -> Column:
+    return Column(
+        f"{name}_s", f"mean seconds of {name} in a step", float, lambda result: result.parts_s[name]
+    )
+
+
+def _step(name: str, meaning: str) -> Column:
+    return Column(
+        f"step_time_{name}_s",
+        f"{meaning} of the step time",
+        float,
+        lambda result: result.step_time_s[name],
+    )
+
+
+COLUMNS = (
+    Column("workers", "number of workers", int, lambda result: result.workers),
+    Column("step_time_s", "mean step time", float, lambda result: result.step_time_s["mean"]),
+    _step("median", "median"),
+    _step("p95", "95th percentile"),
+    _step("low", "lower end of the 95 % bootstrap interval of the mean"),
+    _step("high", "upper end of that"),
+    *map(_part, PARTS),
+    Column(
+        "overlapped_comm_s",
+        "mean seconds of communication beside computation",
+        float,
+        lambda result: result.overlapped_comm_s,
+    ),
+    Column(
+        "throughput_samples_per_s",
+        "samples per second of all workers",
+        float,
+        lambda result: result.throughput_samples_per_s,
+    ),
+    Column(
+        "scaling_efficiency",
+        "throughput over that of single workers",
+        float,
+        lambda result: result.scaling_efficiency,
+    ),
+    Column(
+        "bytes_sent_per_worker",
+        "bytes that the busiest worker sends in a step",
+        int,
+        lambda result: result.traffic.sent_by_busiest,
+    ),
+    Column(
+        "bytes_sent_total",
+        "bytes that all workers send in a step",
+        int,
+        lambda result: result.traffic.sent_in_total,
+    ),
+    Column("bytes_per_sample", "those per sample", float, lambda result: result.bytes_per_sample),
+    Column(
+        "algorithms",
+        "names of the algorithms used, with commas",
+        str,
+        lambda result: ",".join(result.traffic.algorithms),
+    ),
+    Column(
+        "busiest_link", "name of the busiest link", str, lambda result: result.traffic.busiest_link
+    ),
+    Column(
+        "busiest_link_utilisation",
+        "share of its rate used",
+        float,
+        lambda result: result.traffic.busiest_link_utilisation,
+    ),
+    Column(
+        "clock_gap_mean",
+        "mean iterations ahead of the slowest",
+        float,
+        lambda result: result.staleness["clock_gap"]["mean"],
+    ),
+    Column(
+        "clock_gap_max", "most of them", int, lambda result: result.staleness["clock_gap"]["max"]
+    ),
+    Column(
+        "versions_mean",
+        "mean updates between reading and applying",
+        float,
+        lambda result: result.staleness["versions"]["mean"],
+    ),
+    Column("versions_max", "most of them", int, lambda result: result.staleness["versions"]["max"]),
+    Column(
+        "dropped",
+        "share of gradients that were dropped",
+        float,
+        lambda result: result.staleness["dropped"],
+    ),
+    Column(
+        "startup_s", "seconds until all hold the model", float, lambda result: result.once.startup_s
+    ),
+    Column(
+        "memory_bytes",
+        "bytes held on each GPU",
+        float,
+        lambda result: result.memory.to_json()["total_bytes"] if result.memory else None,
+    ),
+    Column(
+        "memory_fits",
+        "whether they fit",
+        bool,
+        lambda result: result.memory.to_json()["fits"] if result.memory else None,
+    ),
+    Column(
+        "input_bound", "whether samples come too slowly", bool, lambda result: result.input_bound
+    ),
+    Column(
+        "goodput",
+        "share of the time that is useful",
+        float,
+        lambda result: result.goodput.useful if result.goodput else None,
+    ),
+    Column("calibration", "where times come from", str, lambda result: _text(result.calibration)),
+    Column("notes", "doubts about the model", str, lambda result: "; ".join(result.notes)),
+)
+
+
+def row(result: Result) -> dict[str, Cell]:
+    """A result as one flat row."""
+    return {column.name: column.of(result) for column in COLUMNS}
+
+
+def varied_names(paths: Iterable[str]) -> dict[str, str]:
+    """The column of each varied field by its path.
+
+    Its last word, or the full path where another column is called so.
+
+    A varied name or seed of the run is the column that is there in any case.
+    """
+    chosen = [path for path in paths if path not in ("name", "run.seed")]
+    words = Counter(map(_last_word, chosen))
+    taken = {*OF_A_POINT, *(column.name for column in COLUMNS), ERROR}
+    return {
+        path: path if words[word] > 1 or word in taken else word
+        for path in chosen
+        for word in [_last_word(path)]
+    }
+
+
+def _last_word(path: str) -> str:
+    """Small letters, since SQL does not tell them from capitals."""
+    return re.sub(r"(\[\d+\]|\.\d+)+$", "", path).rpartition(".")[2].lower()
+
+
+def _text(value: str | dict[str, object]) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,165 @@
+"""All points of a sweep, from its files: worked out and checked before the first is simulated."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.scenario import (
+    SHOWN_PROBLEMS,
+    Document,
+    Problem,
+    Scenario,
+    apply_overrides,
+    error,
+    load_yaml,
+    validate,
+)
+from dpsim.studies.sweep.axis import Axis, Values, axes, combine
+from dpsim.studies.sweep.point import Point, point
+
+MOST_POINTS = 100_000
+_SUFFIXES = (".yaml", ".yml")
+_OF_A_SCENARIO = (
+    "cluster",
+    "testbed",
+    "workload",
+)  # a file in a folder that has none of these keys is something else
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The points of a sweep in order, and notes: what of the files is not among them."""
+
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The varied fields of all files, in the order in which they come up."""
+        return tuple(dict.fromkeys(path for each in self.points for path in each.varied))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files in order."""
+        return tuple(dict.fromkeys(each.file for each in self.points))
+
+
+def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
+    """The points of scenario files and of all scenario files in folders, each file with
+    ``key=value`` overrides applied.
+
+    Raises ScenarioError with the problems of all files, and for a value that its own field refuses
+    wherever it stands; DpsimError where there are no files, or more than 100,000 points. Points
+    whose values do not go together are points with an error.
+    """
+    fixed, points, notes, refused = list(overrides), list[Point](), list[str](), list[str]()
+    for path, chosen in _files(paths):
+        try:
+            document = load_yaml(path)
+            if not chosen and not any(document.root.child(key) for key in _OF_A_SCENARIO):
+                notes.append(
+                    f"{path}: left out, no scenario: it has none of {', '.join(_OF_A_SCENARIO)}"
+                )
+                continue
+            own, note = _of_file(apply_overrides(document, fixed, Scenario))
+            points += own
+            notes += [note] if note else []
+        except ScenarioError as problem:
+            refused.append(str(problem))
+    if refused:
+        raise ScenarioError("\n".join(refused))
+    if len(points) > MOST_POINTS:
+        raise DpsimError(
+            f"a sweep must have at most {MOST_POINTS:,} points, but got {len(points):,}: set "
+            "sweep.run_cap"
+        )
+    return Plan(tuple(points), tuple(notes))
+
+
+def _files(paths: Iterable[PathLike]) -> list[tuple[Path, bool]]:
+    """Each file once, folders walked through in the order of names, and whether it was named
+    itself.
+    """
+    found: dict[Path, bool] = {}
+    for given in map(Path, paths):
+        inside = sorted(_inside(given)) if given.is_dir() else [given]
+        if not inside:
+            raise DpsimError(f"{given}: must hold scenario files (*.yaml), but holds none")
+        for path in inside:
+            found[path] = found.get(path, False) or path == given
+    if not found:
+        raise DpsimError("a sweep must have at least one file or folder, but got none")
+    return list(found.items())
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    for path in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.suffix in _SUFFIXES and path.is_file() and not hidden:
+            yield path
+
+
+def _of_file(document: Document) -> tuple[list[Point], str | None]:
+    """The points of one file, and what is left out. Raises ScenarioError."""
+    config = validate(document, Scenario).sweep
+    if config is None:
+        return [point(document, [], ())], None
+    varied = axes(config, document)
+    total, chosen = combine(config, varied)
+    number = total if config.run_cap is None else min(total, config.run_cap)
+    if number > MOST_POINTS:
+        place = document.root.nearest(("sweep",)).place
+        raise error(
+            [
+                Problem(
+                    place,
+                    ("sweep",),
+                    f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}",
+                )
+            ]
+        )
+    values = list(chosen)
+    points = [point(document, varied, each) for each in values]
+    _refuse_mistakes(points, varied, values)
+    capped = (
+        f"{document.source}: run_cap: the first {number:,} of {total:,} points"
+        if number < total
+        else None
+    )
+    return points, capped
+
+
+def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
+    """Refuse a file of which no point is a scenario, or with a value that its own field refuses
+    wherever it stands.
+
+    That is a mistake; what else is no scenario are values that do not go together.
+    """
+    said: dict[tuple[str, ...], list[str | None]] = defaultdict(list)
+    for each, chosen in zip(points, values, strict=True):
+        for axis, value in zip(varied, chosen, strict=True):
+            places = (str(value.place), str(value.key_place))
+            said[*places, axis.path].append(_own_problem(each, axis, places))
+    if points and all(each.error for each in points):
+        lines = dict.fromkeys(each.error or "" for each in points)
+        raise ScenarioError("\n".join(list(lines)[:SHOWN_PROBLEMS]))
+    mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
+    if mistakes:
+        raise ScenarioError("\n".join(line for line in mistakes if line))
+
+
+def _own_problem(failed: Point, axis: Axis, places: tuple[str, ...]) -> str | None:
+    """What is said against the axis's own value in a point that is no scenario; None where nothing
+    is.
+    """
+    starts = tuple(f"{place}: {axis.path}{end}" for place in places for end in (":", ".", "["))
+    return next(
+        (line for line in (failed.error or "").splitlines() if line.startswith(starts)), None
+    )

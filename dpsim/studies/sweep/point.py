@@ -1,0 +1,108 @@
+"""One scenario of a sweep, and how it is made from its file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
+
+from dpsim.base.errors import ScenarioError
+from dpsim.scenario import Document, Node, Override, Scalar, Scenario, apply_overrides, validate
+from dpsim.studies.sweep.axis import Axis, Values, split
+from dpsim.studies.sweep.key import scenario_key
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A scenario of a sweep.
+
+    The file it is from, the values of its varied fields by path, and its key.
+
+    ``content`` is the pickled scenario; where the values make none, it is empty, ``key`` is None
+    and ``error`` says why.
+    """
+
+    file: str
+    name: str | None
+    seed: int | None
+    varied: dict[str, Scalar]
+    key: str | None = None
+    content: bytes = b""
+    error: str | None = None
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario; only where there is one."""
+        loaded = pickle.loads(self.content)
+        assert isinstance(loaded, Scenario)
+        return loaded
+
+
+def point(document: Document, axes: list[Axis], values: Values) -> Point:
+    """The scenario of ``document`` with ``values`` on ``axes``; what its values do not go together
+    for is the point's error.
+    """
+    given = {axis.path: value for axis, value in zip(axes, values, strict=True)}
+    try:
+        scenario = validate(_with(document, given), Scenario)
+    except ScenarioError as error:
+        return _broken(document, given, str(error))
+    varied = {path: _told(scenario, path, value) for path, value in given.items()}
+    key, content = scenario_key(scenario), pickle.dumps(scenario)
+    return Point(document.source, scenario.name, scenario.run.seed, varied, key, content)
+
+
+def _with(document: Document, given: dict[str, Node]) -> Document:
+    """The document without its sweep, with values in their places.
+
+    Mappings before what is in them, kinds before their fields.
+    """
+    assert isinstance(document.root.value, dict)
+    alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
+    bare = replace(document, root=replace(document.root, value=alone))
+    order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
+    return apply_overrides(bare, [Override(path, given[path]) for path in order], Scenario)
+
+
+def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
+    name, seed = (
+        given.get(path) or document.root.at(tuple(split(path))) for path in ("name", "run.seed")
+    )
+    return Point(
+        document.source,
+        name.value if name and isinstance(name.value, str) else None,
+        seed.value if seed and isinstance(seed.value, int) else 0 if seed is None else None,
+        {path: _plain(value) for path, value in given.items()},
+        error=error,
+    )
+
+
+def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
+    """The value as the scenario holds it, in SI units; as it was given where the scenario holds
+    more than a number or a text.
+    """
+    value: object = scenario
+    for part in split(path):
+        value = _below(value, part)
+    return value if value is None or isinstance(value, (str, int, float)) else _plain(given)
+
+
+def _below(value: object, part: str | int) -> object:
+    if isinstance(value, BaseModel):
+        names = {field.alias or name: name for name, field in type(value).model_fields.items()}
+        return getattr(value, names.get(str(part), ""), ...)
+    if isinstance(value, (dict, list, tuple)):
+        items: Iterable[tuple[object, object]] = (
+            value.items() if isinstance(value, dict) else enumerate(value)
+        )
+        return dict(items).get(part, ...)
+    return ...
+
+
+def _plain(node: Node) -> Scalar:
+    """A number or text as it is, a list or mapping as JSON."""
+    plain = node.plain()
+    return json.dumps(plain) if isinstance(plain, (list, dict)) else plain

@@ -1,0 +1,218 @@
+"""A sweep's folder: what was asked, and the rows that are there.
+
+Every file but a worker's journal is written whole or not at all.
+
+manifest.json              what was asked: files, varied fields, number of points points.parquet
+one row a point: file, values of the varied fields, key of the scenario journals/RUN/WORKER.jsonl
+rows of workers at work (`dpsim.studies.sweep.journal`) shards/RUN-WORKER.parquet  rows of a worker,
+by key, once its run has ended or is resumed results.parquet            points with their rows, in
+order: the file to hand on
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.errors import DpsimError, FailedError
+from dpsim.studies.sweep import journal
+from dpsim.studies.sweep.journal import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Store:
+    """The folder of one sweep."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.run = uuid.uuid4().hex[:8]
+
+    @property
+    def journals(self) -> Path:
+        """Where this run's workers write."""
+        return self.folder / "journals" / self.run
+
+    @property
+    def exists(self) -> bool:
+        """Whether a sweep is there."""
+        return (self.folder / "manifest.json").is_file()
+
+    @contextmanager
+    def open(self, resume: bool) -> Iterator[Store]:
+        """Make the folder, or take up an old one with ``resume``, and hold it against other runs.
+
+        Raises DpsimError for a folder that holds anything else or, without ``resume``, a sweep;
+        FailedError where another run holds it, or where it cannot be written.
+        """
+        if self.exists and not resume:
+            raise DpsimError(
+                f"{self.folder}: must be a new folder, or stand with --resume, but holds a sweep"
+            )
+        if (
+            not self.exists
+            and self.folder.exists()
+            and (not self.folder.is_dir() or _strange(self.folder))
+        ):
+            raise DpsimError(
+                f"{self.folder}: must be a new or empty folder, or that of a sweep, but holds "
+                "something else"
+            )
+        with self._writing():
+            self.journals.mkdir(parents=True)
+            (self.folder / "shards").mkdir(exist_ok=True)
+            lock = (self.folder / ".lock").open("w")
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self.journals.rmdir()
+                raise FailedError(
+                    f"{self.folder}: another sweep is at work in this folder"
+                ) from None
+            yield self
+            with suppress(OSError):  # workers that were left alone may still write
+                self.journals.rmdir()
+                self.journals.parent.rmdir()
+
+    def rows(self) -> dict[str, Row]:
+        """All rows that are there, by key; of two with the same key, one that is final."""
+        found: dict[str, Row] = {}
+        for row in [*self._in_shards(), *self._in_journals()]:
+            if row["key"] not in found or found[row["key"]]["retry"]:
+                found[row["key"]] = row
+        return found
+
+    def in_flight(self) -> set[str]:
+        """Keys of what this run's workers have begun and not done."""
+        return journal.in_flight(sorted(self.journals.glob("*.jsonl")))
+
+    def note(self, row: Row) -> None:
+        """Write down a row that its worker could not."""
+        with self._writing():
+            journal.write(
+                self.journals,
+                row["worker"],
+                journal.DONE,
+                {key: value for key, value in row.items() if key != "kept"},
+            )
+
+    def settle(self) -> None:
+        """Turn every journal into its worker's shard, and clear away what a killed run left half
+        done.
+        """
+        from dpsim.studies.sweep.tables import shard
+
+        for path in sorted((self.folder / "journals").glob("*/*.jsonl")):
+            rows = list(journal.rows(path))
+            if rows:
+                self.write_table(self._shard_of(path), shard(rows))
+            path.unlink()
+        for left in self.folder.glob(".*.tmp"):  # of a run that was killed while it wrote
+            left.unlink()
+        for run in (self.folder / "journals").iterdir():
+            if run.name != self.run:
+                with suppress(
+                    OSError
+                ):  # a worker that outlived its killed run may still have written something
+                    run.rmdir()
+
+    def _shard_of(self, journal_file: Path) -> str:
+        """A name that is still free.
+
+        A worker that outlived its killed run may begin its journal anew.
+        """
+        name = f"shards/{journal_file.parent.name}-{journal_file.stem}"
+        return (
+            f"{name}-{self.run}.parquet"
+            if (self.folder / f"{name}.parquet").exists()
+            else f"{name}.parquet"
+        )
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a Parquet file."""
+        import pyarrow.parquet as pq
+
+        self._whole(name, lambda path: pq.write_table(table, path))
+
+    def write_manifest(self, content: dict[str, Any]) -> None:
+        """Write down what was asked, from which on the folder is a sweep's."""
+        text = json.dumps(content, indent=2) + "\n"
+        self._whole("manifest.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+    def manifest(self) -> dict[str, Any]:
+        """What was asked. Raises DpsimError where no sweep is there."""
+        try:
+            content = json.loads((self.folder / "manifest.json").read_bytes())
+        except OSError:
+            raise DpsimError(
+                f"{self.folder}: must be the folder of a sweep (dpsim sweep -o), but has no "
+                "manifest.json"
+            ) from None
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or content.get("schema_version") != 1:
+            raise DpsimError(
+                f"{self.folder / 'manifest.json'}: must be what dpsim sweep wrote, but is not"
+            )
+        return content
+
+    def points(self) -> pa.Table:
+        """The table of points. Raises DpsimError where it cannot be read."""
+        return self._read(self.folder / "points.parquet")
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def _in_shards(self) -> Iterator[Row]:
+        for path in sorted((self.folder / "shards").glob("*.parquet")):
+            yield from self._read(path).to_pylist()
+
+    def _in_journals(self) -> Iterator[Row]:
+        for path in sorted((self.folder / "journals").glob("*/*.jsonl")):
+            yield from journal.rows(path)
+
+    def _read(self, path: Path) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.read_table(path, partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            raise DpsimError(
+                f"{path}: must be what dpsim sweep wrote, but cannot be read: "
+                f"{str(error).splitlines()[0]}"
+            ) from None
+
+    def _whole(self, name: str, write: Callable[[Path], object]) -> None:
+        """Write a file so that others see the old one or the whole new one."""
+        temporary = self.folder / f".{self.run}.tmp"
+        with self._writing():
+            write(temporary)
+            os.replace(temporary, self.folder / name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FailedError(
+                f"{self.folder}: cannot be written: {error.strerror or error}"
+            ) from None
+
+
+def _strange(folder: Path) -> bool:
+    """Whether a folder holds what no sweep left there before it had a manifest."""
+    return any(
+        path.name not in ("journals", "shards", "points.parquet", ".lock")
+        and not path.name.endswith(".tmp")
+        for path in folder.iterdir()
+    )

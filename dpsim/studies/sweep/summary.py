@@ -1,0 +1,109 @@
+"""A sweep as it stands: how many points it has, how many were there, were computed, failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpsim.engine import provenance
+from dpsim.studies.sweep.answer import Answer, query
+from dpsim.studies.sweep.columns import varied_names
+from dpsim.studies.sweep.expand import Plan
+from dpsim.studies.sweep.journal import Row
+
+_SHOWN_FAILURES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The points of a sweep, the ``rows`` that are there by key, and those ``before`` it began or
+    was resumed.
+    """
+
+    folder: Path
+    plan: Plan
+    rows: Mapping[str, Row] = field(repr=False)
+    before: Mapping[str, Row] = field(default_factory=dict, repr=False)
+
+    @property
+    def points(self) -> int:
+        """Number of points."""
+        return len(self.plan.points)
+
+    @property
+    def missing(self) -> dict[str, bytes]:
+        """What is to be computed, pickled scenarios by key.
+
+        Points without a row, or with an error that may pass.
+        """
+        return {
+            point.key: point.content
+            for point in self.plan.points
+            if point.key and not _is_final(self.rows, point.key)
+        }
+
+    @property
+    def skipped(self) -> int:
+        """Points that need not be computed, because their rows were there."""
+        return sum(
+            point.key is not None and _is_final(self.before, point.key)
+            for point in self.plan.points
+        )
+
+    @property
+    def failed(self) -> int:
+        """Points whose row is an error."""
+        return len(self._failures())
+
+    @property
+    def computed(self) -> int:
+        """Scenarios simulated now; points that are the same scenario count once."""
+        keys = {point.key for point in self.plan.points if point.key}
+        return sum(key in self.rows and not _is_final(self.before, key) for key in keys)
+
+    def query(self, sql: str = "select * from results") -> Answer:
+        """The answer to an SQL query about ``results``, one row a point. Raises DpsimError."""
+        return query(self.folder, sql)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim sweep --json``."""
+        return {
+            "schema_version": 1,
+            "folder": str(self.folder),
+            "points": self.points,
+            "skipped": self.skipped,
+            "computed": self.computed,
+            "failed": self.failed,
+            "failures": self._failures()[:_SHOWN_FAILURES],
+            "provenance": provenance(),
+        }
+
+    def _failures(self) -> list[dict[str, Any]]:
+        """Points that failed: number, file and error."""
+        errors = [
+            point.error or self.rows.get(point.key or "", {}).get("error")
+            for point in self.plan.points
+        ]
+        points = enumerate(zip(self.plan.points, errors, strict=True))
+        return [
+            {"point": number, "file": point.file, "error": "; ".join(error.splitlines())}
+            for number, (point, error) in points
+            if error
+        ]
+
+
+def _is_final(rows: Mapping[str, Row], key: str) -> bool:
+    return key in rows and not rows[key]["retry"]
+
+
+def manifest(plan: Plan) -> dict[str, Any]:
+    """What a sweep was asked for."""
+    return {
+        "schema_version": 1,
+        "files": list(plan.files),
+        "points": len(plan.points),
+        "varied": varied_names(plan.paths),
+        "provenance": provenance(),
+    }

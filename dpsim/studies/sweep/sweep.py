@@ -1,0 +1,88 @@
+"""Files in, a folder of results out.
+
+What ``dpsim sweep`` does, and what Python calls as ``dpsim.sweep``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpsim.studies.sweep.expand import Plan
+    from dpsim.studies.sweep.store import Store
+    from dpsim.studies.sweep.summary import Sweep
+
+
+def sweep(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    dask: str | None = None,
+    resume: bool = False,
+    overrides: Iterable[str] = (),
+    started: Callable[[Sweep], None] = lambda sweep: None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Sweep:
+    """Simulate every point of scenario files, and of folders of them, into the folder ``output``.
+
+    ``workers``: processes, as many as there are cores if None; or ``dask``: the address of a Dask
+    scheduler, such as ``tcp://host:8786``. ``resume``: take up a folder that is there, and compute
+    only what it lacks. ``overrides``: ``key=value`` for every file. ``started`` gets the sweep
+    before anything is simulated, ``progress`` the number of scenarios computed so far.
+
+    Points that fail are rows with their ``error``. A kill at any moment costs the scenarios in
+    flight and no others. Raises ScenarioError for files that cannot be used, DpsimError for a
+    folder that cannot, FailedError where it cannot be written or workers cannot be had.
+    """
+    from dpsim.base.errors import DpsimError
+    from dpsim.studies.sweep.execute import execute
+    from dpsim.studies.sweep.expand import plan
+    from dpsim.studies.sweep.store import Store
+
+    if workers is not None and (workers < 1 or dask is not None):
+        raise DpsimError(
+            "workers must be at least 1, and stand without dask, but got "
+            f"{workers}{' with dask' if dask else ''}"
+        )
+    planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
+    with Store(output).open(resume) as store:
+        begun = _begin(store, planned)
+        started(begun)
+        missing = begun.missing
+        number = workers or min(_cores(), max(1, len(missing)))
+        for done, _ in enumerate(execute(missing, store, number, dask), 1):
+            progress(done)
+        return _end(store, begun)
+
+
+def _begin(store: Store, planned: Plan) -> Sweep:
+    """Write down what is asked, and see what is there."""
+    from dpsim.studies.sweep.summary import Sweep, manifest
+    from dpsim.studies.sweep.tables import points_table
+
+    store.remove("results.parquet")
+    store.write_table("points.parquet", points_table(planned))
+    store.write_manifest(manifest(planned))
+    store.settle()
+    return Sweep(store.folder, planned, store.rows())
+
+
+def _end(store: Store, begun: Sweep) -> Sweep:
+    """Turn journals into shards, and write the table of all points."""
+    from dpsim.studies.sweep.summary import Sweep
+    from dpsim.studies.sweep.tables import results_table
+
+    store.settle()
+    rows = store.rows()
+    store.write_table("results.parquet", results_table(store.points(), rows))
+    return Sweep(begun.folder, begun.plan, rows, begun.rows)
+
+
+def _cores() -> int:
+    from joblib import cpu_count
+
+    cores: Any = cpu_count()
+    return int(cores)

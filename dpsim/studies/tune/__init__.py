@@ -1,0 +1,35 @@
+"""What to choose.
+
+Configurations of a scenario searched for the best one, within what memory, budget and accuracy
+allow.
+"""
+
+from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.dimension import Dimension, parse_over
+from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
+from dpsim.studies.tune.front import pareto_front
+from dpsim.studies.tune.limits import Limits
+from dpsim.studies.tune.objective import OBJECTIVES, Objective
+from dpsim.studies.tune.scenario_text import scenario_text
+from dpsim.studies.tune.space import Choice, Space, default_values
+from dpsim.studies.tune.tune import tune
+from dpsim.studies.tune.tuning import Tuning
+
+__all__ = [
+    "OBJECTIVES",
+    "Choice",
+    "Dimension",
+    "Evaluation",
+    "Evaluator",
+    "Limits",
+    "Objective",
+    "Refused",
+    "Space",
+    "Tuning",
+    "accuracy_penalty",
+    "default_values",
+    "pareto_front",
+    "parse_over",
+    "scenario_text",
+    "tune",
+]

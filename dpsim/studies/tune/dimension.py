@@ -1,0 +1,133 @@
+"""One field that is searched over.
+
+Its values, and for which kinds of its part of the scenario it means something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from dpsim.base.errors import DpsimError
+from dpsim.scenario import Node, Override, Place, Plain, Scenario, Shape, fields_of, parse, shape_of
+from dpsim.studies.sweep import split
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """The field at ``path`` with its ``values``.
+
+    ``switch``: the path that chooses the kind of its part of the scenario; the field means
+    something for ``kinds``, any where that is None. ``own``: the kind that the scenario has.
+    ``asked``: the user named it.
+    """
+
+    path: str
+    values: tuple[Override, ...]
+    switch: str | None = None
+    kinds: frozenset[str] | None = None
+    own: str | None = None
+    asked: bool = False
+
+    @property
+    def plain(self) -> tuple[Plain, ...]:
+        """The values as a file has them."""
+        return tuple(value.value.plain() for value in self.values)
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """Sorts fields behind those that decide whether they mean something."""
+        return (len(split(self.path)), not _is_switch(self.path))
+
+    def applies(self, chosen: Mapping[str, Plain]) -> bool:
+        """Whether it means something with the values ``chosen`` by path."""
+        if self.kinds is None or self.switch is None:
+            return True
+        whole = chosen.get(self.switch.rpartition(".")[0])
+        inside = whole.get(self.switch.rpartition(".")[2]) if isinstance(whole, dict) else self.own
+        return str(chosen.get(self.switch, inside)) in self.kinds
+
+    def decides(self, other: Dimension) -> bool:
+        """Whether ``other`` means something only with some of these values."""
+        return other.switch is not None and self.path in (
+            other.switch,
+            other.switch.rpartition(".")[0],
+        )
+
+    def kept(self, values: Iterable[Override]) -> Dimension:
+        """The same with other values."""
+        return replace(self, values=tuple(values))
+
+
+def parse_over(text: str) -> tuple[str, tuple[Override, ...]]:
+    """``key=a,b,c`` of ``--over`` as the key and its values, as YAML. Raises DpsimError."""
+    from dpsim.studies.compare import parse_vary
+
+    try:
+        path, values = parse_vary(text)
+    except DpsimError as error:
+        raise DpsimError(str(error).replace("--vary", "--over", 1)) from None
+    if len(set(values)) < len(values):
+        raise DpsimError(
+            f"--over {path}: must have values of which no two are alike, but got "
+            f"{', '.join(values)}"
+        )
+    return path, tuple(_override(path, value) for value in values)
+
+
+def _override(path: str, text: str) -> Override:
+    place = Place(f"--over {path}={text}")
+    return Override(
+        path, replace(parse(text, place.source, place) or Node(None, place), key_place=place)
+    )
+
+
+def defaults(path: str, values: Sequence[object]) -> tuple[Override, ...]:
+    """Values that nobody typed."""
+    return tuple(Override.of(path, value, f"{path}={value}") for value in dict.fromkeys(values))
+
+
+def dimension(
+    path: str, values: tuple[Override, ...], scenario: Scenario, *, asked: bool = False
+) -> Dimension:
+    """The dimension of ``scenario``'s field at ``path``."""
+    *way, last = split(path)
+    shape: Shape = shape_of(Scenario)
+    part: Any = scenario
+    for step in way:
+        shape, part = shape.below(step), _below(part, step)
+    union = shape.union()
+    if union is None or union.discriminator in (None, last):
+        return Dimension(path, values, asked=asked)
+    switch = f"{path.rpartition('.')[0]}.{union.discriminator}"
+    return Dimension(
+        path,
+        values,
+        switch,
+        _knowing(union, str(last)),
+        getattr(part, str(union.discriminator), None),
+        asked,
+    )
+
+
+def _knowing(union: Shape, field: str) -> frozenset[str]:
+    """The kinds that have such a field."""
+    return frozenset(kind for kind, model in union.kinds().items() if field in fields_of(model))
+
+
+def _below(part: Any, step: str | int) -> Any:
+    if isinstance(part, BaseModel):
+        names = {field.alias or name: name for name, field in type(part).model_fields.items()}
+        return getattr(part, names.get(str(step), ""), None)
+    return (
+        part[step]
+        if isinstance(part, (tuple, list)) and isinstance(step, int) and step < len(part)
+        else None
+    )
+
+
+def _is_switch(path: str) -> bool:
+    return path.rpartition(".")[2] in ("kind", "fabric")

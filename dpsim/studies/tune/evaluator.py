@@ -1,0 +1,233 @@
+"""One configuration at a time: whether it can be, and what it takes; each is simulated once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import DisturbanceConfig
+from dpsim.engine import Result, simulate
+from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
+from dpsim.studies.explain import as_options
+from dpsim.studies.sweep import scenario_key
+from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.limits import Limits
+from dpsim.studies.tune.objective import Objective, currency
+from dpsim.studies.tune.space import Choice, Space
+
+_ALIKE, _VARIED = (
+    4,
+    10,
+)  # steps that tell configurations apart, where steps are alike and where they vary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """A configuration that can be: the ``values`` set in the file by path, and what came out.
+
+    ``figure`` is the objective's, ``time_s`` and ``cost`` are those of the front.
+    """
+
+    choice: Choice
+    values: dict[str, Plain]
+    scenario: Scenario
+    result: Result
+    figure: float
+    time_s: float
+    cost: float
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of ``dpsim tune --json``."""
+        return {
+            "values": self.values,
+            "set": as_options(self.values),
+            "figure": self.figure,
+            "step_time_s": self.result.step_time_s["mean"],
+            "throughput_samples_per_s": self.result.throughput_samples_per_s,
+            "workers": self.result.workers,
+            "global_batch": self.scenario.global_batch,
+            "memory_bytes": None if self.result.memory is None else self.result.memory.held.total,
+            "time_s": self.time_s,
+            "cost": self.cost,
+            "accuracy_penalty": accuracy_penalty(self.scenario),
+            "steps": self.scenario.run.steps,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A configuration that cannot be, and why."""
+
+    values: dict[str, Plain]
+    why: str
+
+
+class Evaluator:
+    """Evaluates choices of ``space``.
+
+    ``results``: by scenario's key, what is known already; what is simulated is added to it.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        space: Space,
+        objective: Objective,
+        limits: Limits,
+        results: MutableMapping[str, Result],
+    ) -> None:
+        self.space = space
+        self.objective = objective
+        self._document = document
+        self._limits = limits
+        self._results = results
+        self._found: dict[Choice, Evaluation | Refused] = {}
+        self._simulated: set[str] = set()
+
+    @property
+    def count(self) -> int:
+        """How many different scenarios the search has simulated."""
+        return len(self._simulated)
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The configurations that can be, in the order in which they were asked for."""
+        return [found for found in self._found.values() if isinstance(found, Evaluation)]
+
+    @property
+    def refused(self) -> list[Refused]:
+        """Those that cannot."""
+        return [found for found in self._found.values() if isinstance(found, Refused)]
+
+    def knows(self, choice: Choice) -> bool:
+        """Whether it was asked for already."""
+        return choice in self._found
+
+    def __call__(self, choice: Choice) -> Evaluation | Refused:
+        """The configuration with the few steps of a search."""
+        if choice not in self._found:
+            self._found[choice] = self._evaluated(choice)
+        return self._found[choice]
+
+    def in_full(self, evaluation: Evaluation) -> Evaluation | Refused:
+        """The same configuration with all steps of its file."""
+        return self._measured(evaluation.choice, self._scenario(evaluation.choice))
+
+    def base(self) -> Evaluation | Refused:
+        """The file as it is, with all its steps, whatever the limits."""
+        scenario = validate(self._document, Scenario)
+        try:
+            return self._of((), scenario, self._result(scenario))
+        except _NotPossibleError as refused:
+            return Refused({}, str(refused))
+
+    def base_breaks(self) -> str | None:
+        """Which limit the file as it is breaks; None also where it cannot be at all."""
+        try:
+            return self._limits.broken(validate(self._document, Scenario))
+        except DpsimError:  # which `base` says
+            return None
+
+    def _evaluated(self, choice: Choice) -> Evaluation | Refused:
+        try:
+            scenario = self._scenario(choice)
+            broken = self._limits.broken(scenario)
+        except DpsimError as error:
+            return Refused(self.space.plain(choice), rule_of(str(error)))
+        if broken is not None:
+            return Refused(self.space.plain(choice), broken)
+        if _period(scenario) > scenario.run.steps:
+            return Refused(
+                self.space.plain(choice),
+                f"run.steps ({scenario.run.steps}) hold no whole period of its averaging",
+            )
+        few = shorter(scenario)
+        self._simulated.add(scenario_key(few))
+        return self._measured(choice, few)
+
+    def _scenario(self, choice: Choice) -> Scenario:
+        return validate(
+            apply_overrides(self._document, self.space.overrides(choice), Scenario), Scenario
+        )
+
+    def _measured(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
+        try:
+            found = self._of(choice, scenario, self._result(scenario))
+        except _NotPossibleError as refused:
+            return Refused(self.space.plain(choice), str(refused))
+        broken = self._limits.over_budget(found.cost, currency(found.result))
+        return found if broken is None else Refused(found.values, broken)
+
+    def _result(self, scenario: Scenario) -> Result:
+        """Simulated, where nobody did so before. Raises _NotPossibleError."""
+        key = scenario_key(scenario)
+        if key not in self._results:
+            try:
+                self._results[key] = simulate(scenario)
+            except DpsimError as error:
+                raise _NotPossibleError(
+                    f"cannot be simulated: {str(error).splitlines()[0]}"
+                ) from None
+        return self._results[key]
+
+    def _of(self, choice: Choice, scenario: Scenario, result: Result) -> Evaluation:
+        figure, seconds, cost = (
+            self.objective.read(result),
+            self.objective.time_s(result),
+            self.objective.cost(result),
+        )
+        if figure is None or seconds is None or cost is None:
+            kind = scenario.strategy.sync.kind
+            raise _NotPossibleError(f"steps to the target are not known with sync {kind}")
+        return Evaluation(choice, self.space.plain(choice), scenario, result, figure, seconds, cost)
+
+
+class _NotPossibleError(Exception):
+    """Why there is no figure for a configuration."""
+
+
+def shorter(scenario: Scenario) -> Scenario:
+    """``scenario`` with as few steps as tell it apart from others, whole periods of its averaging,
+    never more than it has.
+    """
+    run, period = scenario.run, _period(scenario)
+    enough = _ALIKE if scenario.disturbance == DisturbanceConfig() else _VARIED
+    steps, warmup = (
+        min(run.steps, period * -(-enough // period)),
+        min(run.warmup, scenario.strategy.sync.lag + 1),
+    )
+    return scenario.model_copy(
+        update={"run": run.model_copy(update={"steps": steps, "warmup": warmup})}
+    )
+
+
+def _period(scenario: Scenario) -> int:
+    """Steps from one averaging of models to the next; 1 where that is wrong, which is said when it
+    is simulated.
+    """
+    ranks, batch, data = (
+        scenario.cluster.ranks,
+        scenario.workload.samples_per_gpu,
+        scenario.workload.dataset,
+    )
+    try:
+        return scenario.strategy.sync.period(
+            ranks * batch, None if data is None else data.epoch(ranks, batch).steps
+        )
+    except DpsimError:
+        return 1
+
+
+def rule_of(text: str) -> str:
+    """The rule that a scenario's first problem breaks, with its path, without the place where it
+    stands.
+    """
+    line = text.splitlines()[0]
+    fields = {field.alias or name for name, field in Scenario.model_fields.items()}
+    parts = line.split(": ")
+    paths = (re.fullmatch(r"(\w+)[\w.\[\]-]*", part) for part in parts[:-1])
+    starts = (number for number, path in enumerate(paths) if path and path[1] in fields)
+    return ": ".join(parts[next(starts, 0) :])

@@ -1,0 +1,94 @@
+"""What a configuration must keep to.
+
+What can be told before it is simulated, and the budget, which cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, human
+from dpsim.engine import memory_use
+from dpsim.scenario import Scenario
+from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that a configuration may take; None is no limit.
+
+    ``memory``: bytes on each GPU. ``batch``: samples of all workers in a step. ``budget``: cost, in
+    the scenario's currency (GPU hours where it has no price), of training to the target, or of a
+    million samples where the objective is not about a target. ``accuracy_penalty``: share of
+    accuracy lost; strategies of which it is not known break any such limit. Raises DpsimError for
+    limits below what anything takes.
+    """
+
+    memory: float | None = None
+    batch: int | None = None
+    nodes: int | None = None
+    budget: float | None = None
+    accuracy_penalty: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            limit: float | None = getattr(self, field.name)
+            least = (
+                0
+                if field.name == "accuracy_penalty"
+                else 1
+                if field.name in ("batch", "nodes")
+                else None
+            )
+            if limit is not None and (
+                (least is not None and limit < least) or (least is None and limit <= 0)
+            ):
+                rule = "above 0" if least is None else f"at least {least}"
+                raise DpsimError(f"--{_OPTIONS[field.name]}: must be {rule}, but got {limit:g}")
+
+    def broken(self, scenario: Scenario) -> str | None:
+        """The first limit that ``scenario`` breaks, its GPUs' memory among them; None where it
+        keeps to all.
+        """
+        return next(self._broken(scenario), None)
+
+    def _broken(self, scenario: Scenario) -> Iterator[str]:
+        nodes = sum(part.nodes for part in scenario.cluster.parts)
+        if self.nodes is not None and nodes > self.nodes:
+            yield f"more than {self.nodes:,} nodes (--max-nodes)"
+        if self.batch is not None and scenario.global_batch > self.batch:
+            yield f"a global batch above {self.batch:,} samples (--max-batch)"
+        if self.accuracy_penalty is not None:
+            yield from self._too_inexact(scenario, self.accuracy_penalty)
+        yield from self._too_large(scenario)
+
+    def _too_inexact(self, scenario: Scenario, most: float) -> Iterator[str]:
+        penalty = accuracy_penalty(scenario)
+        if penalty is None:
+            yield f"accuracy penalty not known (--max-accuracy-penalty): {inexact(scenario)[0]}"
+        elif penalty > most:
+            yield f"accuracy penalty above {most:g} (--max-accuracy-penalty)"
+
+    def _too_large(self, scenario: Scenario) -> Iterator[str]:
+        memory = memory_use(scenario)
+        if not memory.fits and not scenario.run.allow_out_of_memory:
+            yield f"does not fit in the {human(memory.capacity, DATA, 3)} of {memory.gpu}"
+        if self.memory is not None and memory.held.total > self.memory:
+            yield f"more than {human(self.memory, DATA, 3)} on a GPU (--max-memory)"
+
+    def over_budget(self, cost: float | None, unit: str) -> str | None:
+        """Whether a cost is over the budget, in words."""
+        if self.budget is None or (cost is not None and cost <= self.budget):
+            return None
+        return f"costs more than {self.budget:g} {unit} (--budget)"
+
+
+_OPTIONS = {
+    "memory": "max-memory",
+    "batch": "max-batch",
+    "nodes": "max-nodes",
+    "budget": "budget",
+    "accuracy_penalty": "max-accuracy-penalty",
+}

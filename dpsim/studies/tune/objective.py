@@ -1,0 +1,96 @@
+"""What the best configuration is best at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsim.base.registry import Registry
+from dpsim.engine import Result
+
+_HOUR = 3600.0
+_MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """``title`` in the field's words; ``read``.
+
+    Its figure of a result, None where it has none; ``higher`` ones are better or not.
+
+    ``to_target``: it is about training to the model's target, and so are the time and cost beside
+    it.
+    """
+
+    name: str
+    title: str
+    read: Callable[[Result], float | None]
+    higher: bool = False
+    to_target: bool = False
+
+    def score(self, figure: float) -> float:
+        """``figure`` such that less is better."""
+        return -figure if self.higher else figure
+
+    def gain(self, before: float, after: float) -> float:
+        """The change of the figure, as a share.
+
+        Negative where something that should be small became smaller.
+        """
+        return after / before - 1
+
+    def time_s(self, result: Result) -> float | None:
+        """Seconds to the target, or of a million samples."""
+        if self.to_target:
+            return None if result.to_target is None else result.to_target.time_s
+        return _MILLION / result.throughput_samples_per_s
+
+    def cost(self, result: Result) -> float | None:
+        """What that time costs: in GPU hours, or in money where the scenario has a price."""
+        seconds, spending = self.time_s(result), result.spending
+        if seconds is None or spending is None:
+            return None
+        price = spending.config.price_per_gpu_hour
+        return seconds / _HOUR * spending.gpus * (1.0 if price is None else price)
+
+    @property
+    def span(self) -> str:
+        """What time and cost are of."""
+        return "to the target" if self.to_target else "of a million samples"
+
+
+def _step_time(result: Result) -> float:
+    return float(result.steps.step.mean())
+
+
+def _time_to_target(result: Result) -> float | None:
+    return None if result.to_target is None else result.to_target.time_s
+
+
+def _throughput(result: Result) -> float:
+    return result.throughput_samples_per_s
+
+
+def _cost_to_target(result: Result) -> float | None:
+    return _TO_TARGET.cost(result)
+
+
+_TO_TARGET = Objective("time-to-target", "time to the target", _time_to_target, to_target=True)
+
+OBJECTIVES: Registry[Objective] = Registry(
+    "objective",
+    {
+        "step-time": Objective("step-time", "step time", _step_time),
+        "throughput": Objective("throughput", "throughput", _throughput, higher=True),
+        "time-to-target": _TO_TARGET,
+        "cost-to-target": Objective(
+            "cost-to-target", "cost to the target", _cost_to_target, to_target=True
+        ),
+    },
+)
+
+
+def currency(result: Result) -> str:
+    """The unit of costs: the scenario's currency, GPU hours where it has no price."""
+    cost = result.cost
+    return "GPU hours" if cost is None else cost.currency

@@ -1,0 +1,64 @@
+"""A configuration as a scenario file.
+
+What the file said that it came from, with other values in their places.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from io import StringIO
+from pathlib import Path
+from textwrap import wrap
+
+from dpsim.base.errors import FailedError
+from dpsim.scenario import Document, Plain, Scenario, from_text, validate
+from dpsim.studies.sweep import scenario_key
+
+
+def scenario_text(document: Document, comments: Iterable[str], target: Path) -> str:
+    """The YAML text of ``document``, below ``comments``, for a file at ``target``; files that it
+    names are named from there.
+
+    Comments of the file that the document came from are not in it. Raises FailedError where the
+    text would be another scenario.
+    """
+    from ruamel.yaml import YAML
+
+    yaml, buffer = YAML(), StringIO()
+    yaml.default_flow_style = None  # what holds no mappings or lists stands on one line
+    yaml.width = 120
+    yaml.dump(_moved(document.plain(), Path(document.source).parent, target.parent), buffer)
+    lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
+    text = "".join(f"# {line}\n" for line in lines) + buffer.getvalue()
+    read = validate(from_text(text, str(target)), Scenario)
+    if scenario_key(read) != scenario_key(validate(document, Scenario)):
+        raise FailedError(
+            f"{target}: would not be the scenario that was found: write it into "
+            f"{Path(document.source).parent}"
+        )
+    return text
+
+
+def _moved(value: Plain, source: Path, target: Path) -> Plain:
+    """The value with names of files beside the one file as seen from the other's folder."""
+    if isinstance(value, dict):
+        return {key: _moved(below, source, target) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_moved(below, source, target) for below in value]
+    return _renamed(value, source, target) if isinstance(value, str) else value
+
+
+def _renamed(text: str, source: Path, target: Path) -> str:
+    name, colon, function = text.rpartition(":") if ".py:" in text else (text, "", "")
+    same = source.resolve() == target.resolve()
+    if (
+        same
+        or not name
+        or "\n" in name
+        or len(name) > 4096
+        or Path(name).is_absolute()
+        or not (source / name).is_file()
+    ):
+        return text
+    return f"{os.path.relpath(source / name, target)}{colon}{function}"

@@ -1,0 +1,140 @@
+"""Ways through a space.
+
+Every choice where there are few, else those that Optuna suggests and the neighbours of the best.
+
+The sampler is Optuna's tree-structured Parzen estimator (Bergstra et al., "Algorithms for
+hyper-parameter optimization", NeurIPS 2011), which takes the values as categories. When half of the
+evaluations are spent, the neighbours of the best so far, which differ from it in one value, are
+tried in random order, until a better one takes its place: what is left to gain mostly lies there.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import FailedError
+from dpsim.studies.tune.dimension import Dimension
+from dpsim.studies.tune.evaluator import Evaluation, Evaluator
+
+_SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
+_STARTUP = 10  # random choices before the estimator has something to go by
+_STALE = 200  # suggestions in a row that bring nothing new
+_HINT = "must be installed to search a space too large to try whole: pip install 'dpsim[tune]'"
+
+Numbers = dict[str, int]
+
+
+def exhaustive(evaluator: Evaluator, progress: Callable[[int], None]) -> None:
+    """Evaluate every choice."""
+    for done, choice in enumerate(evaluator.space.choices(), 1):
+        evaluator(choice)
+        progress(done)
+
+
+def sampled(
+    evaluator: Evaluator,
+    evaluations: int,
+    seed: int,
+    start: Numbers | None,
+    progress: Callable[[int], None],
+) -> None:
+    """Evaluate until so many were simulated, or nothing new comes up; ``start`` comes first.
+
+    Raises FailedError without Optuna.
+    """
+    neighbours = _Neighbours(evaluator, np.random.default_rng(seed))
+    stale = 0
+    with _study(seed) as study:
+        if start is not None:
+            study.enqueue_trial(start)
+        while evaluator.count < evaluations and stale < _STALE:
+            if evaluator.count >= _SAMPLED * evaluations and (nearby := neighbours.next()):
+                study.enqueue_trial(nearby)
+            stale = 0 if _trial(study, evaluator, neighbours) else stale + 1
+            progress(evaluator.count)
+
+
+def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours) -> bool:
+    """Evaluate what the study suggests, and tell it; whether that was new."""
+    from optuna.trial import TrialState
+
+    trial = study.ask()
+    numbers = {
+        each.path: trial.suggest_categorical(each.path, range(len(each.values)))
+        for each in evaluator.space.dimensions
+    }
+    choice = evaluator.space.choice(numbers)
+    new = not evaluator.knows(choice)
+    found = evaluator(choice)
+    if isinstance(found, Evaluation):
+        score = evaluator.objective.score(found.figure)
+        study.tell(trial, score)
+        neighbours.saw(score, numbers)
+    else:
+        study.tell(trial, state=TrialState.PRUNED)
+    return new
+
+
+class _Neighbours:
+    """What differs from the best so far in one value, each once in random order; then from the
+    second best, and so on.
+    """
+
+    def __init__(self, evaluator: Evaluator, generator: np.random.Generator) -> None:
+        self._evaluator = evaluator
+        self._generator = generator
+        self._seen: list[
+            tuple[float, int, Iterator[Numbers]]
+        ] = []  # score, turn, what is left around it
+
+    def saw(self, score: float, numbers: Numbers) -> None:
+        """Take ``numbers`` up among those around which to look."""
+        insort(self._seen, (score, len(self._seen), self._around(numbers)))
+
+    def next(self) -> Numbers | None:
+        """The next one that was not evaluated; None where there is none."""
+        space = self._evaluator.space
+        left = (each for _, _, around in self._seen for each in around)
+        return next((each for each in left if not self._evaluator.knows(space.choice(each))), None)
+
+    def _around(self, numbers: Numbers) -> Iterator[Numbers]:
+        """What differs in one value; where that decides what others mean, with each value of those."""
+        several = [
+            {**numbers, each.path: number, **others}
+            for each in self._evaluator.space.dimensions
+            for number in range(len(each.values))
+            if number != numbers[each.path]
+            for others in self._decided(each)
+        ]
+        yield from (several[place] for place in self._generator.permutation(len(several)))
+
+    def _decided(self, each: Dimension) -> list[Numbers]:
+        """The values of each field that means something with some values of ``each`` only; or
+        nothing to change.
+        """
+        decided = [other for other in self._evaluator.space.dimensions if each.decides(other)]
+        return [
+            {other.path: number} for other in decided for number in range(len(other.values))
+        ] or [{}]
+
+
+@contextmanager
+def _study(seed: int) -> Iterator[Any]:
+    """A study that keeps quiet."""
+    try:
+        import optuna
+    except ImportError:
+        raise FailedError(f"optuna {_HINT}") from None
+    loud = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield optuna.create_study(
+            sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP)
+        )
+    finally:
+        optuna.logging.set_verbosity(loud)

@@ -1,0 +1,215 @@
+"""The configurations that are searched.
+
+The values of several fields, in every combination that means something.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, exact
+from dpsim.scenario import Override, Plain, Scenario
+from dpsim.strategy.aggregation import AllReduceConfig, ShardedConfig
+from dpsim.strategy.overlap import BucketsConfig
+from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_over
+from dpsim.studies.tune.limits import Limits
+from dpsim.studies.tune.objective import Objective
+
+# The number of the chosen value by path, of the fields that mean something with the others.
+Choice: TypeAlias = tuple[tuple[str, int], ...]
+
+_ALGORITHMS = ("ring", "halving-doubling", "hierarchical", "double-binary-tree", "auto")
+_OVERLAPS = ("buckets", "sequential", "mg-wfbp", "priority")
+_MEBI = 2.0**20
+_BUCKETS = (1, 5, 25, 100)  # MiB
+_SYNCS = ("bsp", "ssp", "local-sgd")
+_CODECS = ("none", "cast", "int8", "powersgd")
+_PLAIN_SYNC, _PLAIN_CODEC = ("bsp",), ("none",)
+_DENSE = ("none", "cast")  # with which the steps to a target are those that are known
+_BATCHES = (0.25, 0.5, 1, 2, 4)
+_LEARNERS = (1, 2, 4)
+_SHARES = (4, 2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The dimensions, those first on which it depends whether others mean something."""
+
+    dimensions: tuple[Dimension, ...]
+
+    @classmethod
+    def of(cls, dimensions: Iterable[Dimension]) -> Space:
+        """The space of ``dimensions``, in whichever order."""
+        return cls(tuple(sorted(dimensions, key=lambda each: each.order)))
+
+    @property
+    def size(self) -> int:
+        """How many different choices there are."""
+        rest = [each for each in self.dimensions if each not in self.switches]
+        return sum(
+            math.prod(len(each.values) for each in rest if each.applies(self.plain(choice)))
+            for choice in _choices(self.switches, self)
+        )
+
+    @property
+    def switches(self) -> list[Dimension]:
+        """The dimensions that decide whether others mean something."""
+        return [
+            each
+            for each in self.dimensions
+            if any(each.decides(other) for other in self.dimensions)
+        ]
+
+    def choices(self) -> Iterator[Choice]:
+        """Every choice once, the last dimension's values in turn."""
+        return _choices(self.dimensions, self)
+
+    def choice(self, numbers: Mapping[str, int]) -> Choice:
+        """What of a number for every path means something."""
+        chosen: Choice = ()
+        for each in self.dimensions:
+            if each.applies(self.plain(chosen)):
+                chosen = (*chosen, (each.path, numbers[each.path]))
+        return chosen
+
+    def overrides(self, choice: Choice) -> list[Override]:
+        """The values chosen, in the order in which they are to be set."""
+        by_path = {each.path: each for each in self.dimensions}
+        return [by_path[path].values[number] for path, number in choice]
+
+    def plain(self, choice: Choice) -> dict[str, Plain]:
+        """The values chosen, by path, as a file has them."""
+        return {override.path: override.value.plain() for override in self.overrides(choice)}
+
+
+def _choices(
+    dimensions: Sequence[Dimension], space: Space, chosen: Choice = ()
+) -> Iterator[Choice]:
+    if not dimensions:
+        yield chosen
+        return
+    first, *rest = dimensions
+    if not first.applies(space.plain(chosen)):
+        yield from _choices(rest, space, chosen)
+        return
+    for number in range(len(first.values)):
+        yield from _choices(rest, space, (*chosen, (first.path, number)))
+
+
+def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits: Limits) -> Space:
+    """The space of ``scenario``.
+
+    What ``over`` names (``key=a,b,c``), or where that is nothing, `default_values`.
+
+    Raises DpsimError for a field that is named twice, or means something with none of the values.
+    """
+    asked = [parse_over(text) for text in over]
+    twice = next(
+        (path for number, (path, _) in enumerate(asked) if path in dict(asked[:number])), None
+    )
+    if twice is not None:
+        raise DpsimError(f"--over {twice}: must be given once, but got two")
+    if asked:
+        found = Space.of(dimension(path, values, scenario, asked=True) for path, values in asked)
+    else:
+        given = default_values(scenario, objective, limits)
+        found = Space.of(
+            dimension(path, defaults(path, values), scenario) for path, values in given.items()
+        )
+    _check(found)
+    return found
+
+
+def _check(found: Space) -> None:
+    chosen = [found.plain(choice) for choice in _choices(found.switches, found)]
+    for each in found.dimensions:
+        if (
+            each.asked
+            and each.kinds is not None
+            and not any(each.applies(values) for values in chosen)
+        ):
+            kinds = ", ".join(sorted(each.kinds)) or "nothing"
+            raise DpsimError(
+                f"--over {each.path}: must be a field where {each.switch} is {kinds}, but that is "
+                f"{each.own}"
+            )
+
+
+def default_values(
+    scenario: Scenario, objective: Objective, limits: Limits
+) -> dict[str, tuple[object, ...]]:
+    """What is searched over where nothing is asked for.
+
+    By path the scenario's own value, and others that often pay.
+
+    The batch, learners and nodes are left as they are where the objective is the step time, which
+    any less of them shortens; where it is about a target, so are the ways to synchronise and codecs
+    with which it is not known how many steps the target takes; and where accuracy has a limit, all
+    of which it is not known what they lose.
+    """
+    values = {
+        **_strategy(scenario, objective, limits),
+        **(_scale(scenario, limits) if objective.name != "step-time" else {}),
+    }
+    return {path: several for path, several in values.items() if len(set(several)) > 1}
+
+
+def _strategy(
+    scenario: Scenario, objective: Objective, limits: Limits
+) -> dict[str, tuple[object, ...]]:
+    strategy = scenario.strategy
+    aggregation, overlap = strategy.aggregation, strategy.overlap
+    own_size = overlap.bucket_size if isinstance(overlap, BucketsConfig) else _MEBI * 25
+    codecs: tuple[str, ...] = _DENSE if objective.to_target else _CODECS
+    syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
+    if limits.accuracy_penalty is not None:
+        codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
+    sizes = sorted({own_size, *(_MEBI * size for size in _BUCKETS)})
+    return {
+        "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
+        **_algorithms(aggregation),
+        "strategy.aggregation.stage": (aggregation.stage, 1, 2, 3)
+        if isinstance(aggregation, ShardedConfig)
+        else (1, 2, 3),
+        "strategy.overlap.kind": (overlap.kind, *_OVERLAPS),
+        "strategy.overlap.bucket_size": tuple(
+            f"{size / _MEBI:g} MiB" if size % _MEBI == 0 else exact(size, DATA) for size in sizes
+        ),
+        "strategy.compression.kind": (strategy.compression.kind, *codecs),
+        "strategy.sync.kind": (strategy.sync.kind, *syncs),
+    }
+
+
+def _algorithms(aggregation: object) -> dict[str, tuple[object, ...]]:
+    """Of the all-reduce; a library chooses its own."""
+    if not isinstance(aggregation, AllReduceConfig):
+        return {"strategy.aggregation.algorithm": _ALGORITHMS}
+    return (
+        {"strategy.aggregation.algorithm": (aggregation.algorithm, *_ALGORITHMS)}
+        if aggregation.library == "ideal"
+        else {}
+    )
+
+
+def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
+    """Batches, learners and nodes; nodes up to the limit, or as many as there are."""
+    workload = scenario.workload
+    batches = sorted({max(1, round(factor * workload.batch_per_gpu)) for factor in _BATCHES})
+    values: dict[str, tuple[object, ...]] = {
+        "workload.batch_per_gpu": tuple(batches),
+        "workload.learners_per_gpu": (workload.learners_per_gpu, *_LEARNERS),
+    }
+    if scenario.testbed is None and not scenario.cluster.groups:
+        values["cluster.nodes"] = tuple(_nodes(scenario.cluster.nodes, limits.nodes))
+    return values
+
+
+def _nodes(own: int, most: int | None) -> list[int]:
+    found = {max(1, own // share) for share in _SHARES}
+    while most is not None and 2 * max(found) <= most:
+        found.add(2 * max(found))
+    return sorted(number for number in found if most is None or number <= most) or [most or own]

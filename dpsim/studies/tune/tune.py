@@ -1,0 +1,256 @@
+"""A scenario file in, its best configuration out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import replace
+from itertools import islice
+
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.engine import Result, compute_scale, time_to_target
+from dpsim.scenario import (
+    Document,
+    MeasuredStep,
+    Override,
+    Scenario,
+    apply_overrides,
+    load_yaml,
+    validate,
+)
+from dpsim.studies.sweep import scenario_key
+from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.dimension import Dimension
+from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
+from dpsim.studies.tune.front import pareto_front
+from dpsim.studies.tune.limits import Limits
+from dpsim.studies.tune.objective import OBJECTIVES, Objective
+from dpsim.studies.tune.search import Numbers, exhaustive, sampled
+from dpsim.studies.tune.space import Choice, Space, space
+from dpsim.studies.tune.tuning import Tuning
+
+_FINALISTS = 3  # the best of a search, compared again with all steps
+_MOST_OF_FRONT = 12
+_SHOWN_REASONS = 5
+
+
+def tune(
+    path: str | os.PathLike[str],
+    *,
+    over: Iterable[str] = (),
+    objective: str = "step-time",
+    evaluations: int = 80,
+    limits: Limits | None = None,
+    seed: int = 0,
+    overrides: Iterable[str] = (),
+    results: MutableMapping[str, Result] | None = None,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Tuning:
+    """The best configuration of the scenario file at ``path`` for an objective of `OBJECTIVES`,
+    within ``limits``.
+
+    ``over``: what to search, ``key=a,b,c`` each; by default `default_values`. All configurations
+    are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
+    sampler suggests. Searched with few steps; the best few and the front are simulated again with
+    all. ``overrides``: ``key=value`` for the file. ``results``: known results by
+    `dpsim.studies.sweep.key.scenario_key`, to which those found here are added. ``progress`` gets
+    what is done, how much of it, of how much.
+
+    Raises DpsimError for what cannot be searched, and where no configuration can be; FailedError
+    where Optuna is needed and is not there.
+    """
+    if evaluations < 1:
+        raise DpsimError(f"--evaluations: must be at least 1, but got {evaluations}")
+    if seed < 0:
+        raise DpsimError(f"--seed: must be at least 0, but got {seed}")
+    aim, within = OBJECTIVES[objective], limits or Limits()
+    document = _document(path, overrides)
+    scenario = validate(document, Scenario)
+    _check_target(scenario, aim)
+    searched = _checked(space(scenario, over, aim, within), document)
+    evaluator = Evaluator(document, searched, aim, within, {} if results is None else results)
+    whole = len(list(islice(searched.choices(), evaluations + 1))) <= evaluations
+    if whole:
+        total = searched.size
+        exhaustive(evaluator, lambda done: progress("trying all", done, total))
+    else:
+        start = _own(searched, document)
+        sampled(
+            evaluator,
+            evaluations,
+            seed,
+            start,
+            lambda done: progress("searching", done, evaluations),
+        )
+    return _tuning(document, evaluator, seed, whole, progress)
+
+
+def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
+    """The file without its sweep; compute times that are scaled to a measured step keep their scale
+    when others change.
+    """
+    document = apply_overrides(load_yaml(path), overrides, Scenario)
+    assert isinstance(document.root.value, dict)
+    alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
+    document = replace(document, root=replace(document.root, value=alone))
+    scenario = validate(document, Scenario)
+    measured = scenario.calibration
+    if not isinstance(measured, MeasuredStep):
+        return document
+    scale = {
+        "compute_scale": compute_scale(scenario, measured),
+        "source": f"fitted to {measured.source}",
+    }
+    return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)
+
+
+def _check_target(scenario: Scenario, objective: Objective) -> None:
+    plain = scenario.model_copy(update={"strategy": type(scenario.strategy)()})
+    if objective.to_target and time_to_target(plain, 1.0) is None:
+        raise DpsimError(
+            f"--objective {objective.name}: must have a model whose steps to a target are known "
+            "(docs/convergence.md), "
+            f"but got {scenario.workload.model!r} with {scenario.workload.optimizer}"
+        )
+
+
+def _checked(found: Space, document: Document) -> Space:
+    """The space without values that nobody asked for and their own field refuses; raises
+    ScenarioError for those asked for.
+    """
+    kept, refused = [], []
+    for each in found.dimensions:
+        problems = [_problem(each, number, found, document) for number in range(len(each.values))]
+        refused += [problem for problem in problems if problem and each.asked]
+        kept.append(
+            each.kept(
+                value for value, problem in zip(each.values, problems, strict=True) if not problem
+            )
+        )
+    if refused:
+        raise ScenarioError("\n".join(refused))
+    return Space.of(each for each in kept if each.values)
+
+
+def _problem(each: Dimension, number: int, found: Space, document: Document) -> str | None:
+    """What is said against a value itself, wherever it stands; None where nothing is."""
+    value = each.values[number]
+    try:
+        changed = apply_overrides(document, [*_switched(each, found), value], Scenario)
+    except ScenarioError as error:  # a path through what is not there
+        return str(error)
+    try:
+        validate(changed, Scenario)
+    except ScenarioError as error:
+        starts = tuple(
+            f"{place}: {each.path}{end}"
+            for place in (value.place, value.value.key_place)
+            for end in (":", ".", "[")
+        )
+        return next((line for line in str(error).splitlines() if line.startswith(starts)), None)
+    return None
+
+
+def _switched(each: Dimension, found: Space) -> list[Override]:
+    """The value of another dimension that gives the field its meaning, where the file's own does
+    not.
+    """
+    if each.applies({}):
+        return []
+    switch = next(other for other in found.dimensions if other.decides(each))
+    return [
+        next(value for value in switch.values if each.applies({switch.path: value.value.plain()}))
+    ]
+
+
+def _own(found: Space, document: Document) -> Numbers | None:
+    """The file's own values as numbers in the space, the first for fields that mean nothing there;
+    None where it is not in it.
+    """
+    own = scenario_key(validate(document, Scenario))
+    numbers: Numbers = {}
+    for each in found.dimensions:
+        same = (
+            number
+            for number, value in enumerate(each.values)
+            if not each.applies({}) or _key(document, value) == own
+        )
+        number = next(same, None)
+        if number is None:
+            return None
+        numbers[each.path] = number
+    return numbers
+
+
+def _key(document: Document, value: Override) -> str | None:
+    try:
+        return scenario_key(validate(apply_overrides(document, [value], Scenario), Scenario))
+    except ScenarioError:
+        return None
+
+
+def _tuning(
+    document: Document,
+    evaluator: Evaluator,
+    seed: int,
+    whole: bool,
+    progress: Callable[[str, int, int], None],
+) -> Tuning:
+    """The answer: the best few of the search, and the front, again with all steps."""
+    ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))
+    if not ranked:
+        raise DpsimError(_nothing(evaluator.refused))
+    again = _finalists(ranked)
+    full: dict[Choice, Evaluation] = {}
+    for done, each in enumerate(again, 1):
+        found = evaluator.in_full(each)
+        full |= {each.choice: found} if isinstance(found, Evaluation) else {}
+        progress("with all steps", done, len(again))
+    if not full:
+        raise DpsimError(
+            "no configuration keeps to the budget with all steps of the file, but some do with "
+            "few: raise --budget"
+        )
+    best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
+    return Tuning(
+        document=document,
+        objective=evaluator.objective,
+        space=evaluator.space,
+        seed=seed,
+        exhaustive=whole,
+        simulated=evaluator.count,
+        baseline=evaluator.base(),
+        breaks=evaluator.base_breaks(),
+        best=best[0],
+        exact=next((each for each in best if accuracy_penalty(each.scenario) == 0), None),
+        front=tuple(_front(full.values())),
+        evaluations=tuple(evaluator.evaluations),
+        refused=tuple(evaluator.refused),
+    )
+
+
+def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:
+    """The best few, the best few of those with known accuracy, and the front, evenly thinned out
+    where it is long; each once.
+    """
+    exact = [each for each in ranked if accuracy_penalty(each.scenario) == 0]
+    front = _front(ranked)
+    thinned = front if len(front) <= _MOST_OF_FRONT else front[:: -(-len(front) // _MOST_OF_FRONT)]
+    return list(
+        {
+            each.choice: each for each in (*ranked[:_FINALISTS], *exact[:_FINALISTS], *thinned)
+        }.values()
+    )
+
+
+def _front(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    return pareto_front(evaluations, lambda each: each.time_s, lambda each: each.cost)
+
+
+def _nothing(refused: list[Refused]) -> str:
+    """What is said where no configuration can be."""
+    counts: dict[str, int] = {}
+    for each in refused:
+        counts[each.why] = counts.get(each.why, 0) + 1
+    reasons = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN_REASONS]
+    return "no configuration can be: " + "; ".join(f"{count:,} x {why}" for why, count in reasons)

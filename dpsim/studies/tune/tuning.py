@@ -1,0 +1,152 @@
+"""What a search found.
+
+The best configuration beside the file's own, the front of time against cost, and what could not be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpsim.engine import provenance
+from dpsim.scenario import Document, Override, Scenario, apply_overrides
+from dpsim.studies.tune.accuracy import inexact
+from dpsim.studies.tune.evaluator import Evaluation, Refused
+from dpsim.studies.tune.objective import Objective, currency
+from dpsim.studies.tune.scenario_text import scenario_text
+from dpsim.studies.tune.space import Space
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tuning:
+    """The answer of `tune`.
+
+    ``baseline``: the file as it is, or why it cannot be; ``breaks``: which limit it breaks.
+    ``best``, ``exact`` (the best of those that make the updates of plain synchronous training; None
+    where none does) and ``front`` (the fastest first) are simulated with all steps of the file,
+    ``evaluations``, all configurations that can be, with few. ``exhaustive``: every choice of
+    ``space`` was evaluated.
+    """
+
+    document: Document
+    objective: Objective
+    space: Space
+    seed: int
+    exhaustive: bool
+    simulated: int
+    baseline: Evaluation | Refused
+    breaks: str | None
+    best: Evaluation
+    exact: Evaluation | None
+    front: tuple[Evaluation, ...]
+    evaluations: tuple[Evaluation, ...]
+    refused: tuple[Refused, ...]
+
+    @property
+    def gain(self) -> float | None:
+        """The best figure over the baseline's, less 1; None where the baseline cannot be."""
+        return self.gain_of(self.best)
+
+    def gain_of(self, evaluation: Evaluation) -> float | None:
+        """The same of any configuration."""
+        if isinstance(self.baseline, Refused):
+            return None
+        return self.objective.gain(self.baseline.figure, evaluation.figure)
+
+    @property
+    def unit(self) -> str:
+        """The unit of costs."""
+        return currency(self.best.result)
+
+    @property
+    def reasons(self) -> list[tuple[str, int, Refused]]:
+        """Why configurations cannot be, how many of them, and the first; the most frequent reason
+        first.
+        """
+        counts = Counter(each.why for each in self.refused)
+        first = {each.why: each for each in reversed(self.refused)}
+        return [(why, count, first[why]) for why, count in counts.most_common()]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the figures of the best do not show, and what else is to be known."""
+        return list(self._notes())
+
+    def _notes(self) -> Iterator[str]:
+        if isinstance(self.baseline, Refused):
+            yield f"the file's own configuration cannot be: {self.baseline.why}"
+        elif self.breaks is not None:
+            yield f"the file's own configuration breaks a limit: {self.breaks}"
+        elif self.objective.score(self.baseline.figure) < self.objective.score(self.best.figure):
+            yield "the file's own configuration, which is none of those that were tried, is better than all of them"
+        differs = inexact(self.best.scenario)
+        if differs:
+            yield (
+                f"{' and '.join(differs)}: training may take more steps or end less accurate, "
+                "which time per step does not show; "
+                "no figure for that is known (dpsim converge trains a small model that way; "
+                "--max-accuracy-penalty 0 leaves it out)"
+            )
+        yield from self._note_on_batch()
+        if not self.exhaustive:
+            yield f"{self.simulated:,} of {self.space.size:,} configurations were simulated: a better one may be among the others"
+
+    def _note_on_batch(self) -> Iterator[str]:
+        if isinstance(self.baseline, Refused) or self.objective.to_target:
+            return
+        before, after = self.baseline.scenario.global_batch, self.best.scenario.global_batch
+        if before != after:
+            yield f"the global batch goes from {before:,} to {after:,}: samples to the same accuracy change, which is not in this"
+
+    def best_text(self, target: Path) -> str:
+        """The best configuration as a scenario file to be written to ``target``, with a comment
+        saying where it came from.
+        """
+        values = [
+            *self.space.overrides(self.best.choice),
+            Override.of("name", f"{self.best.scenario.name[:190]}-tuned", "name"),
+        ]
+        return scenario_text(
+            apply_overrides(self.document, values, Scenario), self._comments(), target
+        )
+
+    def _comments(self) -> Iterator[str]:
+        made = provenance()
+        yield f"Found by dpsim tune {Path(self.document.source).name} (dpsim {made['dpsim']}, {made['date']}), seed {self.seed}:"
+        how = "all" if self.exhaustive else f"{self.simulated:,} simulated"
+        gain = self.gain
+        against = "" if gain is None else f", {gain:+.1%} against that file"
+        yield f"the best {self.objective.title} of {how} of {self.space.size:,} configurations{against}."
+        yield from (f"  {path}: {value}" for path, value in self.best.values.items())
+        yield from (f"Note: {note}" for note in self.notes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim tune``."""
+        return {
+            "schema_version": 1,
+            "name": self.best.scenario.name,
+            "objective": self.objective.name,
+            "higher_is_better": self.objective.higher,
+            "space": {each.path: list(each.plain) for each in self.space.dimensions},
+            "configurations": self.space.size,
+            "exhaustive": self.exhaustive,
+            "simulated": self.simulated,
+            "baseline": None if isinstance(self.baseline, Refused) else self.baseline.to_json(),
+            "best": self.best.to_json(),
+            "gain": self.gain,
+            "exact": None if self.exact is None else self.exact.to_json(),
+            "front": [each.to_json() for each in self.front],
+            "span": self.objective.span,
+            "cost_unit": self.unit,
+            "rows": [each.to_json() for each in self.evaluations],
+            "infeasible": [
+                {"reason": why, "count": count, "example": each.values}
+                for why, count, each in self.reasons
+            ],
+            "notes": self.notes,
+            "seed": self.seed,
+            "provenance": provenance(),
+        }

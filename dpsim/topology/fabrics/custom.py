@@ -1,0 +1,260 @@
+"""A network as its edges say: inline in the scenario, or in a GraphML file."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import AfterValidator, Field, NonNegativeInt, ValidationError, model_validator
+
+from dpsim.base.arrays import IntArray
+from dpsim.base.config import Config, beside_scenario
+from dpsim.base.errors import DpsimError, suggestion
+from dpsim.base.files import read_limited
+from dpsim.base.units import BytesPerSecond, Seconds
+from dpsim.hardware import LinkRef
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig
+from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.fabrics.shortest import ShortestPaths
+
+_CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
+_MOST_CARDS = 2**16  # each is looked at by name
+_MOST_BYTES = 2**24  # of a GraphML file
+
+
+class CustomEdge(Config):
+    """A full-duplex link between network cards and switches."""
+
+    between: tuple[str, str] = Field(
+        description="Its two ends: network cards as node0/nic0, or a pattern of them as node*/nic0; any "
+        "other name is a switch."
+    )
+    link: LinkRef | None = Field(
+        default=None, description="A link of the catalogue, or its description."
+    )
+    rate: BytesPerSecond | None = Field(
+        default=None, description="Bytes a second in each direction, where no link is named."
+    )
+    latency: Seconds | None = Field(
+        default=None, description="Seconds that a message spends on it; the link's own if left out."
+    )
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> CustomEdge:
+        if (self.link is None) == (self.rate is None):
+            raise ValueError(
+                "must have either link or rate, but got "
+                f"{'neither' if self.link is None else 'both'}"
+            )
+        if self.link is None and self.latency is None:
+            raise ValueError("must have a latency beside its rate, such as 'latency: 1 us'")
+        return self
+
+    @property
+    def bandwidth(self) -> float:
+        """B/s in each direction."""
+        return self.link.bandwidth if self.link is not None else (self.rate or 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Its latency in s."""
+        return (
+            self.latency
+            if self.latency is not None
+            else (self.link.latency.value if self.link is not None else 0.0)
+        )
+
+
+class Custom(Fabric):
+    """Links between ports and switches as a list (one end, other end, B/s, s); edge e has the
+    capacities 2 e and 2 e + 1.
+
+    Raises DpsimError where it does not connect all ports.
+    """
+
+    def __init__(
+        self, ports: Ports, edges: Sequence[tuple[str, str, float, float]], spread: Spread = HASHED
+    ) -> None:
+        self._ends = [pair for a, b, *_ in edges for pair in ((a, b), (b, a))]
+        super().__init__(
+            ports,
+            np.repeat([edge[2] for edge in edges], 2),
+            np.repeat([edge[3] for edge in edges], 2),
+        )
+        self._shortest = ShortestPaths(self.graph(), spread)
+        self._found: dict[tuple[int, int], list[int]] = {}
+        for port in range(
+            1, ports.count
+        ):  # links are full duplex: all reach port 0, or some do not
+            if not self._shortest.reaches(port, 0):
+                card = f"node{ports.node_of[port]}/nic{ports.card_of[port]}"
+                raise DpsimError(
+                    f"edges must connect all network cards, but there is no path from {card} to "
+                    "node0/nic0"
+                )
+
+    def _path(self, source: int, destination: int) -> list[int]:
+        if (source, destination) not in self._found:
+            self._found[source, destination] = self._shortest.path(source, destination)
+        return self._found[source, destination]
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Shortest paths of the graph."""
+        found = [
+            self._path(a, b) for a, b in zip(source.tolist(), destination.tolist(), strict=True)
+        ]
+        links = np.full((len(found), max(map(len, found), default=0)), -1, dtype=np.int64)
+        for row, path in zip(links, found, strict=True):
+            row[: len(path)] = path
+        return links
+
+    def link(self, number: int) -> tuple[str, str]:
+        """The two ends of an edge, one way or the other."""
+        return self._ends[number]
+
+
+class CustomConfig(SwitchedConfig):
+    """A network as its edges say."""
+
+    fabric: Literal["custom"] = Field(
+        description="Network cards and switches joined as edges, or a GraphML file, say."
+    )
+    edges: tuple[CustomEdge, ...] = Field(default=(), description="Every link, with its two ends.")
+    graphml: Annotated[str, AfterValidator(beside_scenario)] | None = Field(
+        default=None,
+        description="A GraphML file instead of edges, its path relative to the scenario file: nodes are "
+        "called as in edges "
+        "(by their id, or an attribute `name`), edges have attributes link, or rate and latency, "
+        "as text.",
+    )
+    ecmp_seed: NonNegativeInt = Field(
+        default=0, description="Seed of the hash that chooses between equally short paths."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> CustomConfig:
+        if bool(self.edges) == (self.graphml is not None):
+            raise ValueError(
+                f"must have either edges or graphml, but got {'both' if self.edges else 'neither'}"
+            )
+        return self
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where an edge names a card that no node has, or a pair of ends stands
+        twice.
+        """
+        if sum(cards) > _MOST_CARDS:
+            raise ValueError(
+                f"a custom network must have at most {_MOST_CARDS:,} network cards, but got "
+                f"{sum(cards):,}"
+            )
+        if self.edges:
+            list(_resolved(self.edges, cards))
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """The network of the edges.
+
+        Raises DpsimError for a GraphML file that says no such network, or one not connected.
+        """
+        cards = np.bincount(ports.node_of).tolist()
+        edges = self.edges or tuple(_read_graphml(self.graphml or ""))
+        try:
+            resolved = list(_resolved(edges, cards))
+            return Custom(ports, resolved, Spread(self.ecmp_seed))
+        except ValueError as error:
+            raise DpsimError(
+                f"cluster.network.{'edges' if self.edges else f'graphml: {self.graphml}'}: {error}"
+            ) from None
+
+
+def _resolved(
+    edges: Sequence[CustomEdge], cards: Sequence[int]
+) -> Iterator[tuple[str, str, float, float]]:
+    """Each link once, with ports by number.
+
+    Raises ValueError for an unknown card, a link to itself, or a pair joined twice.
+    """
+    names = (f"node{node}/nic{nic}" for node, count in enumerate(cards) for nic in range(count))
+    port = {name: f"port{number}" for number, name in enumerate(names)}
+    seen: set[frozenset[str]] = set()
+    for edge in edges:
+        first, second = (_matches(end, port) for end in edge.between)
+        for a in first:
+            for b in second:
+                if a == b and len(first) == len(second) == 1:
+                    raise ValueError(
+                        f"edges must join two ends, but {edge.between[0]!r} and "
+                        f"{edge.between[1]!r} are the same one"
+                    )
+                if a == b or (first == second and frozenset((a, b)) in seen and len(first) > 1):
+                    continue
+                if frozenset((a, b)) in seen:
+                    raise ValueError(
+                        f"edges must join a pair of ends once, but {a!r} and {b!r} are joined twice"
+                    )
+                seen.add(frozenset((a, b)))
+                yield port.get(a, a), port.get(b, b), edge.bandwidth, edge.seconds
+    joined = {name for pair in seen for name in pair}
+    missing = [name for name in port if name not in joined]
+    if missing:
+        raise ValueError(
+            f"edges must join every network card, but nothing joins {', '.join(missing[:8])}"
+        )
+
+
+def _matches(end: str, port: dict[str, str]) -> list[str]:
+    """The names that one end of an edge means.
+
+    Cards that match a pattern, a card, or a switch of any other name.
+    """
+    if any(sign in end for sign in "*?["):
+        found = [name for name in port if fnmatchcase(name, end)]
+        if not found:
+            raise ValueError(
+                f"edges must match network cards (node0/nic0, ...) with a pattern, but {end!r} "
+                "matches none"
+            )
+        return found
+    if end not in port and (
+        _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end) or not end.strip()
+    ):
+        raise ValueError(
+            "edges must name network cards that nodes have, or switches, but got "
+            f"{end!r}{suggestion(end, port)}"
+        )
+    return [end]
+
+
+def _read_graphml(path: str) -> Iterator[CustomEdge]:
+    """The edges of a GraphML file.
+
+    Raises DpsimError where it cannot be read, or an edge lacks what it needs.
+    """
+    try:
+        graph = nx.read_graphml(io.BytesIO(read_limited(path, _MOST_BYTES)))
+    except DpsimError:
+        raise
+    except Exception as error:  # an XML parser's and networkx's own errors have no common base
+        raise DpsimError(
+            f"{path}: must be a GraphML file, but: {' '.join(str(error).split())[:200]}"
+        ) from None
+    names: dict[Any, str] = {
+        node: str(data.get("name", node)) for node, data in graph.nodes(data=True)
+    }
+    for a, b, data in graph.to_undirected().edges(data=True):
+        said = {key: value for key, value in data.items() if key in ("link", "rate", "latency")}
+        try:
+            yield CustomEdge.model_validate({"between": (names[a], names[b]), **said})
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "".join(f"{part}: " for part in first["loc"][:1])
+            raise DpsimError(
+                f"{path}: edge {names[a]} - {names[b]}: "
+                f"{where}{first['msg'].removeprefix('Value error, ')}"
+            ) from None

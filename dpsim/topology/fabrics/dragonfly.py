@@ -1,0 +1,226 @@
+"""Groups of fully joined routers, groups joined by global links.
+
+The dragonfly, with minimal routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from dpsim.base.arrays import IntArray
+from dpsim.base.units import BytesPerSecond, Seconds
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.fabric import Fabric, TieredConfig, port_links
+from dpsim.topology.fabrics.ports import Ports
+
+
+class Dragonfly(Fabric):
+    """``groups`` groups of ``routers`` routers; each is joined to each of its group, and has
+    ``global_links`` to other groups.
+
+    Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly Topology, ISCA 2008.
+    Each pair of groups has floor(routers global_links / (groups - 1)) links, spread over the
+    routers in turn; two between the same routers are one of twice the rate. Routes are minimal: at
+    most one local link, one global link and one local link; of the global links between two groups
+    one with the fewest local links, and of those the hash chooses. Capacities: out of the ports,
+    into them, the local links group by group, the global links.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        *,
+        groups: int,
+        routers: int,
+        ports_per_router: int,
+        global_links: int,
+        switch_latency: float = 0.0,
+        global_latency: float = 0.0,
+        local_rate: float | None = None,
+        global_rate: float | None = None,
+        spread: Spread = HASHED,
+    ) -> None:
+        assert ports.count <= groups * routers * ports_per_router
+        self.groups, self.routers, self.spread = groups, routers, spread
+        self.router_of = np.arange(ports.count) // ports_per_router
+        self._local = 2 * ports.count  # the first local link
+        self._global = self._local + groups * routers * (routers - 1)
+        self._number_global_links(routers * global_links // max(groups - 1, 1), global_links)
+        fastest = float(ports.rates.max())
+        count = self._global - self._local
+        super().__init__(
+            ports,
+            np.concatenate(
+                [
+                    np.tile(ports.rates, 2),
+                    np.full(count, local_rate or fastest),
+                    self._global_count * (global_rate or fastest),
+                ]
+            ),
+            np.concatenate(
+                [
+                    np.tile(ports.latencies, 2),
+                    np.full(count, switch_latency),
+                    np.full(len(self._global_ends), global_latency),
+                ]
+            ),
+        )
+
+    def _number_global_links(self, links: int, per_router: int) -> None:
+        """Where the global links are.
+
+        ``_exits[x, y, j]`` is the router of group x with the j-th link to group y.
+        """
+        groups = np.arange(self.groups)
+        apart = (groups[None, :] - groups[:, None] - 1) % self.groups  # 0 for the next group
+        place = np.arange(links)[None, None, :] * (self.groups - 1) + apart[:, :, None]
+        self._exits = place // per_router + groups[:, None, None] * self.routers
+        out = ~np.eye(self.groups, dtype=bool)
+        ends = np.stack([self._exits[out], np.swapaxes(self._exits, 0, 1)[out]], axis=-1).reshape(
+            -1, 2
+        )
+        self._global_ends, inverse, self._global_count = np.unique(
+            ends, axis=0, return_inverse=True, return_counts=True
+        )
+        self._global_of = np.zeros(self._exits.shape, dtype=np.int64)
+        self._global_of[out] = inverse.reshape(-1, links)
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Port, router, at most one link in the group, one between groups and one in the other
+        group, router, port.
+        """
+        here, there = self.router_of[source], self.router_of[destination]
+        group_here, group_there = here // self.routers, there // self.routers
+        apart = group_here != group_there
+        leave, enter = there, there
+        over = np.full(len(source), -1)
+        if apart.any():
+            link = self._nearest_link(source, destination)
+            leave = np.where(apart, self._exits[group_here, group_there, link], there)
+            enter = np.where(apart, self._exits[group_there, group_here, link], there)
+            over = np.where(
+                apart, self._global + self._global_of[group_here, group_there, link], -1
+            )
+        hops = [
+            source,
+            self._local_link(here, leave),
+            over,
+            self._local_link(enter, there),
+            self.ports.count + destination,
+        ]
+        return np.stack(hops, axis=1)
+
+    def _nearest_link(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Which of the links between two groups each pair takes."""
+        here, there = self.router_of[source], self.router_of[destination]
+        exits = self._exits[here // self.routers, there // self.routers]
+        entries = self._exits[there // self.routers, here // self.routers]
+        local = (exits != here[:, None]).astype(np.int64) + (entries != there[:, None])
+        ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
+        chosen = (self.spread.hash(source, destination) % ways[:, -1].astype(np.uint64)).astype(
+            np.int64
+        )
+        return np.asarray((ways > chosen[:, None]).argmax(axis=1))
+
+    def _local_link(self, router: IntArray, other: IntArray) -> IntArray:
+        group, a = np.divmod(router, self.routers)
+        b = other % self.routers
+        number = self._local + (group * self.routers + a) * (self.routers - 1) + b - (b > a)
+        return np.where(router == other, -1, number)
+
+    def link(self, number: int) -> tuple[str, str]:
+        """Port and router, or two routers."""
+        count = self.ports.count
+        if number < self._local:
+            return port_links(self.ports, number, f"router{self.router_of[number % count]}")
+        if number < self._global:
+            router, other = divmod(number - self._local, self.routers - 1)
+            group, a = divmod(router, self.routers)
+            return f"router{router}", f"router{group * self.routers + other + (other >= a)}"
+        a, b = self._global_ends[number - self._global]
+        return f"router{a}", f"router{b}"
+
+
+class DragonflyConfig(TieredConfig):
+    """Groups of fully joined routers, groups joined by global links."""
+
+    fabric: Literal["dragonfly"] = Field(
+        description="Groups of routers, each joined to each, and global links between groups."
+    )
+    groups: PositiveInt | None = Field(
+        default=None, description="Groups; as many as the network cards need if left out."
+    )
+    routers: PositiveInt = Field(default=4, description="Routers in each group.")
+    ports_per_router: PositiveInt | None = Field(
+        default=None,
+        description=(
+            "Network cards on each router; half as many as routers in a group if left out "
+            "(balanced)."
+        ),
+    )
+    global_links: PositiveInt | None = Field(
+        default=None,
+        description=(
+            "Links of each router to other groups; half as many as routers in a group if left out "
+            "(balanced)."
+        ),
+    )
+    local_rate: BytesPerSecond | None = Field(
+        default=None, description="Rate of a link in a group; a network card's if left out."
+    )
+    global_rate: BytesPerSecond | None = Field(
+        default=None, description="Rate of a global link; a network card's if left out."
+    )
+    global_latency: Seconds = Field(
+        default=1.5e-6,
+        description=(
+            "Seconds that a message spends on a global link. Assumed if left out: 1.5 us, a long "
+            "optical cable."
+        ),
+    )
+
+    def _sizes(self, ports: int) -> tuple[int, int, int]:
+        """Groups, ports per router and global links per router, for so many ports."""
+        balanced = max(self.routers // 2, 1)
+        per_router, links = self.ports_per_router or balanced, self.global_links or balanced
+        return self.groups or -(-ports // (self.routers * per_router)), per_router, links
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where there is no room for all cards, or no link for each pair of
+        groups.
+        """
+        count = sum(cards)
+        groups, per_router, links = self._sizes(count)
+        room = groups * self.routers * per_router
+        if count > room:
+            raise ValueError(
+                f"groups x routers x ports_per_router must be at least the {count} network cards, "
+                "but got "
+                f"{groups} x {self.routers} x {per_router} = {room}"
+            )
+        if self.routers * links < groups - 1:
+            raise ValueError(
+                f"routers x global_links must be at least {groups - 1}, a link to each other "
+                "group, but got "
+                f"{self.routers} x {links} = {self.routers * links}"
+            )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """The dragonfly of these sizes."""
+        groups, per_router, links = self._sizes(ports.count)
+        return Dragonfly(
+            ports,
+            groups=groups,
+            routers=self.routers,
+            ports_per_router=per_router,
+            global_links=links,
+            switch_latency=self.switch_latency,
+            global_latency=self.global_latency,
+            local_rate=self.local_rate,
+            global_rate=self.global_rate,
+            spread=self.spread,
+        )

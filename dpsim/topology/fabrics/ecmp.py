@@ -1,0 +1,55 @@
+"""Which of several equal ways a flow takes.
+
+By a hash of its ends (ECMP), or by its destination alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.arrays import IntArray
+
+_MASK = 2**64 - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Spreads flows over equal ways: hashed with ``seed``, or by destination where it is None.
+
+    Hashed: all packets of a pair of ports go one way, as with ECMP over a flow's addresses. By
+    destination (D-Mod-K: Zahavi, Concurrency and Computation 22, 2010, as InfiniBand's static
+    routes): shifts and exchanges over powers of two share no link.
+    """
+
+    seed: int | None = 0
+
+    def choose(
+        self, source: IntArray, destination: IntArray, ways: int, level: int = 0
+    ) -> IntArray:
+        """The way, 0 to ``ways`` - 1, of each pair of ports; ``level`` tells the choices of one
+        route apart.
+        """
+        if self.seed is None:
+            return np.asarray(destination // ways**level % ways)
+        return (self.hash(source, destination, level) % np.uint64(ways)).astype(np.int64)
+
+    def hash(self, source: IntArray, destination: IntArray, level: int = 0) -> NDArray[np.uint64]:
+        """64 well mixed bits for each pair of ports (the finaliser of SplitMix64: Steele et al.,
+        OOPSLA 2014).
+        """
+        start = np.uint64(((self.seed or 0) * _GOLDEN + (level + 1) * 0xD1B54A32D192ED03) & _MASK)
+        mixed = _mixed(np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN) + start)
+        return _mixed(mixed + np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN))
+
+
+HASHED = Spread(0)
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,149 @@
+"""What joins the nodes: the contract of a fabric, and the part of a scenario that describes one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import networkx as nx
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.config import Config
+from dpsim.base.units import Seconds
+from dpsim.hardware import MOST_DEVICES, LinkRef
+from dpsim.topology.fabrics.ecmp import Spread
+from dpsim.topology.fabrics.ports import Ports
+from dpsim.topology.network import Routes
+
+
+class Fabric(ABC):
+    """Switches and links between ports; each direction of a link is a capacity.
+
+    ``capacities`` are B/s and ``latencies`` s of each, by number. Ports are called ``port<p>``;
+    other names are switches.
+    """
+
+    def __init__(self, ports: Ports, capacities: FloatArray, latencies: FloatArray) -> None:
+        self.ports = ports
+        self.capacities = capacities
+        self.latencies = latencies
+
+    @abstractmethod
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """The capacities on the way of each pair of different ports, (pairs, hops) in order; -1 for
+        none.
+
+        What one pair gets does not depend on the others.
+        """
+
+    @abstractmethod
+    def link(self, number: int) -> tuple[str, str]:
+        """The two ends of a capacity."""
+
+    def routes(self, source: IntArray, destination: IntArray) -> Routes:
+        """The route of each pair of different ports; its latency is the sum of its links'."""
+        links = self.paths(source, destination)
+        seconds = np.append(self.latencies, 0.0)  # the last entry is link -1: none
+        latency = np.zeros(len(links))
+        for hop in range(
+            links.shape[1]
+        ):  # one after the other, so that a sum does not depend on how wide the table is
+            latency += seconds[links[:, hop]]
+        return Routes(links, latency)
+
+    def graph(self) -> nx.DiGraph[str]:
+        """The fabric as a graph: edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
+        graph: nx.DiGraph[str] = nx.DiGraph()
+        for number, (capacity, latency) in enumerate(
+            zip(self.capacities.tolist(), self.latencies.tolist(), strict=True)
+        ):
+            graph.add_edge(*self.link(number), capacity=capacity, latency=latency, number=number)
+        return graph
+
+
+class FabricConfig(Config, ABC):
+    """What every network says: the cards that end it."""
+
+    nic: LinkRef | None = Field(
+        default=None,
+        description="Each network card's link: a catalogue name; the node's own if left out.",
+    )
+    nics_per_node: PositiveInt | None = Field(
+        default=None,
+        le=MOST_DEVICES,
+        description="Network cards in use per node; the node's own if left out.",
+    )
+    duplex: float = Field(
+        default=1.0,
+        ge=0.5,
+        le=1,
+        description="What each direction of a network card's link keeps of its rate while both carry: 1 "
+        "is full duplex, 0.5 that "
+        "they take turns.",
+    )
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where the fabric cannot join nodes of so many network cards each."""
+
+    @abstractmethod
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """What joins ``ports``."""
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the switches reduce what passes through them."""
+        return False
+
+
+class SwitchedConfig(FabricConfig):
+    """A network of switches."""
+
+    in_network_reduction: bool = Field(
+        default=False,
+        description=(
+            "Whether the switches can reduce and multicast what passes through them, as with SHARP."
+        ),
+    )
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the switches reduce what passes through them."""
+        return self.in_network_reduction
+
+
+class TieredConfig(SwitchedConfig):
+    """A network of several switches, with links between them and a choice of ways."""
+
+    switch_latency: Seconds = Field(
+        default=0.5e-6,
+        description="Seconds that a message spends on a link between two switches. Assumed if left out: "
+        "0.5 us, a cut-through "
+        "switch and its cable.",
+    )
+    routing: Literal["ecmp", "destination"] = Field(
+        default="ecmp",
+        description="How flows spread over equal ways: ecmp hashes both ports; destination takes the "
+        "destination's number, "
+        "as InfiniBand's static routes, so that regular patterns share no link.",
+    )
+    ecmp_seed: NonNegativeInt = Field(
+        default=0, description="Seed of the hash that spreads flows over equal ways."
+    )
+
+    @property
+    def spread(self) -> Spread:
+        """How flows spread over equal ways."""
+        return Spread(self.ecmp_seed if self.routing == "ecmp" else None)
+
+
+def port_links(ports: Ports, number: int, switch: str) -> tuple[str, str]:
+    """The ends of capacity ``number`` of those that begin a switched fabric.
+
+    Out of each port, then into each.
+    """
+    out = number < ports.count
+    port = f"port{number % ports.count}"
+    return (port, switch) if out else (switch, port)

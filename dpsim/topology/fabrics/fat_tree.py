@@ -1,0 +1,117 @@
+"""The k-ary fat tree of three levels: non-blocking, from equal switches of k ports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.base.arrays import IntArray
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.fabric import Fabric, TieredConfig, port_links
+from dpsim.topology.fabrics.ports import Ports
+
+
+class FatTree(Fabric):
+    """k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 core switches; room for k^3/4
+    ports, filled in order.
+
+    Al-Fares, Loukissas and Vahdat, A Scalable, Commodity Data Center Network Architecture, SIGCOMM
+    2008. Aggregation switch a of every pod is joined to cores a k/2 to (a + 1) k/2 - 1. Links
+    between switches have the fastest port's rate. Capacities: out of the ports, into them, edge to
+    aggregation, aggregation to core, and both in the same order downwards.
+    """
+
+    def __init__(
+        self, ports: Ports, k: int, *, switch_latency: float = 0.0, spread: Spread = HASHED
+    ) -> None:
+        assert k % 2 == 0
+        assert ports.count <= k**3 // 4
+        self.k = k
+        self.half = k // 2
+        self.spread = spread
+        self._level = k * self.half**2  # links between two levels
+        between = 4 * self._level
+        super().__init__(
+            ports,
+            np.concatenate([np.tile(ports.rates, 2), np.full(between, ports.rates.max())]),
+            np.concatenate([np.tile(ports.latencies, 2), np.full(between, switch_latency)]),
+        )
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Through the edge switch, the pod or a core, as near as the two ports are."""
+        half, level = self.half, self._level
+        here, there = source // half, destination // half
+        pod_here, pod_there = here // half, there // half
+        aggregation = self.spread.choose(source, destination, half)
+        core = self.spread.choose(source, destination, half, level=1)
+        first = 2 * self.ports.count
+        up = first + here * half + aggregation
+        over = first + level + (pod_here * half + aggregation) * half + core
+        back = first + 3 * level + (pod_there * half + aggregation) * half + core
+        down = first + 2 * level + there * half + aggregation
+        edges, pods = here != there, pod_here != pod_there
+        hops = [
+            source,
+            np.where(edges, up, -1),
+            np.where(pods, over, -1),
+            np.where(pods, back, -1),
+            np.where(edges, down, -1),
+            self.ports.count + destination,
+        ]
+        return np.stack(hops, axis=1)
+
+    def link(self, number: int) -> tuple[str, str]:
+        """Port and edge switch, edge and aggregation switch, or aggregation and core switch."""
+        count = self.ports.count
+        if number < 2 * count:
+            return port_links(self.ports, number, f"edge{number % count // self.half}")
+        part, place = divmod(number - 2 * count, self._level)
+        lower, upper = divmod(place, self.half)
+        if part % 2 == 0:
+            ends = (f"edge{lower}", f"aggregation{lower // self.half * self.half + upper}")
+        else:
+            ends = (f"aggregation{lower}", f"core{lower % self.half * self.half + upper}")
+        return ends if part < 2 else ends[::-1]
+
+
+class FatTreeConfig(TieredConfig):
+    """A k-ary fat tree of three levels."""
+
+    fabric: Literal["fat-tree"] = Field(
+        description="A non-blocking tree of edge, aggregation and core switches of k ports."
+    )
+    k: Annotated[int, Field(ge=2, le=512, multiple_of=2)] | None = Field(
+        default=None,
+        description=(
+            "Ports of each switch, an even number: room for k^3/4 network cards. The least that "
+            "fit if left out."
+        ),
+    )
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where there is no room for all cards."""
+        if self.k is not None and sum(cards) > self.k**3 // 4:
+            raise ValueError(
+                f"k must be at least {least_k(sum(cards))} for {sum(cards):,} network cards (room "
+                f"for k^3/4), but got {self.k}"
+            )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """The fat tree of ``k``, or the smallest one with room for all ports."""
+        return FatTree(
+            ports,
+            self.k or least_k(ports.count),
+            switch_latency=self.switch_latency,
+            spread=self.spread,
+        )
+
+
+def least_k(ports: int) -> int:
+    """The smallest even k with k^3/4 >= ``ports``."""
+    k = 2
+    while k**3 // 4 < ports:
+        k += 2
+    return k

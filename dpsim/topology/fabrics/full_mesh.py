@@ -1,0 +1,59 @@
+"""Every port joined to every other, without switches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.base.arrays import IntArray
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
+from dpsim.topology.fabrics.ports import Ports
+
+_MOST_PORTS = 2048  # links grow with the square
+
+
+class FullMesh(Fabric):
+    """A link of a port's full rate from each port to each other; capacity a (n - 1) + b is that
+    from port a to its b-th other.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        out = ~np.eye(ports.count, dtype=bool)
+        super().__init__(
+            ports,
+            np.minimum.outer(ports.rates, ports.rates)[out],
+            np.maximum.outer(ports.latencies, ports.latencies)[out],
+        )
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """The one link."""
+        others = self.ports.count - 1
+        return (source * others + destination - (destination > source))[:, None]
+
+    def link(self, number: int) -> tuple[str, str]:
+        """From a port to another."""
+        source, other = divmod(number, self.ports.count - 1)
+        return f"port{source}", f"port{other + (other >= source)}"
+
+
+class FullMeshConfig(FabricConfig):
+    """Every network card joined to every other."""
+
+    fabric: Literal["full-mesh"] = Field(
+        description="Each network card joined to each other by a link of its full rate."
+    )
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where there would be too many links."""
+        if sum(cards) > _MOST_PORTS:
+            raise ValueError(
+                f"a full mesh must have at most {_MOST_PORTS:,} network cards, but got "
+                f"{sum(cards):,}"
+            )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """A link for each pair."""
+        return FullMesh(ports)

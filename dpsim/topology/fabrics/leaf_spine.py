@@ -1,0 +1,100 @@
+"""Ports on leaf switches, leaves joined by spines."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from dpsim.base.arrays import IntArray
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.fabric import Fabric, TieredConfig, port_links
+from dpsim.topology.fabrics.ports import Ports
+
+
+class LeafSpine(Fabric):
+    """Ports on leaf switches, port p on leaf ``leaf_of[p]``; every leaf has one link to every
+    spine.
+
+    The links up of the leaf with the fastest ports hold their rate divided by ``oversubscription``,
+    in equal parts; all leaves have the same. Capacities: out of the ports, into the ports, leaf by
+    leaf up to each spine, leaf by leaf down from each spine.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        leaf_of: IntArray,
+        *,
+        spines: int,
+        oversubscription: float = 1.0,
+        switch_latency: float = 0.0,
+        spread: Spread = HASHED,
+        leaf_name: str = "leaf",
+    ) -> None:
+        self.leaf_of = leaf_of
+        self.leaves = int(leaf_of.max()) + 1
+        self.spines = spines
+        self.spread = spread
+        self._leaf_name = leaf_name
+        uplink = np.bincount(leaf_of, ports.rates).max() / oversubscription / spines
+        between = np.full(2 * self.leaves * spines, uplink)
+        super().__init__(
+            ports,
+            np.concatenate([np.tile(ports.rates, 2), between]),
+            np.concatenate([np.tile(ports.latencies, 2), np.full(len(between), switch_latency)]),
+        )
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Port, leaf, port on one leaf; port, leaf, spine, leaf, port between two."""
+        here, there = self.leaf_of[source], self.leaf_of[destination]
+        spine = self.spread.choose(source, destination, self.spines)
+        first = 2 * self.ports.count
+        up = first + here * self.spines + spine
+        down = first + (self.leaves + there) * self.spines + spine
+        apart = here != there
+        hops = [
+            source,
+            np.where(apart, up, -1),
+            np.where(apart, down, -1),
+            self.ports.count + destination,
+        ]
+        return np.stack(hops, axis=1)
+
+    def link(self, number: int) -> tuple[str, str]:
+        """Port to leaf, leaf to port, leaf to spine or spine to leaf."""
+        count = self.ports.count
+        if number < 2 * count:
+            return port_links(
+                self.ports, number, f"{self._leaf_name}{self.leaf_of[number % count]}"
+            )
+        leaf, spine = divmod(number - 2 * count, self.spines)
+        ends = (f"{self._leaf_name}{leaf % self.leaves}", f"spine{spine}")
+        return ends if leaf < self.leaves else ends[::-1]
+
+
+class LeafSpineConfig(TieredConfig):
+    """Nodes on leaf switches that are joined by spines."""
+
+    fabric: Literal["leaf-spine"] = Field(
+        description="Nodes on leaf switches, leaves joined by spines."
+    )
+    nodes_per_leaf: PositiveInt = Field(default=16, description="Nodes on each leaf switch.")
+    spines: PositiveInt = Field(
+        default=4, description="Spine switches; each leaf has a link to each."
+    )
+    oversubscription: float = Field(
+        default=1.0, ge=1, description="A leaf's rate to its nodes over its rate to the spines."
+    )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """Leaves of ``nodes_per_leaf`` nodes."""
+        return LeafSpine(
+            ports,
+            ports.node_of // self.nodes_per_leaf,
+            spines=self.spines,
+            oversubscription=self.oversubscription,
+            switch_latency=self.switch_latency,
+            spread=self.spread,
+        )

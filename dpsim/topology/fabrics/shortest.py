@@ -1,0 +1,94 @@
+"""Shortest paths between ports through a graph, for networks without a rule of their own."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+
+from dpsim.base.budget import check
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+
+_REFERENCE_MESSAGE = (
+    2**20
+)  # bytes: the path between two ports is the one that takes a message of this size soonest
+
+
+class ShortestPaths:
+    """Paths between the ports of ``graph``, whose edges hold ``capacity``, ``latency`` and
+    ``number``.
+
+    A path is one that takes 1 MiB soonest, each link counted with its latency and its transfer; of
+    equal ones ``spread`` chooses at each step. A port forwards for others only where a link joins
+    it to another port.
+    """
+
+    def __init__(self, graph: nx.DiGraph[str], spread: Spread = HASHED) -> None:
+        self.graph = graph
+        self.spread = spread
+        self._ends = {
+            name
+            for name in graph
+            if _is_port(name)
+            and not any(_is_port(other) for other in (*graph.succ[name], *graph.pred[name]))
+        }
+        self._lengths: dict[int, dict[str, float]] = {}
+        self._reversed = graph.reverse(copy=False)
+
+    def reaches(self, source: int, destination: int) -> bool:
+        """Whether there is a path from port ``source`` to port ``destination``."""
+        return f"port{source}" in self._lengths_to(destination)
+
+    def path(self, source: int, destination: int) -> list[int]:
+        """The numbers of the links from port ``source`` to port ``destination``, which it
+        `reaches`.
+        """
+        lengths = self._lengths_to(destination)
+        place, end = f"port{source}", f"port{destination}"
+        links: list[int] = []
+        while place != end:
+            check()
+            ways = self._ways(place, end, lengths)
+            chosen = self.spread.choose(
+                np.array([source]), np.array([destination]), len(ways), level=len(links)
+            )
+            place, number = ways[int(chosen[0])]
+            links.append(number)
+        return links
+
+    def _ways(self, place: str, end: str, lengths: dict[str, float]) -> list[tuple[str, int]]:
+        """The next places on shortest paths from ``place`` to ``end``, with the numbers of the
+        links there.
+        """
+        best = lengths[place] * (1 + 1e-9)
+        return [
+            (other, data["number"])
+            for other, data in self.graph.succ[place].items()
+            if (other == end or other not in self._ends)
+            and other in lengths
+            and _weight(data) + lengths[other] <= best
+        ]
+
+    def _lengths_to(self, destination: int) -> dict[str, float]:
+        """Seconds of 1 MiB from every place to port ``destination``."""
+        if destination not in self._lengths:
+            end = f"port{destination}"
+
+            def weight(a: str, b: str, data: dict[str, float]) -> float | None:
+                check()
+                return None if a in self._ends and a != end else _weight(data)
+
+            found = (
+                nx.single_source_dijkstra_path_length(self._reversed, end, weight=weight)
+                if end in self.graph
+                else {}
+            )
+            self._lengths[destination] = dict(found)
+        return self._lengths[destination]
+
+
+def _is_port(name: str) -> bool:
+    return name.startswith("port") and name[4:].isdigit()
+
+
+def _weight(data: dict[str, float]) -> float:
+    return data["latency"] + _REFERENCE_MESSAGE / data["capacity"]

@@ -1,0 +1,40 @@
+"""All ports on one non-blocking switch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpsim.base.arrays import IntArray
+from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig, port_links
+from dpsim.topology.fabrics.ports import Ports
+
+
+class SingleSwitch(Fabric):
+    """Every port on one non-blocking switch.
+
+    Capacity p is the link out of port p, ``ports.count + p`` the link into it.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        super().__init__(ports, np.tile(ports.rates, 2), np.tile(ports.latencies, 2))
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Out of the source port, into the destination port."""
+        return np.stack([source, self.ports.count + destination], axis=1)
+
+    def link(self, number: int) -> tuple[str, str]:
+        """``("port3", "switch")`` or the way back."""
+        return port_links(self.ports, number, "switch")
+
+
+class SingleSwitchConfig(SwitchedConfig):
+    """All nodes on one non-blocking switch."""
+
+    fabric: Literal["single-switch"] = Field(description="All nodes on one non-blocking switch.")
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """One switch."""
+        return SingleSwitch(ports)

@@ -1,0 +1,137 @@
+"""Ports joined to their neighbours in a grid that closes on itself, without switches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt, prod
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.topology.fabrics.ecmp import HASHED, Spread
+from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
+from dpsim.topology.fabrics.ports import Ports
+
+
+class Torus(Fabric):
+    """Ports in a grid of ``dims``, the last one fastest, each joined to the next and the one before
+    in every dimension.
+
+    Each port is a router, and each of its links has its full rate. Routes go dimension by
+    dimension, the last one first, the shorter way round; where both are as long, ``spread``
+    chooses. Capacities: for each dimension and direction, one out of each port. A dimension of 2
+    has one link, of 1 none.
+    """
+
+    def __init__(self, ports: Ports, dims: Sequence[int], *, spread: Spread = HASHED) -> None:
+        assert prod(dims) == ports.count
+        self.dims = tuple(dims)
+        self.spread = spread
+        self._strides = [prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
+        # Axis and direction of each block of capacities.
+        self._blocks = [
+            (axis, way)
+            for axis, size in enumerate(self.dims)
+            for way in (1, -1)
+            if size > (2 if way < 0 else 1)
+        ]
+        self._block = {block: number for number, block in enumerate(self._blocks)}
+        everyone = np.arange(ports.count)
+        ends = [self._step(everyone, axis, way) for axis, way in self._blocks]
+        rates, latencies = ports.rates, ports.latencies
+        super().__init__(
+            ports,
+            _joined([np.minimum(rates, rates[end]) for end in ends]),
+            _joined([np.maximum(latencies, latencies[end]) for end in ends]),
+        )
+
+    def _step(self, port: IntArray, axis: int, way: int | IntArray) -> IntArray:
+        """The neighbour of each port along ``axis``, forwards (1) or backwards (-1); 0 stays."""
+        stride, size = self._strides[axis], self.dims[axis]
+        place = port // stride % size
+        return port + ((place + way) % size - place) * stride
+
+    def paths(self, source: IntArray, destination: IntArray) -> IntArray:
+        """Link by link along the last dimension, then the one before, and so on."""
+        columns: list[IntArray] = []
+        place = source
+        for axis in reversed(range(len(self.dims))):
+            stride, size = self._strides[axis], self.dims[axis]
+            ahead = (destination // stride - source // stride) % size
+            tie = (
+                self.spread.choose(source, destination, 2, level=axis)
+                if self.spread.seed is not None
+                else 0 * ahead
+            )
+            back = (2 * ahead > size) | ((2 * ahead == size) & (tie == 1) & (size > 2))
+            steps, way = np.where(back, size - ahead, ahead), np.where(back, -1, 1)
+            forwards, backwards = self._block.get((axis, 1), 0), self._block.get((axis, -1), 0)
+            block = np.where(back, backwards, forwards) * self.ports.count
+            for step in range(int(steps.max(initial=0))):
+                going = step < steps
+                columns.append(np.where(going, block + place, -1))
+                place = self._step(place, axis, np.where(going, way, 0))
+        return np.stack(columns, axis=1) if columns else np.empty((len(source), 0), dtype=np.int64)
+
+    def link(self, number: int) -> tuple[str, str]:
+        """From a port to its neighbour."""
+        block, port = divmod(number, self.ports.count)
+        end = self._step(np.array([port]), *self._blocks[block])
+        return f"port{port}", f"port{end[0]}"
+
+
+class _DirectConfig(FabricConfig):
+    ecmp_seed: NonNegativeInt = Field(
+        default=0, description="Seed of the hash that chooses between two ways of one length."
+    )
+
+
+class TorusConfig(_DirectConfig):
+    """Network cards joined to their neighbours in a grid that closes on itself."""
+
+    fabric: Literal["torus"] = Field(
+        description="Each network card joined to its neighbours in a grid that closes on itself, by links "
+        "of its full rate."
+    )
+    dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=6)] | None = Field(
+        default=None,
+        description="Network cards in each dimension, [4, 4] or [4, 4, 4], the last one filled first; two "
+        "dimensions as alike "
+        "as can be if left out.",
+    )
+
+    def check(self, cards: Sequence[int]) -> None:
+        """Raise ValueError where the dimensions do not hold just the cards."""
+        if self.dims is not None and prod(self.dims) != sum(cards):
+            raise ValueError(
+                f"dims must multiply to the {sum(cards)} network cards of all nodes, but "
+                f"{list(self.dims)} make {prod(self.dims)}"
+            )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """The torus of ``dims``, or of the two dimensions nearest to a square."""
+        return Torus(ports, self.dims or near_square(ports.count), spread=Spread(self.ecmp_seed))
+
+
+class RingConfig(_DirectConfig):
+    """Network cards joined in a ring."""
+
+    fabric: Literal["ring"] = Field(
+        description="Each network card joined to the next and the one before, in a ring."
+    )
+
+    def fabric_of(self, ports: Ports) -> Fabric:
+        """A torus of one dimension."""
+        return Torus(ports, (ports.count,), spread=Spread(self.ecmp_seed))
+
+
+def near_square(count: int) -> tuple[int, int]:
+    """The two factors of ``count`` that are nearest to each other, the smaller first."""
+    small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
+    return small, count // small
+
+
+def _joined(parts: list[FloatArray]) -> FloatArray:
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -1,0 +1,205 @@
+"""Models from a Hugging Face style ``config.json``.
+
+The transformer families that have a builder, with any sizes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.workload.models.bert import bert
+from dpsim.workload.models.catalogue import Images, Tokens
+from dpsim.workload.models.gpt import gpt
+from dpsim.workload.models.llama import Llama, llama
+from dpsim.workload.models.vit import vit
+from dpsim.workload.profile import read_file
+
+_FUSED = {"eager": False, "sdpa": True, "flash_attention_2": True, "flash_attention_3": True}
+_LONG = 4096  # tokens when none are asked for, of models that could take more
+_MOST = 2**40  # of any size: larger ones are a slip of the pen
+
+
+class _Sizes:
+    """The keys of a configuration, each checked when it is asked for."""
+
+    def __init__(self, values: Mapping[str, Any], source: str) -> None:
+        self._values = values
+        self._source = source
+
+    def problem(self, rule: str) -> DpsimError:
+        return DpsimError(f"{self._source}: {rule}")
+
+    def __getitem__(self, key: str) -> int:
+        if self._values.get(key) is None:
+            raise self.problem(f"{key} is missing")
+        return self.get(key, 0)
+
+    def get(self, key: str, default: int) -> int:
+        value = self._values.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST:
+            raise self.problem(f"{key} must be a positive integer, but got {value!r}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.problem(f"{key} must be true or false, but got {value!r}")
+        return value
+
+    def fused(self, default: bool) -> bool:
+        """Whether attention is one kernel.
+
+        As ``attn_implementation`` says, or else as is usual for the family.
+        """
+        value = self._values.get("attn_implementation", self._values.get("_attn_implementation"))
+        if value is None:
+            return default
+        if value not in _FUSED:
+            raise self.problem(
+                f"attn_implementation must be one of {', '.join(_FUSED)}, but got {value!r}"
+            )
+        return _FUSED[value]
+
+    def divided(self, width: str, heads: str) -> tuple[int, int]:
+        """Width and number of heads; raises DpsimError where one does not divide the other."""
+        if self[width] % self[heads]:
+            raise self.problem(
+                f"{width} must be a multiple of {heads}, but got {self[width]} and {self[heads]}"
+            )
+        return self[width], self[heads]
+
+    def classes(self) -> int:
+        """Of a classifier.
+
+        Labels that are named, or counted; two, as the library has it, if neither.
+        """
+        labels = self._values.get("id2label")
+        return len(labels) if isinstance(labels, dict) and labels else self.get("num_labels", 2)
+
+
+def _bert(name: str, sizes: _Sizes) -> Tokens:
+    width, heads = sizes.divided("hidden_size", "num_attention_heads")
+    longest = sizes["max_position_embeddings"]
+    factory = partial(
+        bert,
+        name,
+        sizes["num_hidden_layers"],
+        width,
+        heads,
+        positions=longest,
+        words=sizes["vocab_size"],
+        segments=sizes.get("type_vocab_size", 2),
+        inner=sizes["intermediate_size"],
+        fused=sizes.fused(False),
+    )
+    return Tokens(factory, min(128, longest), longest)
+
+
+def _gpt2(name: str, sizes: _Sizes) -> Tokens:
+    width, heads = sizes.divided("n_embd", "n_head")
+    longest = sizes["n_positions"]
+    factory = partial(
+        gpt,
+        name,
+        sizes["n_layer"],
+        width,
+        heads,
+        positions=longest,
+        words=sizes["vocab_size"],
+        inner=sizes.get("n_inner", 4 * width),
+        tied=sizes.flag("tie_word_embeddings", True),
+        fused=sizes.fused(False),
+    )
+    return Tokens(factory, longest, longest)
+
+
+def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
+    width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+    groups = sizes.get("num_key_value_heads", heads)
+    each = (
+        sizes.get("head_dim", 0) or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
+    )
+    if heads % groups:
+        raise sizes.problem(
+            f"num_attention_heads must be a multiple of num_key_value_heads, but got {heads} and "
+            f"{groups}"
+        )
+    for unsupported in ("attention_bias", "mlp_bias"):
+        if sizes.flag(unsupported, False):
+            raise sizes.problem(f"{unsupported} must be false: such biases are not modelled")
+    shape = Llama(
+        blocks=sizes["num_hidden_layers"],
+        width=width,
+        heads=heads,
+        inner=sizes["intermediate_size"],
+        groups=groups,
+        words=sizes["vocab_size"],
+        tied=sizes.flag("tie_word_embeddings", False),
+        fused=sizes.fused(True),
+        head=each,
+        biases=biases,
+    )
+    longest = sizes["max_position_embeddings"]
+    return Tokens(partial(llama, name, shape), min(_LONG, longest), longest)
+
+
+def _vit(name: str, sizes: _Sizes) -> Images:
+    width, heads = sizes.divided("hidden_size", "num_attention_heads")
+    sizes.divided("image_size", "patch_size")
+    return Images(
+        partial(
+            vit,
+            name,
+            sizes["num_hidden_layers"],
+            width,
+            heads,
+            patch=sizes["patch_size"],
+            image=sizes["image_size"],
+            inner=sizes["intermediate_size"],
+            classes=sizes.classes(),
+            channels=sizes.get("num_channels", 3),
+            fused=sizes.fused(True),
+        )
+    )
+
+
+_FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
+    "bert": _bert,
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "mistral": _llama,
+    "qwen2": partial(_llama, biases=True),
+    "vit": _vit,
+}
+
+
+def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
+    """What the configuration at ``path`` describes, to be built like a catalogue's entry.
+
+    Raises DpsimError, with the file's name, for JSON that is none, an unknown model_type, and keys
+    that are missing or cannot be.
+    """
+    source = os.fspath(path)
+    try:
+        values = json.loads(read_file(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DpsimError):
+            raise
+        raise DpsimError(f"{source}: must be JSON, but: {error}") from None
+    if not isinstance(values, dict):
+        raise DpsimError(f'{source}: must be a JSON object, such as {{"model_type": "llama"}}')
+    family = values.get("model_type")
+    if family is None:
+        raise DpsimError(f"{source}: model_type is missing (known: {', '.join(_FAMILIES)})")
+    if not isinstance(family, str) or family not in _FAMILIES:
+        raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
+    name = values.get("_name_or_path")
+    name = name if isinstance(name, str) and name else family
+    return _FAMILIES[family](name[:200], _Sizes(values, source))

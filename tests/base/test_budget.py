@@ -1,0 +1,150 @@
+"""What takes too long or too much memory is refused with a number."""
+
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsim.base import budget
+from dpsim.base.errors import DpsimError, FailedError
+from dpsim.engine import simulate
+
+
+def _work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        budget.check()
+
+
+def test_nothing_is_refused_where_nothing_is_under_way(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "1e-9")
+    _work(0.01)
+
+
+def test_what_has_had_its_seconds_is_stopped(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.01")
+    with (
+        pytest.raises(
+            FailedError,
+            match=r"takes more than 0\.01 s of the processor, the limit: take fewer nodes",
+        ),
+        budget.limited(),
+    ):
+        _work(1)
+    budget.check()
+
+
+def test_a_part_has_what_is_left_of_the_whole(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.02")
+
+    @budget.limited()
+    def part():
+        _work(0.01)
+
+    @budget.limited()
+    def whole():
+        for _ in range(10):
+            part()
+
+    with pytest.raises(FailedError, match="takes more than"):
+        whole()
+
+
+def test_steps_tell_how_long_all_will_take(monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.1")
+    with budget.limited():
+        forecast = budget.Forecast(1_000_000)
+        forecast.check(3)
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        with pytest.raises(
+            FailedError,
+            match=r"would take about \d,\d{3} s of the processor for 1,000,000 steps \(5 took 0\.01",
+        ):
+            forecast.check(8)
+
+
+def test_a_simulation_of_too_many_steps_is_refused_at_once(tiny, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, "1")
+    started = time.thread_time()
+    with pytest.raises(
+        FailedError, match=r"would take about \d+ s of the processor for 1,000,000 steps"
+    ):
+        simulate(tiny(run={"steps": 1_000_000}))
+    assert time.thread_time() - started < 3
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan"])
+def test_a_limit_that_is_none(text, monkeypatch):
+    monkeypatch.setenv(budget.TIME_LIMIT, text)
+    with pytest.raises(DpsimError, match=r"DPSIM_TIME_LIMIT must be a number of seconds above 0"):
+        budget.time_limit()
+
+
+def test_memory_that_is_not_there_is_said_with_its_bytes():
+    assert 1e6 < budget.memory_here() < math.inf
+    with pytest.raises(
+        FailedError,
+        match=r"a cube would need about 1e\+09 GB, and this machine has [\d.e+]+ GB: take fewer",
+    ):
+        budget.check_memory(1e18, "a cube")
+
+
+def test_an_array_that_has_no_room_is_an_error_with_its_size():
+    with (
+        pytest.raises(
+            FailedError,
+            match=r"needs more memory than this machine gives .*: Unable to allocate .* PiB",
+        ),
+        budget.limited(),
+    ):
+        np.empty(2**56, dtype=np.float64)
+
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+SLOW = {  # messages over a transport of links that stall one another without end
+    "name": "p",
+    "kind": "transport",
+    "parameters": {
+        "burst": {"value": 8, "unit": "s"},
+        "contention": {"value": 2, "unit": "s/B"},
+        "latency": {"value": 2, "unit": "s"},
+    },
+    "residuals": {
+        "counted_on": "fitted rows",
+        "n": 1,
+        "worst_bytes": 1,
+        **dict.fromkeys(("median_ape", "mean_ape", "p95_ape", "worst_ape"), 0.1),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topology", QUICKSTART, "--set", "cluster.nodes=2", "--set", "calibration=SLOW"),
+        (
+            "collective",
+            "--ranks",
+            "512",
+            "--bandwidth",
+            "1 GB/s",
+            "--algorithm",
+            "all-to-all",
+            "--network-model",
+            "flows",
+        ),
+    ],
+)
+def test_commands_without_steps_are_held_to_it_too(command, dpsim, monkeypatch, tmp_path):
+    (tmp_path / "slow.json").write_text(json.dumps(SLOW))
+    monkeypatch.setenv(budget.TIME_LIMIT, "0.05")
+    code, out, err = dpsim(
+        *(str(word).replace("SLOW", str(tmp_path / "slow.json")) for word in command)
+    )
+    assert (code, out) == (1, "")
+    assert "takes more than 0.05 s of the processor, the limit" in err

@@ -1,0 +1,104 @@
+"""What every way to aggregate keeps, by parametrisation over all kinds."""
+
+import numpy as np
+import pytest
+
+from dpsim import simulate
+from dpsim.engine.job import prepare
+from dpsim.strategy import StrategyConfig
+from dpsim.workload import build_model
+from tools.combinations_page import kinds_of
+
+KINDS = kinds_of("aggregation")
+WAYS = [
+    *({"kind": kind} for kind in KINDS),
+    *({"kind": "sharded", "stage": stage} for stage in (1, 2)),
+    {"kind": "parameter-server", "colocated": False},
+    {"kind": "parameter-server", "servers": 2, "replicas": 2},
+    *({"kind": "gossip", "graph": graph} for graph in ("exponential", "random-pairs", "torus")),
+    *(
+        {"kind": "allreduce", "algorithm": algorithm}
+        for algorithm in ("tree", "butterfly", "halving-doubling")
+    ),
+]
+EVERY_WAY = pytest.mark.parametrize(
+    "way", WAYS, ids=lambda way: "-".join(str(value) for value in way.values())
+)
+MODEL = build_model("alexnet")
+END = 2 * len(MODEL.layers)
+
+
+def aggregation(way):
+    return StrategyConfig.model_validate({"aggregation": way}).aggregation
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_is_enough(kind):
+    assert aggregation({"kind": kind}).kind == kind
+
+
+@EVERY_WAY
+def test_operations_are_ready_before_they_are_needed_and_have_names_of_their_own(way):
+    operations = aggregation(way).operations(MODEL, batch=4)
+    assert len({operation.name for operation in operations}) == len(operations) > 0
+    for operation in operations:
+        assert 0 <= operation.ready <= operation.needed <= END
+        assert operation.nbytes > 0
+
+
+@EVERY_WAY
+def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(way):
+    """Where gradients travel at all: gossip exchanges whole models in their place."""
+    operations = [
+        op for op in aggregation(way).operations(MODEL, batch=4) if op.payload == "gradients"
+    ]
+    tensors = MODEL.tensors()
+    if way["kind"] == "gossip":
+        (model,) = aggregation(way).operations(MODEL, batch=4)
+        assert (model.payload, model.nbytes) == ("models", MODEL.parameters * 4)
+    else:
+        assert [op.nbytes for op in operations] == (4 * tensors.elements[::-1]).tolist()
+        assert [op.ready for op in operations] == (END - tensors.layer[::-1]).tolist()
+
+
+@EVERY_WAY
+def test_an_average_of_models_is_the_whole_model_after_the_update(way):
+    (operation,) = aggregation(way).averaging(MODEL)
+    assert (operation.payload, operation.nbytes, operation.ready) == (
+        "models",
+        MODEL.parameters * 4,
+        END + 1,
+    )
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("workers", [2, 5])
+def test_every_stage_has_its_collective_which_ends_after_it_begins(tiny, way, workers):
+    job = prepare(tiny(workers, 1e-3, aggregation=way))
+    starts = np.linspace(1, 2, workers)
+    for message in job.messages(0):
+        for name, nbytes in message.stages:
+            model = job.collective(name)
+            assert (model.finish(starts, nbytes).finishes >= starts).all()
+            assert model.traffic(nbytes).total > 0
+
+
+@EVERY_WAY
+def test_twice_the_bandwidth_is_at_most_half_the_communication_and_never_more(tiny, way):
+    """All times on the wire are bytes over bandwidth here; what servers and hosts add up is not."""
+
+    def exposed(rate):
+        nic = {"fabric": "single-switch", "nic": {"rate": rate, "latency": 0}, "nics_per_node": 1}
+        return simulate(tiny(4, aggregation=way, cluster={"network": nic})).parts_s["exposed_comm"]
+
+    one, two = exposed("1 MB/s"), exposed("2 MB/s")
+    assert 0.5 * one * (1 - 1e-9) <= two <= 0.51 * one
+
+
+@EVERY_WAY
+def test_the_start_costs_at_least_the_weights_for_whoever_lacks_them(tiny, way):
+    """2 MB of weights and as much of momentum leave rank 0, or 2 MB come from the servers; nothing
+    for a worker alone.
+    """
+    assert simulate(tiny(4, 1e-3, aggregation=way)).once.startup_s >= 2 * 3 / 4
+    assert simulate(tiny(1, 1e-3, aggregation={"kind": "allreduce"})).once.startup_s == 0

@@ -1,0 +1,152 @@
+"""What every way to synchronise keeps, by parametrisation over all kinds."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dpsim import simulate
+from dpsim.strategy import StrategyConfig
+from tools.combinations_page import kinds_of
+
+KINDS = kinds_of("sync")
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+JITTER = {"jitter": {"kind": "lognormal", "sigma": 0.3}}
+PLACES = [
+    (aggregation, kind)
+    for aggregation, kinds in {
+        "allreduce": KINDS,
+        "parameter-server": KINDS,
+        "gossip": ("bsp", "asp", "local-sgd"),
+        "host": ("bsp", "local-sgd", "sma"),
+        "sharded": ("bsp",),
+    }.items()
+    for kind in kinds
+]
+EVERY_PLACE = pytest.mark.parametrize(("aggregation", "kind"), PLACES)
+# A single process, the host's way without copies, has one model: there is nothing to average.
+WITHOUT_COPIES = [
+    place for place in PLACES if place not in (("host", "local-sgd"), ("host", "sma"))
+]
+
+
+def sync(kind, **fields):
+    return StrategyConfig.model_validate({"sync": {"kind": kind, **fields}}).sync
+
+
+def alone(kind):
+    """With what a single worker needs to be let in."""
+    return {"kind": kind, "backups": 0} if kind == "backup" else {"kind": kind}
+
+
+@EVERY_KIND
+def test_a_name_is_enough(kind):
+    assert sync(kind).kind == kind
+
+
+@EVERY_KIND
+def test_somebody_but_never_more_than_all_are_waited_for(kind):
+    assert all(1 <= sync(kind).quorum(workers) <= workers for workers in (2, 3, 17))
+
+
+@EVERY_KIND
+def test_every_step_has_its_meeting_and_some_step_in_each_period_has_one(kind):
+    one = sync(kind)
+    period = one.period(samples_per_step=8, epoch=5)
+    assert period >= 1
+    assert one.lag >= 0
+    meetings = [one.meets(step, period) for step in range(3 * period)]
+    assert set(meetings) <= {"gradients", "models", "nothing"}
+    assert sum(meeting != "nothing" for meeting in meetings) >= 3
+
+
+@EVERY_PLACE
+def test_a_step_has_a_row_and_a_worker_a_column(tiny, aggregation, kind):
+    result = simulate(
+        tiny(
+            3, aggregation=aggregation, sync=kind, run={"steps": 9, "warmup": 2}, disturbance=JITTER
+        )
+    )
+    assert (
+        result.steps.step.shape
+        == result.steps.versions.shape
+        == result.steps.clock_gap.shape
+        == (9, 3)
+    )
+
+
+@EVERY_PLACE
+def test_a_slow_worker_never_makes_anything_faster(tiny, aggregation, kind):
+    """What all do together; a worker that acts alone may profit, since a slow one leaves the
+    network to it.
+    """
+    slow = {"slow": [{"workers": [0], "factor": 2}]}
+    even, uneven = (
+        simulate(tiny(3, aggregation=aggregation, sync=kind, run={"steps": 9}, disturbance=each))
+        for each in ({}, slow)
+    )
+    np.testing.assert_allclose(uneven.steps.compute, even.steps.compute * [2, 1, 1], rtol=1e-12)
+    assert uneven.throughput_samples_per_s < even.throughput_samples_per_s
+
+
+@pytest.mark.parametrize(("aggregation", "kind"), WITHOUT_COPIES)
+@pytest.mark.parametrize("overlap", ["sequential", "wfbp"])
+def test_one_worker_costs_exactly_its_compute(tiny, aggregation, kind, overlap):
+    """Without remote servers and without the copies to the host, of which the next test is."""
+    way = {"way": "single-process"} if aggregation == "host" else {}
+    scenario = tiny(
+        1, 1e-3, aggregation={"kind": aggregation, **way}, sync=alone(kind), overlap=overlap
+    )
+    steps = simulate(scenario).steps
+    assert (steps.step == 10.5).all()
+    assert (steps.compute == 10.5).all()
+    assert not steps.versions.any()
+
+
+@pytest.mark.parametrize("kind", ["bsp", "backup", "ssp", "asp"])
+def test_one_worker_pushes_to_servers_elsewhere_and_pulls(tiny, kind):
+    """10 s of passes; 2 MB there, taken up at 1 MB/s, and back; the update is the server's."""
+    servers = {
+        "kind": "parameter-server",
+        "colocated": False,
+        "servers": 1,
+        "update_rate": "1 MB/s",
+    }
+    scenario = tiny(1, 1e-3, aggregation=servers, sync=alone(kind))
+    np.testing.assert_allclose(simulate(scenario).steps.step, 10 + 2.001 + 2 + 2.001, rtol=1e-9)
+
+
+def test_one_worker_copies_to_its_host_and_back(tiny):
+    """2 MB over links that take no time, added up at 1 MB/s."""
+    steps = simulate(tiny(1, aggregation={"kind": "host", "sum_rate": "1 MB/s"})).steps
+    np.testing.assert_allclose(steps.step, 10.5 + 2, rtol=1e-8)
+
+
+def test_the_same_seed_gives_the_same_steps_in_another_process(tiny):
+    scenarios = [
+        tiny(3, 1e-3, aggregation=aggregation, sync=kind, disturbance=JITTER)
+        for aggregation, kind in PLACES
+    ]
+    code = (
+        "import json, sys; from dpsim import simulate; from dpsim.scenario import Scenario;"
+        "print(json.dumps([simulate(Scenario.model_validate(s)).steps.step.tolist() for s in "
+        "json.load(sys.stdin)]))"
+    )
+    given = json.dumps([scenario.model_dump(mode="json") for scenario in scenarios])
+    there = subprocess.run(
+        [sys.executable, "-c", code], input=given, capture_output=True, text=True, check=True
+    ).stdout
+    assert json.loads(there) == [simulate(scenario).steps.step.tolist() for scenario in scenarios]
+
+
+@EVERY_PLACE
+def test_another_seed_gives_other_steps(tiny, aggregation, kind):
+    one, other = (
+        simulate(
+            tiny(3, aggregation=aggregation, sync=kind, disturbance=JITTER, run={"seed": seed})
+        ).steps
+        for seed in (0, 1)
+    )
+    assert (one.compute != other.compute).all()

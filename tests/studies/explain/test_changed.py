@@ -1,0 +1,102 @@
+"""Turning a knob on the checked model is what ``--set`` does to the file, for every knob there is."""
+
+from pathlib import Path
+
+import pytest
+
+from dpsim import DpsimError, load_scenario
+from dpsim.studies.explain import KNOBS, as_options, changed
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+FILES = (
+    "quickstart.yaml",
+    "disturbed.yaml",
+    "host.yaml",
+    "oversubscribed.yaml",
+    "parameter-server.yaml",
+    "ranking-flips.yaml",
+    "testbed/ring.yaml",
+)
+
+
+def files():
+    found = [SCENARIOS / name for name in FILES if (SCENARIOS / name).is_file()]
+    return [*found, *sorted((SCENARIOS / "testbed").glob("*.yaml"))[:1]]
+
+
+def ways(scenario):
+    """Every way to turn every knob that can be turned, by the knob's name."""
+    options = {name: knob.options(scenario) for name, knob in KNOBS.items()}
+    return {
+        (name, change.words): change.values
+        for name, found in options.items()
+        if not isinstance(found, str)
+        for change in found
+    }
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda path: path.stem)
+def test_a_change_is_what_set_makes_of_the_file(file):
+    scenario = load_scenario(file)
+    for (name, words), values in ways(scenario).items():
+        try:
+            expected = load_scenario(file, as_options(values))
+        except DpsimError:
+            with pytest.raises(DpsimError):
+                changed(scenario, values)
+            continue
+        assert changed(scenario, values) == expected, (name, words)
+        assert changed(scenario, values) != scenario, (name, words)
+
+
+def test_every_knob_is_turned_somewhere_or_says_why_not():
+    scenarios = [
+        load_scenario(SCENARIOS / name)
+        for name in ("quickstart.yaml", "disturbed.yaml", "parameter-server.yaml")
+    ]
+    stored = load_scenario(SCENARIOS / "quickstart.yaml", ["workload.input.kind=storage"])
+    turned = {name for scenario in [*scenarios, stored] for name, _ in ways(scenario)}
+    assert turned == set(KNOBS)
+    for name, knob in KNOBS.items():
+        for scenario in scenarios:
+            found = knob.options(scenario)
+            assert found, name
+            assert isinstance(found, str) or all(
+                change.words and change.values for change in found
+            ), name
+
+
+def test_a_change_of_one_of_several_groups(scenario_of_groups):
+    faster = changed(scenario_of_groups, {"cluster.groups[1].gpus_per_node": 2})
+    assert [group.gpus_per_node for group in faster.cluster.groups] == [None, 2]
+
+
+def test_what_makes_no_scenario_is_refused_by_its_path(tiny):
+    with pytest.raises(DpsimError, match=r"^workload.batch_per_gpu: .*greater than or equal to 1"):
+        changed(tiny(), {"workload.batch_per_gpu": 0})
+    with pytest.raises(DpsimError, match="means nothing"):
+        changed(tiny(aggregation="sharded"), {"strategy.sync": {"kind": "ssp"}})
+
+
+@pytest.fixture
+def scenario_of_groups():
+    from dpsim import Scenario
+
+    content = {
+        "name": "two kinds",
+        "cluster": {"groups": [{"node": "dgx1-v100"}, {"node": "dgx1-p100"}]},
+        "workload": {"model": "alexnet", "batch_per_gpu": 8},
+    }
+    return Scenario.model_validate(content)
+
+
+def test_all_groups_are_changed(scenario_of_groups):
+    (change,) = KNOBS["gpu-speed"].options(scenario_of_groups)
+    faster = changed(scenario_of_groups, change.values)
+    for before, after in zip(scenario_of_groups.cluster.parts, faster.cluster.parts, strict=True):
+        assert after.accelerator.peak["fp32"].value == 2 * before.accelerator.peak["fp32"].value
+        assert after.accelerator.memory == before.accelerator.memory
+    (change,) = KNOBS["network-bandwidth"].options(scenario_of_groups)
+    assert [
+        group.nic.bandwidth for group in changed(scenario_of_groups, change.values).cluster.groups
+    ] == [2 * group.node.nics.link.bandwidth for group in scenario_of_groups.cluster.groups]

@@ -1,0 +1,153 @@
+"""What limits a scenario.
+
+Gains that come true, reasons for those that do not, on the tiny job and on scenarios of the tour.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.studies.explain import KNOBS, changed, explain
+from dpsim.studies.explain.reasons import reason
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+FEW = ["run.steps=6", "run.warmup=2"]
+
+
+def turns(found):
+    return {turn.name: turn for turn in found.turns}
+
+
+@pytest.mark.parametrize(
+    ("file", "overrides", "first"),
+    [
+        ("quickstart", ["run.steps=15"], "gpu-speed"),
+        ("ranking-flips", [], "gpu-speed"),
+        ("ranking-flips", ["cluster.network.nic=1GbE", "strategy.compression.kind=cast"], "batch"),
+        (
+            "quickstart",
+            ["workload.input.kind=storage", "workload.input.loader_workers=1", "run.steps=15"],
+            "loader",
+        ),
+        ("imagenet/goyal-2017-8gpus", [], "gpu-speed"),
+    ],
+)
+def test_doubling_the_knob_that_is_named_first_changes_the_step_as_it_says(file, overrides, first):
+    """Applied to the file by --set and simulated in full, to 1 % of the step."""
+    path = SCENARIOS / f"{file}.yaml"
+    found = explain(load_scenario(path, overrides))
+    turn = found.turns[0]
+    assert turn.name == first
+    before = simulate(load_scenario(path, overrides))
+    after = simulate(load_scenario(path, [*overrides, *turn.to_json()["set"]]))
+    assert before.step_time_s["mean"] == pytest.approx(found.base.step_time_s["mean"], rel=1e-6)
+    said, came = turn.step_change, after.step_time_s["mean"] / before.step_time_s["mean"] - 1
+    assert abs(said - came) < 0.01
+    assert turn.change_per_sample < -0.02
+
+
+def test_the_tiny_job_by_hand(tiny):
+    """10 s of passes, 2 s of all-reduce (1 s at twice the rate), 0.5 s of update."""
+    found = explain(tiny())
+    assert found.base.step_time_s["mean"] == pytest.approx(12.5)
+    by_name = turns(found)
+    assert by_name["network-bandwidth"].step_change == pytest.approx(11.5 / 12.5 - 1)
+    assert by_name["gpu-speed"].step_change == pytest.approx(7.25 / 12.5 - 1)
+    assert by_name["gpu-speed"].elasticity == pytest.approx(-0.786, abs=1e-3)  # log2(7.25 / 12.5)
+    assert by_name["compression"].step_change == pytest.approx(-1 / 12.5, abs=1e-6)
+    assert [turn.name for turn in found.turns][:1] == ["gpu-speed"]
+
+
+def test_what_changes_nothing_says_why(tiny):
+    by_name = turns(explain(tiny()))
+    assert by_name["latency"].change_per_sample == 0
+    assert by_name["latency"].why.startswith(
+        "exposed communication is 16% of a step, but latency hardly changes it"
+    )
+    assert by_name["jitter"].why == "compute times do not vary in this scenario"
+    assert by_name["loader"].why == "samples wait in GPU memory"
+    assert by_name["servers"].why == "gradients do not meet at servers"
+    assert by_name["bucket-size"].why == "the overlap policy is sequential, which has no buckets"
+    assert by_name["memory-bandwidth"].change is None
+    assert by_name["network-bandwidth"].why is None
+
+
+def test_a_network_that_nothing_crosses(tiny):
+    by_name = turns(explain(tiny(1)))
+    assert (
+        by_name["network-bandwidth"].why == "all GPUs are in one node: nothing crosses the network"
+    )
+    assert "no part of a step" in by_name["node-bandwidth"].why
+
+
+def test_every_change_comes_true_by_set():
+    path = SCENARIOS / "ranking-flips.yaml"
+    found = explain(load_scenario(path))
+    for turn in found.turns:
+        if turn.change is not None:
+            after = simulate(load_scenario(path, turn.to_json()["set"]))
+            assert after.step_time_s["mean"] / found.base.step_time_s["mean"] - 1 == pytest.approx(
+                turn.step_change, abs=1e-6
+            )
+
+
+def test_what_one_part_saves_another_may_take():
+    """With less jitter workers wait less for one another, but then all of them use the servers at
+    once.
+    """
+    scenario = load_scenario(SCENARIOS / "parameter-server.yaml", FEW)
+    knob = KNOBS["jitter"]
+    (change,) = knob.options(scenario)
+    said = reason(
+        knob, change, simulate(scenario), simulate(changed(scenario, change.values)), None
+    )
+    assert re.fullmatch(
+        r"waiting for slower workers saves [\d.]+ ms, but exposed communication, already 6\d% of a step, takes [\d.]+ ms more",
+        said,
+    )
+
+
+def test_what_cannot_be_is_refused_in_words():
+    by_name = turns(
+        explain(
+            load_scenario(
+                SCENARIOS / "disturbed.yaml", ["cluster.nodes=2", "run.steps=2", "run.warmup=0"]
+            )
+        )
+    )
+    assert by_name["batch"].change is None
+    assert "2x the batch per GPU cannot be" in by_name["batch"].why
+
+
+def test_advice_names_gains_best_first_and_then_what_gains_nothing(tiny):
+    found = explain(tiny())
+    assert found.advice[0] == "2x faster GPUs (half the measured times): -42 %"
+    gains = [line for line in found.advice if "no gain" not in line]
+    assert found.advice[: len(gains)] == gains
+    assert any(line.startswith("half the latency: no gain, ") for line in found.advice)
+
+
+def test_the_scale_of_a_measured_step_stays_when_the_hardware_changes():
+    """A step of 8 GPUs was measured.
+
+    With GPUs twice as fast it would not have been, so the factor is kept, not fitted anew.
+    """
+    found = explain(load_scenario(SCENARIOS / "imagenet" / "goyal-2017-8gpus.yaml"))
+    turn = turns(found)["gpu-speed"]
+    assert turn.step_change < -0.25
+    assert turn.to_json()["set"][0].startswith('calibration={"compute_scale": ')
+
+
+def test_asynchronous_changes_below_their_own_scatter_are_none(tiny):
+    found = explain(
+        tiny(
+            aggregation="parameter-server",
+            sync="asp",
+            disturbance={"jitter": {"kind": "lognormal", "sigma": 0.3}},
+        )
+    )
+    assert found.base.alone
+    assert all(turn.nothing >= 0.005 for turn in found.turns)
+    assert turns(found)["network-bandwidth"].nothing > 0.01

@@ -1,0 +1,39 @@
+"""The same sweep on processes of this machine and on a Dask cluster."""
+
+import pytest
+from conftest import seeds
+
+from dpsim import sweep
+
+distributed = pytest.importorskip(
+    "distributed", reason="Dask is not installed: pip install 'dpsim[cluster]'"
+)
+
+
+def test_a_scheduler_and_two_workers_give_the_table_that_processes_give(write, tmp_path):
+    path = write(seeds(24))
+    sweep(path, tmp_path / "processes", workers=2)
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        protocol="tcp://",
+        dashboard_address=None,
+    ) as cluster:
+        swept = sweep(path, tmp_path / "dask", dask=cluster.scheduler_address)
+    assert (swept.points, swept.computed, swept.failed) == (24, 24, 0)
+    assert (tmp_path / "dask" / "results.parquet").read_bytes() == (
+        tmp_path / "processes" / "results.parquet"
+    ).read_bytes()
+    assert len(list((tmp_path / "dask" / "shards").iterdir())) == 2
+
+
+def test_a_scheduler_without_workers_is_said_to_have_none(write, tmp_path):
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=True, host="127.0.0.1", protocol="tcp://", dashboard_address=None
+        ) as cluster,
+        pytest.raises(ValueError, match="has no workers"),
+    ):
+        sweep(write(), tmp_path / "out", dask=cluster.scheduler_address)

@@ -1,0 +1,86 @@
+"""Strong scaling, weak scaling and batches.
+
+What is varied, what is best, where more workers stop helping.
+"""
+
+import pytest
+
+from dpsim.base.errors import DpsimError, ScenarioError
+from dpsim.studies.scale import BatchStudy, batch_study
+
+QUICKSTART = "scenarios/quickstart.yaml"
+FEW = ["run.steps=3", "run.warmup=0"]
+
+
+def test_strong_scaling_keeps_the_global_batch():
+    study = batch_study(QUICKSTART, [2, 4, 8], overrides=FEW, fixed_global_batch=True)
+    assert [(p.nodes, p.batch_per_gpu, p.global_batch) for p in study.points] == [
+        (2, 128, 2048),
+        (4, 64, 2048),
+        (8, 32, 2048),
+    ]
+    assert len({point.to_target.steps for point in study.points}) == 1
+
+
+def test_strong_scaling_with_accumulated_passes_divides_each_pass():
+    passes = "workload.gradient_accumulation=2"
+    study = batch_study(QUICKSTART, [8], overrides=[*FEW, passes], fixed_global_batch=True)
+    assert [(p.batch_per_gpu, p.global_batch) for p in study.points] == [(32, 4096)]
+
+
+def test_weak_scaling_keeps_the_batch_of_each_worker():
+    study = batch_study(QUICKSTART, [1, 2], overrides=FEW)
+    assert [(p.batch_per_gpu, p.global_batch) for p in study.points] == [(64, 512), (64, 1024)]
+    assert study.points[0].to_target.steps > study.points[1].to_target.steps
+
+
+def test_the_best_batch_of_each_number_of_nodes_ends_first():
+    study = batch_study(QUICKSTART, [1, 16], [32, 64, 128], FEW)
+    assert study.compares_time_to_target
+    for best in study.best_by_nodes:
+        rivals = [point.to_target.time_s for point in study.points if point.nodes == best.nodes]
+        assert best.to_target.time_s == min(rivals)
+    small, large = study.best_by_nodes
+    assert small.batch_per_gpu > large.batch_per_gpu, "many workers pass the critical batch sooner"
+
+
+def test_without_constants_throughput_is_compared():
+    study = batch_study(QUICKSTART, [1], [8, 16], [*FEW, "workload.model=vgg16"])
+    assert not study.compares_time_to_target
+    assert study.best_by_nodes[0].batch_per_gpu == 16
+    assert study.to_json()["compared"] == "throughput"
+
+
+class Point:
+    """A number of nodes at a given pace."""
+
+    def __init__(self, nodes, pace):
+        self.nodes, self.pace = nodes, pace
+
+
+@pytest.mark.parametrize(
+    ("paces", "end"),
+    [([1, 2, 3], None), ([1, 2, 2.05], 2), ([1, 0.9, 3], 1), ([1], None), ([1, 1.06, 1.12], None)],
+)
+def test_more_workers_stop_helping_where_they_gain_less_than_five_percent(paces, end):
+    points = tuple(Point(nodes, pace) for nodes, pace in enumerate(paces, 1))
+    assert BatchStudy(points, ()).stops_helping_at_nodes == end
+
+
+def test_what_cannot_be_simulated_is_left_out_and_said():
+    study = batch_study(QUICKSTART, [1, 3, 4], overrides=FEW, fixed_global_batch=True)
+    assert [point.nodes for point in study.points] == [4]
+    memory, divisor = study.left_out
+    assert memory.startswith("1 nodes, 256 samples per GPU: ")
+    assert "must fit in the 16 GB" in memory
+    assert divisor == "3 nodes: 24 workers do not divide a global batch of 2,048"
+
+
+def test_a_study_of_nothing_is_an_error():
+    with pytest.raises(
+        DpsimError,
+        match="must have at least one point that can be simulated, but: 3 nodes: 24 workers",
+    ):
+        batch_study(QUICKSTART, [3], overrides=FEW, fixed_global_batch=True)
+    with pytest.raises(ScenarioError, match="batch_per_gpu"):
+        batch_study(QUICKSTART, [1], [0], FEW)

@@ -1,0 +1,104 @@
+"""The matrix of backends: tried where it can be, documented elsewhere, and failures kept apart."""
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+from validate.backends.matrix import BACKENDS, DEVICES, OPERATIONS, documented
+from validate.ranks.launch import RunFailed, launch, loopback
+
+MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+]
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def cells():
+    """The rows of ``dpsim validate backends --json``, by backend, device and operation."""
+    command = [sys.executable, "-m", "validate", "backends", "--json"]
+    environment = {name: text for name, text in os.environ.items() if name != "RANK"}
+    from subprocess import run
+
+    answer = json.loads(
+        run(command, check=True, capture_output=True, env=environment, cwd=ROOT, timeout=120).stdout
+    )
+    assert list(answer) == ["schema_version", "documentation", "rows"]
+    return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
+
+
+def test_there_is_a_cell_for_every_operation_of_every_backend_on_every_device(cells):
+    assert list(cells) == [
+        (backend, device, name) for backend in BACKENDS for device in DEVICES for name in OPERATIONS
+    ]
+    assert {row["verdict"] for row in cells.values()} <= {"works", "fails", "not tried"}
+
+
+def test_gloo_works_on_the_cpu_for_every_operation(cells):
+    assert {cells["gloo", "cpu", name]["verdict"] for name in OPERATIONS} == {"works"}
+
+
+def test_what_is_not_tried_says_why_and_what_is_documented(cells):
+    for (backend, device, operation), row in cells.items():
+        assert (row["detail"] != "") == (row["verdict"] != "works")
+        assert row["documented"] == documented(backend, device, operation)
+
+
+def test_keys_are_documented(cells):
+    section = (
+        (ROOT / "docs" / "json.md")
+        .read_text()
+        .split("## `dpsim validate backends")[1]
+        .split("\n## ")[0]
+    )
+    assert all(f"`{key}`" in section for key in next(iter(cells.values())))
+
+
+def test_a_failure_is_that_of_its_operation_alone():
+    """One rank late, one that fails, one that gets nothing, one that dies; the operations in
+    between work.
+    """
+    program = str(Path(__file__).parent / "failing_cells.py")
+    names = [
+        "send",
+        "reduce",
+        "recv",
+        "gather",
+        "broadcast",
+        "scatter",
+        "barrier",
+        "all_to_all",
+        "all_reduce",
+    ]
+    with pytest.raises(RunFailed, match="no more") as failed:
+        launch([sys.executable, program, "gloo", "cpu", "1", *names], loopback(2), timeout_s=60)
+    records = failed.value.run.records
+    problems = {row["operation"]: row["problem"] for row in records}
+    assert [row["operation"] for row in records] == names[:-2] * 2  # of both ranks, until one died
+    assert {name for name, problem in problems.items() if not problem} == {
+        "send",
+        "recv",
+        "broadcast",
+        "barrier",
+    }
+    assert "Timed out waiting 1000ms" in problems["reduce"]
+    assert problems["gather"] == "NotImplementedError: Not here"
+    assert problems["scatter"] == "RuntimeError: 1000 of 1000 values were wrong"
+
+
+def test_one_rank_alone_cannot_try(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["dpsim", "validate", "backends"])
+    place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for name, text in place.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "must be tried by at least 2 ranks, but got 1" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""Every schedule on real ranks: gloo over loopback.
+
+Five ranks are started once, and the first 1 to 5 of them used.
+"""
+
+import os
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from dpsim.collectives import ALGORITHMS, OPERATIONS
+from validate.ranks.launch import launch, loopback
+
+MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+]
+PROGRAM = str(Path(__file__).parent / "conformance.py")
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """All that the ranks recorded, by what it is about."""
+    rows = launch(
+        [sys.executable, PROGRAM], loopback(5), timeout_s=240, connect_timeout_s=120
+    ).records
+    return {
+        what: [row for row in rows if row["what"] == what] for what in {row["what"] for row in rows}
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "ranks"), [*(("schedule", m) for m in range(1, 6)), ("grouped", 3), ("staged", 3)]
+)
+def test_every_rank_ends_with_what_arithmetic_gives(recorded, what, ranks):
+    rows = [row for row in recorded[what] if row["ranks"] == ranks]
+    assert Counter(row["rank"] for row in rows) == dict.fromkeys(range(ranks), len(rows) // ranks)
+    assert {tuple(row["case"].split("/")[:2]) for row in rows} >= {
+        (one.operation, one.name) for one in ALGORITHMS
+    }
+    assert [row for row in rows if row["wrong"]] == []
+
+
+@pytest.mark.parametrize("what", ["type", "library"])
+def test_nothing_is_wrong(recorded, what):
+    assert len(recorded[what]) >= 5 * 11
+    assert [row for row in recorded[what] if row["wrong"]] == []
+
+
+def test_the_library_is_asked_for_every_operation(recorded):
+    assert {row["case"].split("/")[0] for row in recorded["library"]} == {*OPERATIONS, "sendrecv"}
+
+
+def test_ranks_begin_at_their_own_starts_and_nobody_ends_before_the_last_has_begun(recorded):
+    row = recorded["starts"][0]
+    assert row["one_clock"]
+    for begins, ends in zip(row["begins"], row["ends"], strict=True):
+        assert min(begins) == begins[0] == 0
+        assert 0.04 < begins[1] < begins[2] < begins[3] < begins[4]
+        assert min(ends) > begins[4] > 0.19
+
+
+def test_all_ranks_have_the_same_timing(recorded):
+    first, *others = (
+        {key: value for key, value in row.items() if key != "rank"} for row in recorded["starts"]
+    )
+    assert others == [first] * 4
+
+
+def test_a_false_result_is_found(recorded):
+    assert all(row["wrong"] > 100 for row in recorded["false"])

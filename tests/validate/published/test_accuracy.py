@@ -1,0 +1,86 @@
+"""How far off the shipped model is on the public tables, predicted without the machine in question.
+
+No worse than is committed.
+
+Each bound is the committed error of the mean over machines, rounded up to half a point; make it
+lower when the model gets better.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsim.network.libraries.nccl.constants import shipped_constants
+from tools.refits.nccl_refit import training_cases
+from validate.published import compare
+from validate.published.nccl.joint_fit import fit_without
+from validate.published.nccl.sources import Shipped
+
+DATA = Path(__file__).parents[3] / "validate" / "published" / "data"
+FILES = {"nccl-tests": "nccl_tests.csv", "nccl-single-node": "nccl_single_node.csv"}
+
+
+@cache
+def groups(kind, regime):
+    return compare(DATA / FILES[kind], kind, regime).groups
+
+
+SPECIFICATION = [
+    ("nccl-single-node", "single-node NVLink", 0.085, 0.085),
+    ("nccl-single-node", "single-node PCIe", 0.360, 0.255),
+    ("nccl-tests", "single-node NVLink", 0.095, 0.065),
+    ("nccl-tests", "single-node PCIe", 0.135, 0.120),
+    ("nccl-tests", "multi-node IB/RoCE", 0.200, 0.215),
+    ("nccl-tests", "multi-node other transports", 0.185, 0.270),
+]
+CALIBRATED = [
+    ("nccl-tests", "single-node", 0.050, 0.045),
+    ("nccl-tests", "multi-node", 0.080, 0.050),
+]
+
+
+@pytest.mark.parametrize(("kind", "group", "every", "large"), SPECIFICATION)
+def test_specification(kind, group, every, large):
+    found = groups(kind, "specification")
+    assert found[group]["mean_over_machines"] <= every
+    assert found[f"{group}, from 1 MiB"]["mean_over_machines"] <= large
+
+
+@pytest.mark.parametrize(("kind", "group", "every", "large"), CALIBRATED)
+def test_calibrated(kind, group, every, large):
+    found = groups(kind, "calibrated")
+    assert found[group]["mean_over_machines"] <= every
+    assert found[f"{group}, from 1 MiB"]["mean_over_machines"] <= large
+
+
+@pytest.mark.long
+def test_calibrated_systems_of_one_node():
+    found = groups("nccl-single-node", "calibrated")
+    assert found["single-node NVLink"]["mean_over_machines"] <= 0.045
+
+
+def test_shipped_constants_were_fitted_on_every_machine_that_can_be_left_out():
+    shipped = Shipped()
+    cases = training_cases()
+    assert all(shipped.seen([case]) == case.machine_name for case in cases)
+    assert {key for key, _ in shipped_constants()} >= {
+        "common",
+        "ib",
+        "efa",
+        "pcie",
+        "nvlink-hopper",
+    }
+
+
+@pytest.mark.parametrize("machine", ["1x AWS P6-B200 (8x B200, NVLink5, 8x400Gbps EFAv4)"])
+def test_what_was_left_out_took_no_part(machine):
+    """The shipped constants without a machine are those that a fit from scratch on the others
+    gives.
+    """
+    known, _ = Shipped().constants(machine)
+    fitted = fit_without(training_cases(), machine)
+    assert known == pytest.approx({slot: fitted[slot] for slot in known}, abs=2e-3)
+    assert not any(key.startswith("machine: ") and machine in key for key, _ in fitted)
+    assert np.isfinite([*known.values()]).all()

@@ -1,0 +1,328 @@
+"""Step times.
+
+No row is scored by constants that saw it, unknown things are said, and errors are no worse than
+committed.
+"""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim.base.errors import DpsimError
+from validate.published import STEP_KINDS, compare_steps
+
+DATA = Path("validate/published/data")
+TABLES = {
+    "single-gpu": "single_gpu.csv",
+    "adaptdl": "adaptdl_steptime.csv",
+    "vtrain": "vtrain_steptime.csv",
+    "scaling": "scaling.csv",
+    "overlap": "scaling.csv",
+    "imagenet": "imagenet_records.csv",
+}
+
+
+def lines(kind, keep=lambda row: True):
+    with (DATA / TABLES[kind]).open(newline="", encoding="utf-8") as stream:
+        return [row for row in csv.DictReader(stream) if keep(row)]
+
+
+def written(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def one_cluster(row):
+    return row["cluster"] == "rtx2080ti"
+
+
+SMALL = {
+    "single-gpu": lambda row: (
+        row["model"] in ("ResNet-50", "ResNet-152", "VGG-16", "BERT-base SQuAD")
+    ),
+    "adaptdl": one_cluster,
+    "vtrain": lambda row: row["layers"] in ("12", "24"),
+    "scaling": lambda row: row["model"] in ("ResNet-50", "Transformer-XL base"),
+    "overlap": lambda row: row["case_id"].startswith("hkbu_v100"),
+    "imagenet": lambda row: row["record_id"] in ("he2016", "goyal2017", "akiba2017"),
+}
+
+
+def poisoned(kind, rows, scored):
+    """The same table with tenfold measurements in the rows of one group and its lines."""
+    out = []
+    for row in rows:
+        changed = dict(row)
+        if scored(row):
+            for name in ("step_time_ms", "iteration_time_ms", "exposed_sync_ms"):
+                if changed.get(name):
+                    changed[name] = str(10 * float(changed[name]))
+            if changed.get("throughput"):
+                changed["throughput"] = str(float(changed["throughput"]) / 10)
+            if changed.get("time_min"):
+                changed["time_min"] = str(10 * float(changed["time_min"]))
+        out.append(changed)
+    return out
+
+
+# One group of each kind that a fit on the same file must not see, as a test of its rows. Of a
+# scaling case the smallest configuration is what its compute is calibrated on, so only the larger
+# ones are poisoned.
+GROUPS = {
+    "single-gpu": lambda row: row["model"] == "VGG-16",
+    "adaptdl": lambda row: row["model"] == "cifar10" and int(row["gpus"]) > 4,
+    "vtrain": lambda row: (row["hidden_size"], row["layers"]) == ("2048", "12"),
+    "scaling": lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50" and row["gpus"] != "1.0",
+    "overlap": lambda row: row["model"] == "DenseNet-201",
+    "imagenet": lambda row: row["record_id"] == "goyal2017",
+}
+
+
+# Fitting adaptdl twice takes minutes.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.long) if kind == "adaptdl" else kind
+        for kind in STEP_KINDS
+    ],
+)
+def test_no_prediction_reads_its_own_measurement(kind, tmp_path):
+    rows = lines(kind, SMALL[kind])
+    clean = written(tmp_path / "clean.csv", rows)
+    poison = written(tmp_path / "poison.csv", poisoned(kind, rows, GROUPS[kind]))
+    hidden = {number for number, row in enumerate(rows, 2) if GROUPS[kind](row)}
+    before, after = (
+        {
+            row.line: row
+            for row in compare_steps(path, kind, fit_on=[path]).every
+            if row.line in hidden
+        }
+        for path in (clean, poison)
+    )
+    assert set(before) == hidden
+    for line in hidden:
+        assert before[line].status in ("counted", "apart")
+        if kind == "scaling":
+            assert after[line].efficiency[0] == before[line].efficiency[0]
+            assert after[line].efficiency[1] == pytest.approx(before[line].efficiency[1] / 10)
+        else:
+            assert after[line].predicted == before[line].predicted
+            assert after[line].measured == pytest.approx(10 * before[line].measured)
+
+
+@pytest.mark.parametrize("kind", ["single-gpu", "vtrain"])
+def test_a_copy_of_the_file_under_another_name_is_still_recognised(kind, tmp_path):
+    rows = lines(kind, SMALL[kind])
+    one, other = (
+        written(tmp_path / "one.csv", rows),
+        written(tmp_path / "other.csv", poisoned(kind, rows, lambda row: True)),
+    )
+    result = compare_steps(one, kind, fit_on=[other])
+    assert result.left_out is not None
+    assert all("without this" in row.constants for row in result.counted)
+
+
+def test_shipped_constants_have_seen_the_public_rows_and_do_not_score_them(tmp_path):
+    rows = lines("vtrain", lambda row: (row["hidden_size"], row["layers"]) == ("1024", "12"))
+    new = [{**row, "layers": "13"} for row in rows]
+    result = compare_steps(written(tmp_path / "mixed.csv", rows + new), "vtrain")
+    assert result.constants == {"shipped": len(new), "shipped, without this pair": len(rows)}
+
+
+def test_shipped_and_fitted_constants_agree(tmp_path):
+    rows = [{**row, "layers": "13"} for row in lines("vtrain")]
+    path = written(tmp_path / "new.csv", rows)
+    shipped, fitted = (
+        compare_steps(path, "vtrain"),
+        compare_steps(path, "vtrain", fit_on=[DATA / TABLES["vtrain"]]),
+    )
+    assert shipped.left_out is None
+    assert [row.predicted for row in shipped.counted] == pytest.approx(
+        [row.predicted for row in fitted.counted], rel=1e-3
+    )
+
+
+# What the fits leave out; the guards are the committed values, rounded up.
+def test_vtrain_pairs_left_out():
+    path = DATA / TABLES["vtrain"]
+    assert compare_steps(path, "vtrain", fit_on=[path]).overall["mean_ape"] < 0.019
+
+
+@pytest.mark.parametrize(("known", "limit"), [("1024", 0.028), ("2048", 0.046)])
+def test_vtrain_across_widths(known, limit, tmp_path):
+    fit_on = written(
+        tmp_path / "known.csv", lines("vtrain", lambda row: row["hidden_size"] == known)
+    )
+    other = written(
+        tmp_path / "other.csv", lines("vtrain", lambda row: row["hidden_size"] != known)
+    )
+    result = compare_steps(other, "vtrain", fit_on=[fit_on])
+    assert result.left_out is None
+    assert result.overall["mean_ape"] < limit
+
+
+def test_scaling_cases_left_out():
+    path = DATA / TABLES["scaling"]
+    overall = compare_steps(path, "scaling", fit_on=[path]).overall
+    assert overall["n"] == 467
+    assert overall["median_points"] < 0.025
+    assert overall["mean_points"] < 0.046
+
+
+@pytest.mark.parametrize(("cluster", "limit"), [("rtx2080ti", 0.056), ("dgx_a100", 0.060)])
+def test_adaptdl_models_left_out(cluster, limit, tmp_path):
+    path = written(
+        tmp_path / "cluster.csv", lines("adaptdl", lambda row: row["cluster"] == cluster)
+    )
+    result = compare_steps(path, "adaptdl", fit_on=[path])
+    assert result.overall["mean_ape"] < limit
+    assert all(int(row.identity["gpus"]) > 4 for row in result.counted)
+    assert len(result.counted) + len(result.fitted) == len(
+        lines("adaptdl", lambda row: row["cluster"] == cluster)
+    )
+
+
+@pytest.mark.long
+def test_adaptdl_models_left_out_everywhere():
+    path = DATA / TABLES["adaptdl"]
+    result = compare_steps(path, "adaptdl", fit_on=[path])
+    assert {row.identity["cluster"] for row in result.apart} == {"azure_nd40rsv2_v100"}
+    assert result.overall["mean_ape"] < 0.066
+    assert result.overall["p95_ape"] < 0.19
+
+
+# What is not in the fitted tables
+
+
+def test_a_model_with_small_rows_only_is_predicted_above(tmp_path):
+    rows = lines("adaptdl", one_cluster)
+    large = [row for row in rows if row["model"] == "imagenet" and int(row["gpus"]) > 4]
+    fit_on = written(tmp_path / "public.csv", [row for row in rows if row not in large])
+    result = compare_steps(written(tmp_path / "blind.csv", large), "adaptdl", fit_on=[fit_on])
+    assert result.left_out is None
+    assert result.constants == {"fitted on --fit-on": len(large)}
+    assert result.overall["n"] == len(large)
+    assert result.overall["mean_ape"] < 0.06
+
+
+def test_an_unknown_cluster_is_calibrated_on_its_one_gpu_rows(tmp_path):
+    rows = [
+        {**row, "cluster": "new"}
+        for row in lines("adaptdl", lambda row: one_cluster(row) and row["model"] == "imagenet")
+    ]
+    result = compare_steps(written(tmp_path / "new.csv", rows), "adaptdl")
+    assert {row.identity["gpus"] for row in result.fitted} == {"1"}
+    assert {row.identity["gpus"] for row in result.counted} == {row["gpus"] for row in rows} - {"1"}
+    assert any("'new' is in no fitted row" in note for note in result.notes)
+
+
+def test_an_unknown_model_without_rows_to_calibrate_on_is_listed(tmp_path):
+    row = next(row for row in lines("adaptdl", one_cluster) if row["gpus"] == "8")
+    result = compare_steps(
+        written(tmp_path / "new.csv", [{**row, "model": "unheard_of"}]), "adaptdl"
+    )
+    assert result.overall is None
+    assert result.not_predicted == [(2, "no row of model 'unheard_of' to calibrate its compute on")]
+
+
+def test_an_unknown_cluster_without_one_gpu_rows_takes_compute_by_peak(tmp_path):
+    row = next(row for row in lines("adaptdl", one_cluster) if row["gpus"] == "8")
+    result = compare_steps(written(tmp_path / "new.csv", [{**row, "cluster": "new"}]), "adaptdl")
+    assert result.overall["n"] == 1
+    assert any("fp32 peaks" in note for note in result.notes)
+
+
+def test_unknown_gpus_and_models_are_listed(tmp_path):
+    row = lines("single-gpu", lambda row: row["model"] == "ResNet-50")[0]
+    strange = [
+        {**row, "gpu": "Abacus"},
+        {**row, "model": "Oracle"},
+        {**row, "mode": "sleep"},
+        {**row, "batch": "96"},
+    ]
+    result = compare_steps(written(tmp_path / "new.csv", strange), "single-gpu")
+    assert [line for line, _ in result.not_predicted] == [2, 3, 4]
+    assert "no data sheet of this GPU" in result.not_predicted[0][1]
+    assert "no layers of this model" in result.not_predicted[1][1]
+    assert [row.line for row in result.counted] == [5]
+
+
+def test_tensor_parallel_rows_are_listed(tmp_path):
+    row = lines("vtrain")[0]
+    result = compare_steps(
+        written(tmp_path / "new.csv", [{**row, "tensor_parallelism": "2"}, row]), "vtrain"
+    )
+    assert result.not_predicted == [(2, "tensor or pipeline parallelism")]
+    assert len(result.counted) == 1
+
+
+def test_an_unknown_system_scales_with_the_usual_share(tmp_path):
+    rows = [
+        {**row, "system": "new", "case_id": "new"}
+        for row in lines("scaling", lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50")
+    ]
+    result = compare_steps(written(tmp_path / "new.csv", rows), "scaling")
+    assert result.left_out is None
+    assert [row.identity["gpus"] for row in result.fitted] == ["1.0"]
+    assert len(result.counted) == len(rows) - 1
+    assert any("'new' is in no fitted row" in note for note in result.notes)
+
+
+# The answer
+
+
+def test_json_has_what_readers_are_promised(tmp_path):
+    path = written(
+        tmp_path / "a.csv",
+        lines("scaling", lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50"),
+    )
+    content = json.loads(json.dumps(compare_steps(path, "scaling").to_json(), allow_nan=False))
+    assert {
+        "schema_version",
+        "kind",
+        "overall",
+        "groups",
+        "rows",
+        "left_out",
+        "not_predicted",
+        "notes",
+    } <= set(content)
+    row = content["rows"][0]
+    assert {
+        "case_id",
+        "gpus",
+        "predicted_ms",
+        "measured_ms",
+        "predicted_efficiency",
+        "measured_efficiency",
+    } <= set(row)
+    assert row["ape"] == pytest.approx(
+        abs(row["predicted_efficiency"] / row["measured_efficiency"] - 1)
+    )
+    assert {"n", "median_ape", "mean_ape", "p95_ape", "worst_ape", "median_points"} <= set(
+        content["overall"]
+    )
+
+
+@pytest.mark.parametrize("kind", STEP_KINDS)
+def test_a_missing_column_is_named(kind, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(DpsimError, match="must have the column"):
+        compare_steps(path, kind)
+
+
+def test_a_cell_that_is_no_number_is_named(tmp_path):
+    path = written(tmp_path / "bad.csv", [{**lines("vtrain")[0], "layers": "many"}])
+    with pytest.raises(DpsimError, match=r"bad.csv:2: layers: must be a number, but got 'many'"):
+        compare_steps(path, "vtrain")
+
+
+def test_a_missing_file_to_fit_on_is_named(tmp_path):
+    with pytest.raises(DpsimError, match="must be a CSV file to fit on"):
+        compare_steps(DATA / TABLES["vtrain"], "vtrain", fit_on=[tmp_path / "none.csv"])

@@ -1,0 +1,73 @@
+"""Which strategies go together, as a page of the documentation."""
+
+from __future__ import annotations
+
+from dpsim.scenario import shape_of
+from dpsim.strategy import RULES, Rule, StrategyConfig
+
+_HEAD = """\
+# Which strategies go together
+
+Made from `dpsim/strategy/combinations.py` by `make golden`; do not edit. Every combination that no rule speaks of is simulated; the
+others are refused with the rule's reason. A number is a rule below: after **no** it refuses the combination, after *but* it
+refuses some overlap policy, codec, average of the loss or way of the aggregation with it.
+"""
+
+
+def kinds_of(part: str) -> list[str]:
+    """The kinds of one part of a strategy: aggregation, sync, overlap or compression."""
+    return [*shape_of(StrategyConfig).below(part).kinds()]
+
+
+def combinations_page() -> str:
+    """The page in Markdown: a table of aggregation by synchronisation, and the rules."""
+    syncs = kinds_of("sync")
+    lines = [_HEAD, _row("aggregation", *syncs), _row(*["---"] * (len(syncs) + 1))]
+    lines += [
+        _row(aggregation, *(_cell(aggregation, sync) for sync in syncs))
+        for aggregation in kinds_of("aggregation")
+    ]
+    rules = [f"{number}. {_speaks_of(rule)}: {rule.why}." for number, rule in enumerate(RULES, 1)]
+    return "\n".join([*lines, "", "## Rules", "", *rules]) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(aggregation: str, sync: str) -> str:
+    here = {
+        number: rule
+        for number, rule in enumerate(RULES, 1)
+        if aggregation in (rule.aggregation or [aggregation]) and sync in (rule.sync or [sync])
+    }
+    refused = [str(number) for number, rule in here.items() if not _is_of_some(rule)]
+    if refused:
+        return f"**no** {', '.join(refused)}"
+    return f"yes, *but* {', '.join(map(str, here))}" if here else "yes"
+
+
+def _is_of_some(rule: Rule) -> bool:
+    """Whether it speaks of more than the kinds of aggregation and synchronisation."""
+    return bool(rule.overlap or rule.compression or rule.loss or rule.way or rule.sums is not None)
+
+
+def _sums(codec: str) -> bool:
+    return StrategyConfig.model_validate(
+        {"compression": {"kind": codec}}
+    ).compression.sums_in_flight
+
+
+def _speaks_of(rule: Rule) -> str:
+    named = rule.kinds
+    if rule.sums is not None:
+        named["compression"] = tuple(
+            kind for kind in kinds_of("compression") if _sums(kind) is rule.sums
+        )
+    parts = [
+        f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
+        for part, kinds in named.items()
+        if kinds
+    ]
+    ways = [f"way `{rule.way}`"] if rule.way else []
+    return " with ".join([*parts, *ways, *["`average_loss`"] * rule.loss])

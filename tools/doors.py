@@ -1,0 +1,97 @@
+"""Doors: a package's modules are private to it, so an import from outside names the package and
+what its ``__init__`` exports.
+
+A package that exports nothing (``__all__`` is empty) is a folder of doors: each of its modules
+stands for itself. ``python -m tools.doors`` prints every import that reaches past a door, and exits
+with 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TOP_LEVEL = ("dpsim", "validate", "app", "tools")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A Python file: its dotted name, its syntax tree, and whether it is a package's ``__init__``."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+    is_package: bool
+
+    @property
+    def package(self) -> str:
+        """The package that it stands in, or is."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    @property
+    def exports(self) -> bool:
+        """Whether it says anything in ``__all__``."""
+        for node in self.tree.body:
+            target = (
+                node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            )
+            if isinstance(target, ast.Name) and target.id == "__all__":
+                return bool(ast.literal_eval(node.value))  # type: ignore[attr-defined]
+        return False
+
+
+def modules(root: Path = ROOT) -> dict[str, Module]:
+    """All modules of the project, by their dotted names."""
+    found = {}
+    for top in TOP_LEVEL:
+        for path in sorted((root / top).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            is_package = parts[-1] == "__init__"
+            name = ".".join(parts[:-1] if is_package else parts)
+            found[name] = Module(
+                name, path, ast.parse(path.read_text(encoding="utf-8")), is_package
+            )
+    return found
+
+
+def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[int, str]]:
+    """Each module of the project that ``module`` imports, with the line."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            source = known[node.module]
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            # What a package exports may have the name of a module in it: then the export is meant.
+            submodules = [name for name in inside if name in known and not source.exports]
+            yield from ((node.lineno, name) for name in submodules or [node.module])
+
+
+def reaching_past(known: dict[str, Module]) -> Iterator[str]:
+    """A line for each import that reaches past a door."""
+    for module in known.values():
+        for line, name in imported(module, known):
+            target = known[name]
+            door = known.get(target.package)
+            if target.is_package or target.package in TOP_LEVEL:
+                continue
+            if door is None or not door.exports:
+                continue
+            if not f"{module.package}.".startswith(f"{target.package}."):
+                where = module.path.relative_to(ROOT)
+                yield f"{where}:{line}: {name} is private to {target.package}: import it from there"
+
+
+def main() -> None:
+    """Print what reaches past a door; exit with 1 where something does."""
+    found = list(reaching_past(modules()))
+    sys.stdout.writelines(f"{line}\n" for line in found)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

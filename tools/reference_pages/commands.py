@@ -1,0 +1,106 @@
+"""The page of the command line.
+
+Every command with its help, arguments, options and defaults, as Typer has them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from tools.reference_pages.markdown import anchor, heading, page, plain, summary, table
+
+_WORDS = {str: "text", int: "whole number", float: "number", Path: "path"}
+
+
+def commands_page(app: typer.Typer, exit_codes: str) -> str:
+    """Every command of ``app``; ``exit_codes`` says what they end with."""
+    group: Any = typer.main.get_command(app)
+    found = dict(sorted(_commands("dpsim", group)))
+    contents = table(
+        ["command", "what it does"],
+        ([f"[`{name}`]({anchor(name)})", summary(one.help)] for name, one in found.items()),
+    )
+    lines = [plain(exit_codes), "", *contents]
+    for name, one in found.items():
+        lines += _section(name, one)
+    return page("Commands", "the command line", lines)
+
+
+def _link(name: str) -> str:
+    return f"[`{name}`]({anchor(name)})"
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """The commands below one, by the words that call them."""
+    for word, below in command.commands.items():
+        called = f"{name} {word}"
+        if hasattr(below, "commands"):
+            yield from _commands(called, below)
+        else:
+            yield called, below
+
+
+def _section(name: str, command: Any) -> Iterator[str]:
+    yield from heading(2, name)
+    yield from (line for paragraph in command.text.split("\n\n") for line in (plain(paragraph), ""))
+    yield from [*(f"- `{example}`" for example in command.examples), ""] if command.examples else []
+    hints = get_type_hints(inspect.unwrap(command.callback))
+    rows = [_row(each, hints[each.name]) for each in command.params if not each.hidden]
+    yield from table(["argument or option", "takes", "if left out", "what it is"], rows)
+
+
+def _row(parameter: Any, hint: Any) -> list[str]:
+    names = (
+        [*parameter.opts, *parameter.secondary_opts]
+        if parameter.param_type_name == "option"
+        else [parameter.name.upper()]
+    )
+    takes = "" if _bare(hint) is bool else _takes(parameter, hint)
+    return [
+        ", ".join(f"`{name}`" for name in sorted(names, key=len)),
+        takes,
+        _default(parameter),
+        plain(parameter.help or ""),
+    ]
+
+
+def _takes(parameter: Any, hint: Any) -> str:
+    kind = _bare(hint)
+    several = get_origin(kind) in (list, tuple)
+    word = (
+        f"`{parameter.metavar}`"
+        if parameter.metavar
+        else _WORDS[_bare(get_args(kind)[0]) if several else kind]
+    )
+    least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if least is not None:
+        word += f", {least:,} to {most:,}" if most is not None else f", at least {least:,}"
+    return f"{word}; several" if several else word
+
+
+def _bare(hint: Any) -> Any:
+    """A type without the None that stands for an option that is left out."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return next(option for option in get_args(hint) if option is not types.NoneType)
+    return hint
+
+
+def _default(parameter: Any) -> str:
+    value = parameter.default
+    if parameter.required:
+        return "required"
+    if value is True:
+        return f"`{parameter.opts[0]}`"
+    return (
+        ""
+        if value in (None, False, [], ())
+        else f"`{value:g}`"
+        if isinstance(value, float)
+        else f"`{value}`"
+    )

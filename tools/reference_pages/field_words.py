@@ -1,0 +1,239 @@
+"""A field of a configuration in words.
+
+What it takes (type, unit, limits) and what it is if left out.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, WithJsonSchema
+from pydantic.fields import FieldInfo
+
+from dpsim.base.config import Config
+from dpsim.base.units import DATA, DIMENSIONS, Dimension, human
+from dpsim.hardware import Sourced
+from tools.reference_pages.markdown import code
+
+_PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+_NOUNS = (
+    "value",
+    "whole number",
+    "number",
+    "text",
+    "mapping",
+    "list",
+    "data rate",
+    "compute rate",
+    "time",
+)
+_SEVERAL = {"amount of data": "amounts of data", **{noun: f"{noun}s" for noun in _NOUNS}}
+_LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length")
+_DIGITS = 12
+_LIST = "list of "
+
+
+def takes(field: FieldInfo) -> str:
+    """The type of a field with its unit, an example of it and its limits."""
+    return _words(field.annotation, field.metadata)
+
+
+def _words(annotation: Any, metadata: Iterable[Any]) -> str:
+    annotation, found = _unwrapped(annotation, metadata)
+    limits = _limits(found)
+    stated = _stated(found)
+    if stated is not None:
+        return stated
+    if get_origin(annotation) in (Union, types.UnionType):
+        return _of_options(
+            [option for option in get_args(annotation) if option is not types.NoneType], found
+        )
+    if get_origin(annotation) is Literal:
+        return (
+            f"one of {code(get_args(annotation))}"
+            if len(get_args(annotation)) > 1
+            else code(get_args(annotation))
+        )
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _of_model(annotation)
+    if annotation in _PLAIN:
+        return ", ".join([_PLAIN[annotation], *_limit_words(limits, whole=annotation is int)])
+    return _of_several(annotation, limits)
+
+
+def _of_options(options: list[Any], metadata: list[Any]) -> str:
+    """A union; a list of what may also stand alone is said as one."""
+    words = list(dict.fromkeys(_words(option, metadata) for option in options))
+    lists = [each for each in words if each in {_LIST + _plural(other) for other in words}]
+    alone = [each for each in words if each not in lists]
+    return " or ".join(alone) + (", or a list of them" if lists else "")
+
+
+def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
+    """Lists and free mappings, by what they hold."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is dict:
+        return f"mapping of names to {_plural(_words(arguments[1], ()))}"
+    if origin is tuple:
+        count = _count(limits) if Ellipsis in arguments else f"{len(arguments)} "
+        return f"{_LIST}{count}{_plural(_words(arguments[0], ()))}"
+    return "value of any kind"
+
+
+def _plural(words: str) -> str:
+    """What several of them are: their limits are those of each."""
+    for one, several in _SEVERAL.items():
+        if words.startswith(one):
+            return f"{several}{words.removeprefix(one)}".replace(
+                f"{several}, ", f"{several}, each "
+            ).replace("each such", "such")
+    return words
+
+
+def _count(limits: dict[str, Any]) -> str:
+    least, most = limits.get("min_length"), limits.get("max_length")
+    if least is not None and most is not None:
+        return f"{least} to {most} "
+    return f"at least {least} " if least is not None else ""
+
+
+def _of_model(model: type[BaseModel]) -> str:
+    if issubclass(model, Sourced):
+        return f"{takes(model.model_fields['value'])}, or a mapping of `value` and `source`"
+    return "mapping"
+
+
+def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]]:
+    """The type without ``Annotated``, and all that is said of it."""
+    found = list(metadata)
+    while get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        found += more
+    return annotation, [
+        one for each in found for one in (each.metadata if isinstance(each, FieldInfo) else [each])
+    ]
+
+
+def _stated(metadata: Iterable[Any]) -> str | None:
+    """What the annotations say that a file holds there.
+
+    A quantity, a name out of a registry, a name or a mapping.
+    """
+    said = list(metadata)
+    for each in said:
+        if isinstance(each, BeforeValidator) and str in get_args(each.json_schema_input_type):
+            return "file"
+        if isinstance(each, WithJsonSchema) and each.json_schema and "enum" in each.json_schema:
+            return f"one of {code(each.json_schema['enum'])}"
+    dimension = _dimension(said)
+    if dimension is None:
+        return None
+    above = " above 0" if "gt" in _limits(said) else ""
+    return f"{dimension.name.removeprefix('an ').removeprefix('a ')}{above}, such as `{dimension.example}`"
+
+
+def _dimension(metadata: Iterable[Any]) -> Dimension | None:
+    """What a quantity measures; None of other fields."""
+    for each in metadata:
+        if isinstance(each, WithJsonSchema) and each.json_schema and "anyOf" in each.json_schema:
+            said = each.json_schema["anyOf"][0]["description"]
+            return next(one for one in DIMENSIONS if said.startswith(one.name))
+    return None
+
+
+def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
+    found = {
+        name: getattr(each, name, None)
+        for each in metadata
+        for name in _LIMITS
+        if getattr(each, name, None) is not None
+    }
+    return dict(found)
+
+
+def _limit_words(limits: dict[str, Any], *, whole: bool) -> Iterator[str]:
+    least = limits.get("ge", limits["gt"] + 1 if whole and "gt" in limits else None)
+    most = limits.get("le")
+    if least is not None and most is not None:
+        yield f"{_number(least)} to {_number(most)}"
+    elif least is not None:
+        yield f"at least {_number(least)}"
+    if "gt" in limits and not whole:
+        yield f"above {_number(limits['gt'])}"
+    if "lt" in limits:
+        yield f"below {_number(limits['lt'])}"
+    if most is not None and least is None:
+        yield f"at most {_number(most)}"
+    if "multiple_of" in limits:
+        yield f"a multiple of {limits['multiple_of']}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
+
+
+def default(field: FieldInfo) -> str:
+    """What a field is if left out."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    dimension = next(
+        filter(None, map(_dimension, _all_metadata(field.annotation, field.metadata))), None
+    )
+    if dimension is not None and isinstance(value, float):
+        return f"`{quantity(value, dimension)}`"
+    return _value(value)
+
+
+def _all_metadata(annotation: Any, metadata: Iterable[Any]) -> Iterator[list[Any]]:
+    """What is said of a field, and of each of the types that it may have."""
+    annotation, found = _unwrapped(annotation, metadata)
+    yield found
+    if get_origin(annotation) in (Union, types.UnionType):
+        for option in get_args(annotation):
+            yield from _all_metadata(option, ())
+
+
+def _value(value: object) -> str:
+    match value:
+        case None | () | "":
+            return "none"
+        case Sourced():
+            return _value(value.value)
+        case Config():
+            return _of_config(value)
+        case dict():
+            return "those that it writes" if value else "none"
+    return f"`{_plain(value)}`"
+
+
+def _of_config(value: Config) -> str:
+    """A model as a file would have it: what was said to make it."""
+    said = {name: getattr(value, name) for name in sorted(value.model_fields_set)}
+    return (
+        f"`{{{', '.join(f'{name}: {_plain(each)}' for name, each in said.items())}}}`"
+        if said
+        else "that of each field"
+    )
+
+
+def _plain(value: object) -> str:
+    """A plain value, or a list of them, as a file has it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return f"[{', '.join(map(_plain, value))}]"
+    return str(value)
+
+
+def quantity(value: float, dimension: Dimension) -> str:
+    """``value`` with a unit and all its digits; binary units where it is a whole number of them."""
+    for factor, unit in ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")):
+        if dimension is DATA and value and value % factor == 0:
+            return f"{value / factor:g} {unit}"
+    return human(value, dimension, _DIGITS)

@@ -1,0 +1,144 @@
+"""The fields of configuration models as sections of a page.
+
+A table for each model, a part for each kind that a field may have.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dpsim.hardware import CalibrationProfile, Gpu, Link, Node, Sourced
+from dpsim.scenario import Shape, fields_of, shape_of
+from dpsim.workload import MODELS
+from tools.reference_pages.field_words import default, takes
+from tools.reference_pages.markdown import anchor, code, heading, plain, prose, table
+
+_HARDWARE, _MODELS_PAGE = "hardware.md", "models.md"
+_DESCRIBED_ELSEWHERE = (Gpu, Link, Node, CalibrationProfile, Sourced)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What stands at ``path`` of a file; ``level`` is that of its heading."""
+
+    path: str
+    shape: Shape
+    level: int = 2
+
+
+def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator[str]:
+    """All that may stand at ``part`` and below it; ``elsewhere``.
+
+    The pages of the paths that have one of their own.
+    """
+    pages = elsewhere or {}
+    union = part.shape.union()
+    if union is not None:
+        yield from _kinds(part, union, pages)
+        return
+    models = _models(part.shape)
+    for model in models:
+        if part.path:
+            yield from heading(
+                part.level, f"`{part.path}`" + (f" as {_named(model)}" if len(models) > 1 else "")
+            )
+            yield from prose(model.__doc__)
+        yield from _fields(part, model, pages)
+        yield from _below(part, model, pages)
+
+
+def _models(shape: Shape) -> list[type[BaseModel]]:
+    return [model for model in shape.models() if not issubclass(model, _DESCRIBED_ELSEWHERE)]
+
+
+def _named(model: type[BaseModel]) -> str:
+    """Several models of one field are told apart by what they must have, or else may."""
+    required = [key for key, field in fields_of(model).items() if field.is_required()]
+    return f"a mapping with {code(required or [*fields_of(model)][:1])}"
+
+
+def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
+    key, kinds = str(union.discriminator), union.kinds()
+    yield from heading(part.level, f"`{part.path}`")
+    yield from table(
+        [f"`{key}`", "what it is"],
+        [[f"`{name}`", fields_of(model)[key].description] for name, model in kinds.items()],
+    )
+    said: set[str] = set()
+    modules = Counter(model.__module__ for model in kinds.values())
+    for name, model in kinds.items():
+        yield from heading(part.level + 1, f"`{part.path}`: `{name}`")
+        if model.__module__ not in said:
+            yield from prose(sys.modules[model.__module__].__doc__)
+        if modules[model.__module__] > 1:
+            yield from prose(model.__doc__)
+        said.add(model.__module__)
+        yield from _fields(part, model, pages, key)
+        yield from _below(Part(part.path, part.shape, part.level + 1), model, pages)
+
+
+def _fields(
+    part: Part, model: type[BaseModel], pages: Mapping[str, str], without: str | None = None
+) -> Iterator[str]:
+    """The table of a model's own fields."""
+    rows = [
+        [f"`{key}`", _type(part, model, key, field, pages), default(field), _description(field)]
+        for key, field in fields_of(model).items()
+        if key != without
+    ]
+    yield from table(["field", "takes", "if left out", "what it is"], rows)
+
+
+def _description(field: FieldInfo) -> str:
+    return plain(field.description or "").replace(", ".join(MODELS), f"[these]({_MODELS_PAGE})")
+
+
+def _type(
+    part: Part, model: type[BaseModel], key: str, field: FieldInfo, pages: Mapping[str, str]
+) -> str:
+    """What a field takes, with a link to where that is described."""
+    below = _child(part, model, key)
+    if below.path in pages:
+        return f"[mapping]({pages[below.path]}{anchor(below.path)})"
+    if below.shape.union() is not None:
+        return f"[one of these kinds]({anchor(below.path)})"
+    models = below.shape.models()
+    if any(issubclass(each, (Gpu, Link, Node)) for each in models):
+        return f"name, or a [mapping]({_HARDWARE}#own-entries)"
+    return (
+        f"[{takes(field)}]({anchor(below.path)})"
+        if len(_models(below.shape)) == 1
+        else takes(field)
+    )
+
+
+def _child(part: Part, model: type[BaseModel], key: str) -> Part:
+    """What may stand under a key, or in the list or mapping there."""
+    shape, path = shape_of(model).below(key), f"{part.path}.{key}".lstrip(".")
+    for step, mark in ((0, "[]"), ("*", ".*")):
+        inside = shape.below(step)
+        if not shape.models() and inside.models():
+            return Part(path + mark, inside, part.level)
+    return Part(path, shape, part.level)
+
+
+def _below(part: Part, model: type[BaseModel], pages: Mapping[str, str]) -> Iterator[str]:
+    """The sections of what stands under the keys of a model."""
+    for key in fields_of(model):
+        below = _child(part, model, key)
+        if below.path not in pages and (_models(below.shape) or below.shape.union() is not None):
+            yield from sections(below, pages)
+
+
+def entry_sections(model: type[BaseModel], level: int) -> Iterator[str]:
+    """The fields of a catalogue's entry; ``level`` is that of the headings below it."""
+    part = Part("", shape_of(model), level)
+    yield from prose(model.__doc__)
+    yield from _fields(part, model, {})
+    yield from _below(part, model, {})

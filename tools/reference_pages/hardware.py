@@ -1,0 +1,154 @@
+"""Pages of the catalogues: hardware with every figure's source, and models."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import get_args
+
+from dpsim.base.units import DATA, POWER, RATE, SPEED, TIME, human
+from dpsim.hardware import Gpu, Link, Node, Precision, gpus, links, nodes
+from dpsim.report.text.catalogue import CATALOGUES
+from dpsim.workload import MODELS
+from tools.reference_pages.fields import entry_sections
+from tools.reference_pages.markdown import code, heading, page, plain, prose, table
+
+_OWN = """\
+Wherever a scenario takes the name of a GPU, link or node it also takes a mapping with these fields (a node: also the path of a
+YAML file with them, beside the scenario). `dpsim import nvidia-topo` and `nccl-topo` write nodes from what a machine says of
+itself. A figure is the bare value, or a mapping of `value` and `source`.
+"""
+_OF_MODELS = """\
+Built layer by layer when asked for; FLOP are those of matrix products, two for a multiply and an add. Other spellings
+(`ResNet-50`) are found too. A model of your own: `workload.model` in [the scenario](scenario.md#workload).
+"""
+
+
+def hardware_page() -> str:
+    """GPUs, links, nodes, and the format of an entry."""
+    return page("Hardware catalogue", "`dpsim/hardware/`", _hardware())
+
+
+def _hardware() -> Iterator[str]:
+    yield from heading(2, "GPUs")
+    precisions = get_args(Precision)
+    yield "Dense peak rates, with tensor cores where frameworks use them; an empty cell is arithmetic that the GPU lacks."
+    yield ""
+    figures = ["GPU", *precisions, "memory", "bandwidth", "power"]
+    yield from table(figures, (_gpu(gpus()[name], precisions) for name in gpus()))
+    yield from _entries(gpus()[name] for name in gpus())
+    yield from heading(2, "Links")
+    yield "Each direction alone; large messages reach the achievable share of the rate."
+    yield ""
+    yield from table(
+        ["link", "rate", "achievable", "latency"], (_link(links()[name]) for name in links())
+    )
+    yield from _entries(links()[name] for name in links())
+    yield from heading(2, "Nodes")
+    yield from table(
+        ["node", "GPUs", "links inside", "network cards", "switches that reduce"],
+        (_node(nodes()[name]) for name in nodes()),
+    )
+    yield from _entries(nodes()[name] for name in nodes())
+    yield from heading(2, "Own entries")
+    yield from [*_OWN.splitlines(), ""]
+    for name, model in (("GPU", Gpu), ("Link", Link), ("Node", Node)):
+        yield from heading(3, name)
+        yield from entry_sections(model, 4)
+
+
+def _gpu(gpu: Gpu, precisions: tuple[Precision, ...]) -> list[str]:
+    peaks = [human(gpu.peak[each].value, SPEED) if each in gpu.peak else "" for each in precisions]
+    power = "" if gpu.power is None else human(gpu.power.value, POWER)
+    return [
+        f"`{gpu.name}`",
+        *peaks,
+        human(gpu.memory.value, DATA),
+        human(gpu.memory_bandwidth.value, RATE),
+        power,
+    ]
+
+
+def _link(link: Link) -> list[str]:
+    rate, latency = human(link.rate.value, RATE), human(link.latency.value, TIME)
+    return [f"`{link.name}`", rate, f"{link.achievable.value:.3g}", latency]
+
+
+def _node(node: Node) -> list[str]:
+    inside = list(dict.fromkeys(edge.link.name for edge in node.edges))
+    cards = f"{node.nics.count} x `{node.nics.link.name}`"
+    return [
+        f"`{node.name}`",
+        f"{node.gpus} x `{node.gpu.name}`",
+        code(inside),
+        cards,
+        code(node.in_network_reduction),
+    ]
+
+
+def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
+    """What each is, its other names, and where its figures are from."""
+    for entry in entries:
+        names = f" (also {', '.join(entry.aliases)})" if entry.aliases else ""
+        said = [
+            plain(entry.description),
+            *(f"*{what}*: {source}." for source, what in _sources(entry).items()),
+        ]
+        yield f"- **{entry.name}**{names}: {' '.join(said)}"
+    yield ""
+
+
+def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
+    """What each source is the source of, the figures of one source together."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for what, figure in _figures(entry):
+        found[plain(figure).rstrip(".")].append(what)
+    return {source: ", ".join(whats) for source, whats in found.items()}
+
+
+def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
+    match entry:
+        case Gpu():
+            yield from ((precision, peak.source) for precision, peak in entry.peak.items())
+            yield from (
+                ("memory", entry.memory.source),
+                ("bandwidth", entry.memory_bandwidth.source),
+            )
+            if entry.power is not None:
+                yield "power", entry.power.source
+        case Link():
+            yield from (
+                ("rate", entry.rate.source),
+                ("achievable", entry.achievable.source),
+                ("latency", entry.latency.source),
+            )
+        case Node():
+            yield from (
+                (f"capacity of {kind}", capacity.source)
+                for kind, capacity in entry.capacities.items()
+            )
+
+
+def models_page() -> str:
+    """The models, and where the shapes of each family are from."""
+    return page("Models", "`dpsim/workload/models/`", _models())
+
+
+def _models() -> Iterator[str]:
+    yield from [*_OF_MODELS.splitlines(), ""]
+    columns = ("name", "parameters", "tensors", "forward FLOP", "sample")
+    rows = (
+        [f"`{row['name']}`", *(row[each] for each in columns[1:])] for row in CATALOGUES["models"]()
+    )
+    yield from table(["model", "parameters", "tensors", "forward FLOP a sample", "sample"], rows)
+    yield from heading(2, "Families")
+    families: dict[str, list[str]] = defaultdict(list)
+    for name, model in MODELS.items():
+        factory = model.factory.func if isinstance(model.factory, partial) else model.factory
+        families[factory.__module__].append(name)
+    for module, names in families.items():
+        yield f"{code(names)}"
+        yield ""
+        yield from prose(sys.modules[module].__doc__)

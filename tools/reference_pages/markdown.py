@@ -1,0 +1,80 @@
+"""Markdown from data: tables, headings that can be linked to, and docstrings as prose."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+
+_INDENT = "    "
+
+
+def page(title: str, made_from: str, lines: Iterable[str]) -> str:
+    """A page of the reference, which begins by saying what it is made from."""
+    head = [f"# {title}", "", f"Made from {made_from} by `make golden`; do not edit.", ""]
+    return "\n".join([*head, *lines]).rstrip("\n") + "\n"
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """A table and the empty line after it; columns that are empty in all rows are left out, and so
+    is a table without rows.
+    """
+    names, cells = list(headings), [[cell(each) for each in row] for row in rows]
+    used = [number for number in range(len(names)) if any(row[number] for row in cells)]
+    if not used:
+        return
+    yield _row([names[number] for number in used])
+    yield _row(["---"] * len(used))
+    for row in cells:
+        yield _row([row[number] for number in used])
+    yield ""
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def cell(value: object) -> str:
+    """A value as the text of one cell: on one line, without bars of its own."""
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+def code(values: Iterable[object]) -> str:
+    """Names as code, with commas between."""
+    return ", ".join(f"`{value}`" for value in values)
+
+
+def heading(level: int, text: str) -> list[str]:
+    """A heading with the empty line after it."""
+    return [f"{'#' * level} {text}", ""]
+
+
+def anchor(text: str) -> str:
+    """The part of a link that leads to the heading ``text``, as GitHub makes it."""
+    return "#" + re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def prose(docstring: str | None) -> Iterator[str]:
+    """A docstring's paragraphs, one a line each with an empty line after it; what is indented in it
+    becomes code, tables stay.
+    """
+    for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "")):
+        if block.startswith(_INDENT):
+            yield from ["```", inspect.cleandoc(block), "```"]
+        elif block.startswith("|"):
+            yield block
+        else:
+            yield plain(block)
+        yield ""
+
+
+def plain(text: str) -> str:
+    """A docstring's words on one line, with Markdown's quotes for code, and no powers that it would
+    take for bold.
+    """
+    return " ".join(text.replace("``", "`").replace("**", "^").split())
+
+
+def summary(docstring: str | None) -> str:
+    """The first paragraph of a docstring."""
+    return plain(re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))[0])

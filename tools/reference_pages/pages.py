@@ -1,0 +1,25 @@
+"""All pages of the reference, by the names of their files."""
+
+from __future__ import annotations
+
+import typer
+
+from tools.reference_pages.collectives import collectives_page
+from tools.reference_pages.commands import commands_page
+from tools.reference_pages.hardware import hardware_page, models_page
+from tools.reference_pages.scenario import networks_page, scenario_page, strategies_page
+
+
+def reference_pages(app: typer.Typer, exit_codes: str) -> dict[str, str]:
+    """Every page's text by its file name; ``app`` is the command line, ``exit_codes`` says what its
+    commands end with.
+    """
+    return {
+        "collectives.md": collectives_page(),
+        "commands.md": commands_page(app, exit_codes),
+        "hardware.md": hardware_page(),
+        "models.md": models_page(),
+        "networks.md": networks_page(),
+        "scenario.md": scenario_page(),
+        "strategies.md": strategies_page(),
+    }

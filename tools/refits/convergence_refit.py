@@ -1,0 +1,92 @@
+"""Fits the constants of dpsim/convergence anew and writes constants.yaml.
+
+``python -m tools.refits.convergence_refit``.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.terminal import write_whole
+from dpsim.convergence import fit_law, left_out_errors
+from validate.published.convergence import CURVES, HITS, POINTS, Runs, runs_of
+
+CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
+HEADER = """\
+# Written by: python -m tools.refits.convergence_refit. What they are: dpsim/convergence/law.py; of which runs: tasks.yaml.
+# value in samples; error: standard deviation of the logarithm; left_out: each batch predicted by a law fitted without it.
+# Fitted on validate/published/data: convergence.csv, adaptdl_convergence.csv and mlperf_reference_points.csv.
+"""
+
+
+def constants() -> dict[str, Any]:
+    """The content of constants.yaml."""
+    return {"tasks": {name: task_constants(name) for name in (*HITS, *CURVES, *POINTS)}}
+
+
+def task_constants(name: str) -> dict[str, Any]:
+    """The constants of one task with their errors."""
+    runs = runs_of(name)
+    scales = runs.noise_scales
+    noise = None if scales is None else float(np.median(scales))
+    law = fit_law(runs.batches, runs.steps, noise)
+    found = {
+        "least_samples": {
+            "value": _rounded(law.least_samples, 5),
+            "error": _rounded(law.least_samples_error, 2),
+        },
+        "critical_batch": {
+            "value": _rounded(law.critical_batch, 5),
+            "error": _rounded(law.critical_batch_error, 2),
+        },
+        "correlation": _rounded(law.correlation, 2),
+        "noise": _rounded(law.noise, 2),
+        "batches": [runs.batches[0], runs.batches[-1]],
+        "left_out": _errors(left_out_errors(runs.batches, runs.steps, scales)),
+    }
+    return (
+        found if noise is None else found | {"noise_scale": _rounded(noise, 3), **_noise_form(runs)}
+    )
+
+
+def _noise_form(runs: Runs) -> dict[str, Any]:
+    form = runs.noise_form()
+    content = {
+        "base_batch": form.base_batch,
+        "progress": _rounded(form.progress, 5),
+        "period": _rounded(form.period, 5),
+        "noise_scales": [_rounded(scale, 3) for scale in form.noise_scales],
+    }
+    return {"noise_form": content, "left_out_by_noise": _errors(runs.noise_form_errors())}
+
+
+def _errors(errors: FloatArray) -> dict[str, float]:
+    size = np.abs(errors)
+    return {
+        "runs": len(size),
+        "median": _rounded(float(np.median(size)), 2),
+        "worst": _rounded(float(size.max()), 2),
+    }
+
+
+def text() -> str:
+    """constants.yaml as it is written."""
+    from ruamel.yaml import YAML
+
+    yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.width = 130
+    yaml.dump(constants(), stream)
+    return HEADER + stream.getvalue()
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+if __name__ == "__main__":
+    write_whole(CONSTANTS, text())

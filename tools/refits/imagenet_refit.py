@@ -1,0 +1,44 @@
+"""Fits the effects that the package ships anew.
+
+``python -m tools.refits.imagenet_refit`` writes its fitted.yaml.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import validate.published
+from dpsim.base.terminal import write_whole
+from validate.published.imagenet import EFFECTS, FITTED, Effects, public_effects
+
+PUBLISHED = Path(validate.published.__path__[0])
+HEADER = """\
+# Written by: python -m tools.refits.imagenet_refit. Factors on the roofline's compute times (imagenet/model.py), fitted on
+# data/imagenet_records.csv and the fastest rows of data/single_gpu.csv. error: standard deviation of the logarithm.
+"""
+
+
+def text(effects: Effects) -> str:
+    """The file as it is written."""
+    from ruamel.yaml import YAML
+
+    content = {
+        effect: {
+            name: {"value": _rounded(value, 4), "error": _rounded(effects.errors[effect][name], 2)}
+            for name, value in effects.values[effect].items()
+        }
+        for effect in EFFECTS
+    }
+    yaml, stream = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.width = 130
+    yaml.dump(content, stream)
+    return HEADER + stream.getvalue()
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+if __name__ == "__main__":
+    write_whole(PUBLISHED / FITTED, text(public_effects()))

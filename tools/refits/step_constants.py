@@ -1,0 +1,129 @@
+"""Fits the shipped constants of the step-time models on the public tables, with standard errors,
+and writes their YAML files.
+
+Run ``python -m tools.refits.step_constants`` after a change of a model, its priors or the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import validate.published
+from validate.published import adaptdl as small_clusters
+from validate.published import scaling as scaled
+from validate.published import single_gpu as one_gpu
+from validate.published import vtrain as gpt
+from validate.published.tables import constants_file, packaged_table
+
+PUBLISHED = Path(validate.published.__path__[0])
+HEADER = "# Written by `python -m tools.refits.step_constants`. SI units; error: relative standard error of the fit.\n"
+
+
+def entries(
+    values: Mapping[str, float], errors: Mapping[str, float], units: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """{name: {value, error, unit}}."""
+    return {
+        name: {
+            "value": rounded(value, 5),
+            "error": rounded(errors[name], 2),
+            "unit": units[name]["unit"],
+        }
+        for name, value in values.items()
+    }
+
+
+def members(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """{name: {value}} of a table with one value a group."""
+    return {name: {"value": rounded(value, 5)} for name, value in values.items()}
+
+
+def rounded(value: float, digits: int) -> float:
+    """``value`` with so many digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def vtrain() -> dict[str, Any]:
+    """The constants of GPT training inside a node."""
+    fitted = gpt.fit(packaged_table(gpt.TABLE, gpt.REQUIRED))
+    return {
+        "parameters": entries(
+            fitted.values, fitted.errors, constants_file("vtrain/settings.yaml")["parameters"]
+        )
+    }
+
+
+def single_gpu() -> dict[str, Any]:
+    """The constants of one GPU."""
+    rows = one_gpu.fit_rows(packaged_table(one_gpu.TABLE, one_gpu.REQUIRED))
+    fitted = one_gpu.fit(rows)
+    shown = entries(
+        fitted.values, fitted.errors, constants_file("single_gpu/settings.yaml")["global"]
+    )
+    return {"global": shown} | {
+        name: members(getattr(fitted, name)) for name in ("efficiency", "speed", "host", "clock")
+    }
+
+
+def scaling() -> dict[str, Any]:
+    """The constants of scaling efficiency."""
+    fitted = scaled.fit(packaged_table(scaled.TABLE, scaled.REQUIRED))
+    shown = entries(fitted.values, fitted.errors, constants_file("scaling/settings.yaml")["global"])
+    return {
+        "global": shown,
+        "software": members(fitted.software),
+        "input_spread": members(fitted.input_spread),
+    }
+
+
+def adaptdl() -> dict[str, Any]:
+    """The networks and jobs of each cluster."""
+    rows = packaged_table(small_clusters.TABLE, small_clusters.REQUIRED)
+    links, units = (
+        small_clusters.described(rows),
+        constants_file("adaptdl/settings.yaml")["network"],
+    )
+    found: dict[str, Any] = {}
+    for name in sorted(set(rows.text("cluster").tolist())):
+        cluster = small_clusters.fit_cluster(
+            rows.where(rows.text("cluster") == name), links.get(name)
+        )
+        models = {
+            model: {
+                **{field: rounded(getattr(job, field), 5) for field in small_clusters.MODEL_FIELDS},
+                "batches": [rounded(batch, 6) for batch in job.batches],
+                "gpu_s": [rounded(seconds, 5) for seconds in job.gpu_s],
+            }
+            for model, job in cluster.models.items()
+        }
+        found[name] = {
+            "network": entries(cluster.network, cluster.network_error, units),
+            "models": models,
+        }
+    return {"clusters": found}
+
+
+def write() -> None:
+    """Write all four files."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.width = 130
+    for name, content in (
+        ("vtrain", vtrain()),
+        ("single_gpu", single_gpu()),
+        ("scaling", scaling()),
+        ("adaptdl", adaptdl()),
+    ):
+        with (PUBLISHED / name / "fitted.yaml").open("w", encoding="utf-8") as stream:
+            stream.write(HEADER)
+            yaml.dump(content, stream)
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    write()

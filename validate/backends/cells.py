@@ -1,0 +1,135 @@
+"""The rank's side of the matrix of backends.
+
+Tries operations one by one and says of each whether every rank got it right.
+
+Verdicts are exchanged through the store by which ranks met, so that they arrive whatever the
+backend does. After a failure the process group is taken down and the next operation gets a new one.
+
+    python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...    # in processes that launch() started
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from validate.collectives import Collective, LibraryCollective, Part
+from validate.ranks import World, choose, first_line, grouped, meet, place_from_environment
+from validate.ranks.launch import connected, record
+
+_ELEMENTS = 1000
+_WORKS = "works"
+
+
+class _Message(Collective):
+    """The last rank gets the vector of rank 0, by blocking calls.
+
+    What ``send`` and ``recv`` are tried with.
+    """
+
+    def __init__(self, world: World) -> None:
+        last = world.size - 1
+        parts = (Part(0, _ELEMENTS, (0,), 0),) if world.rank == last else ()
+        super().__init__("send", "send", world, (_ELEMENTS, _ELEMENTS), parts)
+
+    def run(self, source: Any, target: Any) -> None:
+        if self.world.rank == 0:
+            dist.send(source, self.world.size - 1)
+        elif self.world.rank == self.world.size - 1:
+            dist.recv(target, 0)
+
+
+def _library(operation: str) -> Callable[[World], Collective]:
+    return lambda world: LibraryCollective(operation.replace("_", "-"), _ELEMENTS, world)
+
+
+_NAMES = (
+    "broadcast",
+    "all_reduce",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+)
+TRIED: Mapping[str, Callable[[World], Collective]] = {
+    "send": _Message,
+    "recv": _Message,
+    **{name: _library(name) for name in _NAMES},
+}
+
+
+def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each operation with the first error line of any rank, or nothing where it works on all; the
+    same on every rank.
+    """
+    with ExitStack() as stack:
+        group = ""
+        for operation in operations:
+            name = f"{world.backend}-{world.device.type}-{operation}"
+            said = ""
+            if not group:
+                group, said = name, _attempt(partial(_enter, stack, world, name))
+            said = said or _attempt(partial(_once, world, operation))
+            problem = _agreed(world, name, said)
+            yield operation, problem
+            if problem:
+                _attempt(stack.close)
+                group = ""
+
+
+def _attempt(what: Callable[[], object]) -> str:
+    """Nothing, or what went wrong: whatever that was, it is the answer."""
+    try:
+        what()
+    except Exception as error:
+        return first_line(error)
+    return ""
+
+
+def _enter(stack: ExitStack, world: World, name: str) -> None:
+    stack.enter_context(grouped(world, name))
+
+
+def _once(world: World, operation: str) -> None:
+    collective = TRIED[operation](world)
+    source, target = collective.buffers(in_place=not collective.out_of_place)
+    collective.prepare(source, target)
+    collective.run(source, target)
+    world.synchronize()
+    if wrong := collective.wrong(target):
+        raise RuntimeError(f"{wrong} of {collective.elements_out} values were wrong")
+
+
+def _agreed(world: World, name: str, said: str) -> str:
+    """The first error of all ranks, nothing where there is none."""
+    world.store.set(f"{name}/{world.rank}", said or _WORKS)
+    answers = [world.store.get(f"{name}/{rank}").decode() for rank in range(world.size)]
+    return next((answer for answer in answers if answer != _WORKS), "")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Tries and records: ``operation`` and ``problem``."""
+    backend, device, timeout, *operations = arguments
+    place = place_from_environment()
+    chosen, where = choose(place, backend, device)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)
+    # The store waits longer than a group: it carries the news that an operation did not end in
+    # time.
+    world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))
+    connected()
+    for operation, problem in try_operations(world, operations):
+        record({"operation": operation, "problem": problem})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

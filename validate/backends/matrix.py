@@ -1,0 +1,206 @@
+"""Which backend of ``torch.distributed`` carries out which operation on which device here, found by
+running it on two ranks.
+
+What cannot be tried on this machine is answered from torch's documentation, and says so. Cells with
+CUDA have not been tried by us.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from dpsim.base.errors import DpsimError
+from validate.ranks.launch import RunFailed, launch, loopback
+
+Verdict = Literal["works", "fails", "not tried"]
+
+BACKENDS = ("gloo", "nccl", "mpi")
+DEVICES = ("cpu", "cuda")
+OPERATIONS = (
+    "send",
+    "recv",
+    "broadcast",
+    "all_reduce",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+)
+DOCUMENTATION = "https://docs.pytorch.org/docs/stable/distributed.html#backends"
+
+_YES, _NO, _MAYBE = "works", "does not work", "works where MPI was built for CUDA"
+_EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("gloo", "cpu"): {},
+    ("gloo", "cuda"): {"send": _NO, "recv": _NO, "barrier": _NO},
+    ("nccl", "cpu"): dict.fromkeys(OPERATIONS, _NO),
+    ("nccl", "cuda"): {},
+    ("mpi", "cpu"): {"reduce_scatter": _NO},
+    ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
+}
+_START = 45.0  # seconds for interpreters to start and ranks to meet
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One operation of one backend on one kind of tensor.
+
+    ``detail`` is the first line of the error, or why it was not tried; ``documented`` is what
+    torch's documentation says.
+    """
+
+    backend: str
+    device: str
+    operation: str
+    verdict: Verdict
+    detail: str
+    documented: str
+
+    def to_json(self) -> dict[str, str]:
+        """Its fields by name."""
+        return asdict(self)
+
+
+Done = Callable[[int], None]
+
+
+def documented(backend: str, device: str, operation: str) -> str:
+    """What torch's documentation says of an operation: see `DOCUMENTATION`."""
+    return _EXCEPTIONS[backend, device].get(operation, _YES)
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    """Every backend with every device."""
+    return ((backend, device) for backend in BACKENDS for device in DEVICES)
+
+
+def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: None) -> list[Cell]:
+    """Every cell, tried on ``ranks`` ranks on loopback, each within ``timeout`` s; ``done`` is told
+    how many there are so far.
+    """
+    cells: list[Cell] = []
+    for backend, device in pairs():
+        reason = why_not(backend, device, ranks)
+        if reason:
+            cells += [
+                _cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS
+            ]
+        else:
+            cells += _tried(backend, device, ranks, timeout)
+        done(len(cells))
+    return cells
+
+
+def why_not(backend: str, device: str, ranks: int) -> str:
+    """Why ``ranks`` ranks on this machine cannot try a backend on a device; nothing where they can."""
+    import torch
+
+    from validate.ranks import why_missing
+
+    missing = why_missing(backend)
+    if missing:
+        return missing
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "cuda" and not gpus:
+        return "torch sees no GPU here"
+    if backend == "nccl" and gpus < ranks:
+        return f"{ranks} ranks need a GPU each, and there are {gpus}"
+    return "its ranks are started by mpirun" if backend == "mpi" else ""
+
+
+def here(timeout: float = 20.0) -> list[Cell]:
+    """Every cell, tried by the ranks of the run that this process belongs to (torchrun's); all of
+    them must call this.
+
+    Raises DpsimError for a run of one rank.
+    """
+    from validate.backends.cells import try_operations
+    from validate.ranks import World, choose, meet, place_from_environment
+
+    place = place_from_environment()
+    if place.size < 2:
+        raise DpsimError(f"backends must be tried by at least 2 ranks, but got {place.size}")
+    store = meet(place, 3 * timeout)
+    cells: list[Cell] = []
+    for backend, device in pairs():
+        reason = why_not(backend, device, place.local_size)
+        if reason:
+            cells += [
+                _cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS
+            ]
+            continue
+        world = World(place, *choose(place, backend, device), store, timeout)
+        cells += [_answer(backend, device, *found) for found in try_operations(world, OPERATIONS)]
+    return cells
+
+
+def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
+    """Starts ranks for all operations, and new ones for those that are left where a rank did not
+    survive one.
+    """
+    left = list(OPERATIONS)
+    while left:
+        answers, ended = _ranks_say(backend, device, ranks, timeout, left)
+        for operation, problem in answers.items():
+            yield _answer(backend, device, operation, problem)
+            left.remove(operation)
+        if ended and left:
+            yield _answer(backend, device, left.pop(0), ended)
+
+
+def _ranks_say(
+    backend: str, device: str, ranks: int, timeout: float, left: Sequence[str]
+) -> tuple[dict[str, str], str]:
+    """Answers by operation, and how the ranks ended where they did not come through."""
+    command = [
+        sys.executable,
+        "-m",
+        "validate.backends.cells",
+        backend,
+        device,
+        str(timeout),
+        *left,
+    ]
+    ended, records = "", []
+    try:
+        records = launch(
+            command, loopback(ranks), timeout_s=_START + 4 * timeout * len(left)
+        ).records
+    except RunFailed as failed:
+        ended, records = (
+            f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}",
+            failed.run.records,
+        )
+    answers: dict[str, str] = {}
+    for row in records:
+        answers[row["operation"]] = answers.get(row["operation"]) or row["problem"]
+    if not ended and set(answers) != set(left):
+        ended = "the ranks ended without an answer"
+    return answers, ended
+
+
+def _last(words: str) -> str:
+    lines = words.strip().splitlines()
+    return f": {lines[-1]}" if lines else ""
+
+
+def _answer(backend: str, device: str, operation: str, problem: str) -> Cell:
+    return _cell(backend, device, operation, "fails" if problem else "works", problem)
+
+
+def _cell(backend: str, device: str, operation: str, verdict: Verdict, detail: str) -> Cell:
+    return Cell(backend, device, operation, verdict, detail, documented(backend, device, operation))
+
+
+def to_json(cells: Sequence[Cell]) -> dict[str, Any]:
+    """The matrix as JSON."""
+    return {
+        "schema_version": 1,
+        "documentation": DOCUMENTATION,
+        "rows": [cell.to_json() for cell in cells],
+    }

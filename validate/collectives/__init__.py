@@ -1,0 +1,18 @@
+"""Schedules and library collectives carried out by real ranks, checked and timed."""
+
+from validate.collectives.collective import Collective
+from validate.collectives.executor import Executor
+from validate.collectives.library import LibraryCollective
+from validate.collectives.payload import TYPES, Part, reduction
+from validate.collectives.timing import Timing, measure
+
+__all__ = [
+    "TYPES",
+    "Collective",
+    "Executor",
+    "LibraryCollective",
+    "Part",
+    "Timing",
+    "measure",
+    "reduction",
+]

@@ -1,0 +1,84 @@
+"""What is timed and checked.
+
+One collective operation that a rank takes part in, from an input tensor to an output tensor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from validate.collectives.payload import Check, Part, poison, values
+from validate.ranks import World
+
+
+class Collective(ABC):
+    """One operation for one rank.
+
+    ``elements_in`` go in and ``elements_out`` come out, of ``dtype``, reduced by ``redop``.
+
+    ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
+    tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
+    then preceded by a copy, which is part of its time).
+    """
+
+    in_place = True
+    out_of_place = True
+
+    def __init__(
+        self,
+        operation: str,
+        name: str,
+        world: World,
+        elements: tuple[int, int],
+        parts: Sequence[Part],
+        dtype: Any = torch.float32,
+        redop: str = "sum",
+    ) -> None:
+        self.operation = operation
+        self.name = name
+        self.world = world
+        self.elements_in, self.elements_out = elements
+        self.parts = parts
+        self.dtype = dtype
+        self.redop = redop
+
+    @abstractmethod
+    def run(self, source: Any, target: Any) -> None:
+        """Carries it out; on a GPU it may still be running when this returns."""
+
+    def buffers(self, *, in_place: bool) -> tuple[Any, Any]:
+        """An input and an output tensor on the device, the same one where it runs ``in_place``."""
+        source = torch.empty(self.elements_in, dtype=self.dtype, device=self.world.device)
+        return source, source if in_place else torch.empty(
+            self.elements_out, dtype=self.dtype, device=self.world.device
+        )
+
+    def prepare(self, source: Any, target: Any) -> None:
+        """Puts the rank's input into ``source`` and, where that is another tensor, nonsense into
+        ``target``.
+        """
+        source.copy_(self._input)
+        if target is not source:
+            poison(target)
+
+    def wrong(self, target: Any) -> int:
+        """How many promised elements of an output are wrong."""
+        return self._check.wrong(target)
+
+    @cached_property
+    def _input(self) -> Any:
+        return values(self.world.rank, 0, self.elements_in, self.dtype, self.redop).to(
+            self.world.device
+        )
+
+    @cached_property
+    def _check(self) -> Check:
+        return Check(self.parts, self.dtype, self.redop, self.world.device)
+
+    def __repr__(self) -> str:
+        return f"<{self.operation}/{self.name} of {self.elements_in} elements on {self.world.size} ranks>"

@@ -1,0 +1,149 @@
+"""The collectives of ``torch.distributed`` itself, timed and checked like a schedule.
+
+Vectors are cut into equal chunks, one a rank; rank 0 is the root. Torch reduces and broadcasts in
+place: out of place, the input is copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import OPERATIONS, Split
+from validate.collectives.collective import Collective
+from validate.collectives.payload import Part, promised
+from validate.ranks import World
+
+_ROOT = 0
+# Torch 2.13 renames two functions; earlier ones know the old names alone.
+_all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_REDOPS = {
+    "sum": dist.ReduceOp.SUM,
+    "prod": dist.ReduceOp.PRODUCT,
+    "min": dist.ReduceOp.MIN,
+    "max": dist.ReduceOp.MAX,
+}
+_CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
+
+
+class LibraryCollective(Collective):
+    """``operation`` as the world's backend carries it out, on ``elements`` (rounded down to whole
+    chunks, at least one each).
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        elements: int,
+        world: World,
+        dtype: Any = torch.float32,
+        redop: str = "sum",
+    ) -> None:
+        OPERATIONS[operation]  # raises for one that is not known
+        ranks = world.size
+        whole = whole_chunks(operation, elements, ranks)
+        self._chunk = whole // ranks
+        parts = _parts(operation, world.rank, ranks, whole)
+        super().__init__(operation, world.backend, world, (whole, whole), parts, dtype, redop)
+        self.in_place = operation != "all-to-all"
+        self._redop = _REDOPS[redop]
+        self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))
+
+    def run(self, source: Any, target: Any) -> None:
+        """Calls the library and waits for it (on a GPU: lets the stream wait)."""
+        self._call(source, target)
+
+    def _own(self, vector: Any) -> Any:
+        return vector[self.world.rank * self._chunk : (self.world.rank + 1) * self._chunk]
+
+    def _chunks(self, vector: Any) -> list[Any] | None:
+        """All chunks on the root, nothing elsewhere: what torch wants of a rooted operation."""
+        return None if self.world.rank != _ROOT else list(vector.split(self._chunk))
+
+    def _all_reduce(self, source: Any, target: Any) -> None:
+        _copied(source, target)
+        dist.all_reduce(target, self._redop)
+
+    def _reduce(self, source: Any, target: Any) -> None:
+        _copied(source, target)
+        dist.reduce(target, _ROOT, self._redop)
+
+    def _broadcast(self, source: Any, target: Any) -> None:
+        if self.world.rank == _ROOT:
+            _copied(source, target)
+        dist.broadcast(target, _ROOT)
+
+    def _gather(self, source: Any, target: Any) -> None:
+        dist.gather(self._own(source), self._chunks(target), _ROOT)
+
+    def _scatter(self, source: Any, target: Any) -> None:
+        dist.scatter(self._own(target), self._chunks(source), _ROOT)
+
+    def _all_gather(self, source: Any, target: Any) -> None:
+        _all_gather_single(target, self._own(source))
+
+    def _reduce_scatter(self, source: Any, target: Any) -> None:
+        _reduce_scatter_single(self._own(target), source, self._redop)
+
+    def _all_to_all(self, source: Any, target: Any) -> None:
+        dist.all_to_all_single(target, source)
+
+    def _barrier(self, source: Any, target: Any) -> None:
+        dist.barrier()
+
+
+class Pair(Collective):
+    """Ranks 2 k and 2 k + 1 swap vectors by ``isend`` and ``irecv``, receives first; the last of an
+    odd number does nothing.
+    """
+
+    in_place = False
+
+    def __init__(self, elements: int, world: World, dtype: Any = torch.float32) -> None:
+        peer = world.rank ^ 1
+        self._peer = peer if peer < world.size else None
+        parts = (Part(0, elements, (peer,), 0),) if self._peer is not None and elements else ()
+        super().__init__("sendrecv", world.backend, world, (elements, elements), parts, dtype)
+
+    def run(self, source: Any, target: Any) -> None:
+        """Swaps, and waits for both directions."""
+        if self._peer is None:
+            return
+        operations = [
+            dist.P2POp(dist.irecv, target, self._peer),
+            dist.P2POp(dist.isend, source, self._peer),
+        ]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+
+
+def whole_chunks(operation: str, elements: int, ranks: int) -> int:
+    """``elements`` rounded down to equal chunks, at least one element each, where ``operation``
+    cuts its vector.
+    """
+    if operation == "barrier":
+        return 0
+    if elements < 0:
+        raise DpsimError(f"a vector must have at least 0 elements, but got {elements}")
+    return max(elements // ranks, 1) * ranks if operation in _CHUNKED else elements
+
+
+def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, ...]:
+    """As a schedule's; but an all-to-all takes and gives one vector, chunk i for and from rank i."""
+    if operation != "all-to-all":
+        return promised(operation, rank, ranks, Split(elements, ranks))
+    chunk = elements // ranks
+    return tuple(
+        Part(source * chunk, (source + 1) * chunk, (source,), rank * chunk)
+        for source in range(ranks)
+    )
+
+
+def _copied(source: Any, target: Any) -> None:
+    if target is not source:
+        target.copy_(source)

@@ -1,0 +1,150 @@
+"""What ranks put in and what they must get out.
+
+Whole numbers that every rank can compute of every other, so that checks are exact.
+
+A rank's input is a fixed function of its rank and an element's place: small whole numbers,
+different from place to place and from rank to rank, whose sums and products over the ranks stay
+exact in the given type. So an output is right or wrong, whatever the order in which it was reduced,
+and no rank has to hold another's input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dpsim.base.errors import UnknownNameError
+from dpsim.collectives import Split
+
+# nccl-tests' names of the types, as far as torch can reduce them.
+TYPES: Mapping[str, Any] = {
+    "int8": torch.int8,
+    "uint8": torch.uint8,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "half": torch.float16,
+    "float": torch.float32,
+    "double": torch.float64,
+    "bfloat16": torch.bfloat16,
+}
+
+# How a rank reduces what it received, the second, into its own, the first.
+REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda own, received: own.add_(received),
+    "prod": lambda own, received: own.mul_(received),
+    "min": lambda own, received: torch.minimum(own, received, out=own),
+    "max": lambda own, received: torch.maximum(own, received, out=own),
+}
+
+_BLOCK = 2**20  # elements made at once
+_MASK = 2**32 - 1
+
+
+def datatype(name: str) -> Any:
+    """The torch type of nccl-tests' ``name``; raises UnknownNameError for another."""
+    if name not in TYPES:
+        raise UnknownNameError("data type", name, TYPES)
+    return TYPES[name]
+
+
+def reduction(name: str) -> Callable[[Any, Any], Any]:
+    """The function that reduces in place; raises UnknownNameError for an unknown name."""
+    if name not in REDUCTIONS:
+        raise UnknownNameError("reduction", name, REDUCTIONS)
+    return REDUCTIONS[name]
+
+
+def values(rank: int, start: int, end: int, dtype: Any, redop: str = "sum") -> Any:
+    """Elements ``start .. end - 1`` of the input of ``rank``, on the CPU.
+
+    Seven values around 0 (from 0 up where the type has no sign), 1 and 2 for products; hashed, so
+    that no other place or rank has the same run of them.
+    """
+    made = torch.empty(end - start, dtype=dtype)
+    for first in range(start, end, _BLOCK):
+        last = min(first + _BLOCK, end)
+        made[first - start : last - start] = _block(rank, first, last, dtype, redop)
+    return made
+
+
+def _block(rank: int, start: int, end: int, dtype: Any, redop: str) -> Any:
+    mixed = (torch.arange(start, end) * 2654435761 + rank * 2246822519) & _MASK
+    mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
+    mixed ^= mixed >> 13
+    if redop == "prod":
+        return mixed % 2 + 1
+    return mixed % 7 - (0 if dtype == torch.uint8 else 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Elements ``start .. end - 1`` of a rank's output.
+
+    The inputs of ``sources`` from ``origin`` on, reduced.
+    """
+
+    start: int
+    end: int
+    sources: Sequence[int]
+    origin: int
+
+    def expected(self, dtype: Any, redop: str) -> Any:
+        """The elements, on the CPU."""
+        reduce = reduction(redop)
+        total = values(
+            self.sources[0], self.origin, self.origin + self.end - self.start, dtype, redop
+        )
+        for source in self.sources[1:]:
+            reduce(
+                total,
+                values(source, self.origin, self.origin + self.end - self.start, dtype, redop),
+            )
+        return total
+
+
+def promised(operation: str, rank: int, ranks: int, split: Split) -> tuple[Part, ...]:
+    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended; elsewhere
+    anything may stand.
+    """
+    everyone = range(ranks)
+
+    def chunk(number: int, sources: Sequence[int]) -> Part:
+        start, end = (int(split.start(torch.tensor(edge).numpy())) for edge in (number, number + 1))
+        return Part(start, end, sources, start)
+
+    whole = split.elements
+    parts: dict[str, Callable[[], list[Part]]] = {
+        "all-reduce": lambda: [Part(0, whole, everyone, 0)],
+        "reduce": lambda: [] if rank else [Part(0, whole, everyone, 0)],
+        "broadcast": lambda: [Part(0, whole, (0,), 0)],
+        "scatter": lambda: [chunk(rank, (0,))],
+        "gather": lambda: [] if rank else [chunk(source, (source,)) for source in everyone],
+        "all-gather": lambda: [chunk(source, (source,)) for source in everyone],
+        "reduce-scatter": lambda: [chunk(rank, everyone)],
+        "all-to-all": lambda: [chunk(source * ranks + rank, (source,)) for source in everyone],
+        "barrier": list,
+    }
+    return tuple(part for part in parts[operation]() if part.end > part.start)
+
+
+class Check:
+    """Counts elements of an output that are not as promised; what they must be is made once and
+    stays on ``device``.
+    """
+
+    def __init__(self, parts: Sequence[Part], dtype: Any, redop: str, device: Any) -> None:
+        self._parts = [
+            (slice(part.start, part.end), part.expected(dtype, redop).to(device)) for part in parts
+        ]
+
+    def wrong(self, output: Any) -> int:
+        """How many promised elements of ``output`` differ, NaN included."""
+        return sum(int((output[place] != expected).sum()) for place, expected in self._parts)
+
+
+def poison(tensor: Any) -> None:
+    """Fills a tensor with what no right output has, so that a transfer that never happened is seen."""
+    tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).max)

@@ -1,0 +1,16 @@
+"""Published measurements and what dpsim predicts for them."""
+
+from validate.published.nccl import KINDS, Kind, Reference, compare
+from validate.published.step_reference import compare_steps
+from validate.published.tables import STEP_KINDS, StepKind, StepReference
+
+__all__ = [
+    "KINDS",
+    "STEP_KINDS",
+    "Kind",
+    "Reference",
+    "StepKind",
+    "StepReference",
+    "compare",
+    "compare_steps",
+]

@@ -1,0 +1,236 @@
+"""``dpsim validate reference adaptdl``.
+
+Step times of PyTorch DDP jobs over placements on small clusters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from dpsim.base.arrays import BoolArray
+from validate.published.adaptdl.model import (
+    MODEL_FIELDS,
+    ClusterParameters,
+    ModelParameters,
+    borrowed,
+    fit_cluster,
+    predict,
+    unmeasured_cluster,
+    with_peaks,
+)
+from validate.published.single_gpu import peak_of
+from validate.published.tables import (
+    Columns,
+    Progress,
+    Status,
+    StepReference,
+    StepRow,
+    constants_file,
+    identities,
+    joined,
+    occurs,
+    packaged_table,
+    read_columns,
+)
+
+REQUIRED = ("cluster", "gpu", "model", "placement", "nodes", "gpus", "local_bsz", "step_time_ms")
+CONFIGURATION = ("cluster", "model", "placement", "nodes", "gpus", "local_bsz")
+JOB = ("cluster", "model", "local_bsz")
+TABLE, CLUSTERS, FITTED = "adaptdl_steptime.csv", "adaptdl_clusters.csv", "adaptdl/fitted.yaml"
+SMALL = 4  # GPUs up to which rows of a left-out model are still fitted on
+Links = dict[str, tuple[str, str]]
+
+
+def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
+    """Predict each row of ``tested``.
+
+    Compute from one-GPU rows, the network per cluster from ``known`` (None: shipped).
+    """
+    result = StepReference("adaptdl")
+    source = packaged_table(TABLE, REQUIRED) if known is None else known
+    links = described(tested)
+    names = sorted(set(tested.text("cluster").tolist()))
+    total = len(
+        {
+            (c, m)
+            for c, m in zip(
+                tested.text("cluster").tolist(), tested.text("model").tolist(), strict=True
+            )
+        }
+    )
+    done = 0
+    for name in names:
+        cluster = _Cluster(name, tested, source, links.get(name), known is None, result)
+        for model in sorted(set(cluster.rows.text("model").tolist())):
+            cluster.add(model)
+            done += 1
+            progress("predicting", done, total)
+    return result
+
+
+class _Cluster:
+    """The tested rows of one cluster, what was known of it beforehand, and the fits that may
+    predict them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tested: Columns,
+        source: Columns,
+        links: tuple[str, str] | None,
+        shipped: bool,
+        result: StepReference,
+    ) -> None:
+        self.name, self.links, self.shipped, self.result, self.source = (
+            name,
+            links,
+            shipped,
+            result,
+            source,
+        )
+        self.rows = tested.where(tested.text("cluster") == name)
+        self.known = source.where(source.text("cluster") == name)
+        self.seen = occurs(self.rows, self.known, CONFIGURATION)
+        # One-GPU rows of jobs that the known rows lack calibrate the compute, and are not scored.
+        self.calibrating: BoolArray = (self.rows.positive("gpus") == 1) & ~occurs(
+            self.rows, self.known, JOB
+        )
+        self.fits: dict[str | None, ClusterParameters] = {}
+
+    def add(self, model: str) -> None:
+        """Predict the rows of one model."""
+        at = self.rows.text("model") == model
+        large = at & (self.rows.positive("gpus") > SMALL)
+        left_out = model if bool((large & self.seen).any()) else None
+        if left_out:
+            self.result.left_out = f"models that were fitted on are left out, above {SMALL} GPUs, of the fit that predicts them"
+        cluster = self.fit(left_out)
+        job = cluster.models.get(model) or self._borrow(model, cluster)
+        if job is None:
+            reason = f"no row of model {model!r} to calibrate its compute on"
+            self.result.not_predicted += [(int(line), reason) for line in self.rows.line[at]]
+            return
+        self._score(model, at, cluster, job, left_out)
+
+    def fit(self, left_out: str | None) -> ClusterParameters:
+        """Parameters fitted without the large rows of a model."""
+        if left_out not in self.fits:
+            self.fits[left_out] = self._fit(left_out)
+        return self.fits[left_out]
+
+    def _fit(self, left_out: str | None) -> ClusterParameters:
+        if self.shipped and left_out is None and not self.calibrating.any() and len(self.known):
+            return shipped()[self.name]
+        keep = ~((self.known.text("model") == left_out) & (self.known.positive("gpus") > SMALL))
+        rows = joined([self.known.where(keep), self.rows.where(self.calibrating)])
+        if not len(self.known):
+            self.result.note(
+                f"cluster {self.name!r} is in no fitted row: its network is a guess from "
+                f"{self.links or 'no words'}"
+            )
+        return fit_cluster(rows, self.links) if len(rows) else unmeasured_cluster(self.links)
+
+    def _borrow(self, model: str, here: ClusterParameters) -> ModelParameters | None:
+        """A job that was never run here, from another cluster.
+
+        Scaled by jobs that both ran, else by the GPUs' peaks.
+        """
+        others = {name: other for name, other in self._others().items() if model in other.models}
+        job = borrowed(model, here, others.values())
+        if job is not None:
+            self.result.note(
+                f"model {model!r} was never run on {self.name!r} in the fitted rows: scaled from "
+                "another cluster"
+            )
+            return job
+        gpu = peak_of(str(self.rows.text("gpu")[0]))
+        for name, other in others.items():
+            peak = peak_of(str(self.source.text("gpu")[self.source.text("cluster") == name][0]))
+            if gpu and peak:
+                self.result.note(
+                    f"model {model!r} on {self.name!r}: compute from {name!r}, scaled by the "
+                    "GPUs' fp32 peaks"
+                )
+                return with_peaks(other.models[model], peak / gpu)
+        return None
+
+    def _others(self) -> dict[str, ClusterParameters]:
+        if self.shipped:
+            return {name: other for name, other in shipped().items() if name != self.name}
+        names = sorted(set(self.source.text("cluster").tolist()) - {self.name})
+        return {
+            name: fit_cluster(self.source.where(self.source.text("cluster") == name), None)
+            for name in names
+        }
+
+    def _score(
+        self,
+        model: str,
+        at: BoolArray,
+        cluster: ClusterParameters,
+        job: ModelParameters,
+        left_out: str | None,
+    ) -> None:
+        rows = self.rows.where(at)
+        words = ("shipped" if self.shipped else "fitted on --fit-on") + (
+            ", without this model's large rows" if left_out else ""
+        )
+        used = self.calibrating[at] | (
+            self.seen[at] & ((rows.positive("gpus") <= SMALL) | (left_out is None))
+        )
+        # Azure's rows are weak by the table's own word: one configuration twice differs by tens of
+        # percent.
+        usual: Status = "apart" if "azure" in self.name.casefold() else "counted"
+        cells = zip(
+            rows.line, identities(rows, (*REQUIRED[:-1], "case_id", "file")), predict(rows, cluster, job),
+            rows.positive("step_time_ms") * 1e-3, used, strict=True,
+        )  # fmt: skip
+        for line, identity, predicted, measured, fitted in cells:
+            status: Status = "fitted on" if fitted else usual
+            groups = (self.name, f"{self.name} {model}", f"model {model}")
+            self.result.every.append(
+                StepRow(
+                    int(line), identity, float(predicted), float(measured), words, status, groups
+                )
+            )
+
+
+def described(tested: Columns) -> Links:
+    """(intra_link, network) of each cluster.
+
+    From the package, and from a file of that name beside the table.
+    """
+    tables = [packaged_table(CLUSTERS, ("cluster", "intra_link", "network"))]
+    beside = Path(str(tested.path[0])).with_name(CLUSTERS)
+    if beside.is_file():
+        tables.append(read_columns(beside, ("cluster", "intra_link", "network")))
+    links: Links = {}
+    for table in tables:
+        cells = zip(
+            *(table.text(name).tolist() for name in ("cluster", "intra_link", "network")),
+            strict=True,
+        )
+        links |= {name: (inside, between) for name, inside, between in cells}
+    return links
+
+
+@cache
+def shipped() -> dict[str, ClusterParameters]:
+    """The constants of the package, fitted on all public rows of each cluster."""
+    found: dict[str, ClusterParameters] = {}
+    for name, cluster in constants_file(FITTED)["clusters"].items():
+        models = {
+            model: ModelParameters(
+                **{field: float(job[field]) for field in MODEL_FIELDS},
+                batches=tuple(float(batch) for batch in job["batches"]),
+                gpu_s=tuple(float(seconds) for seconds in job["gpu_s"]),
+            )
+            for model, job in cluster["models"].items()
+        }
+        values = {key: float(entry["value"]) for key, entry in cluster["network"].items()}
+        found[name] = ClusterParameters(
+            values, {k: float(e["error"]) for k, e in cluster["network"].items()}, models
+        )
+    return found

@@ -1,0 +1,294 @@
+"""Step times of PyTorch DDP jobs on small clusters (AdaptDL tables).
+
+Compute, host, network, waiting.
+
+Per row: n ranks on N nodes, g on the fullest, b samples per rank, S gradient bytes, in nb = 1 + S /
+bucket buckets.
+
+    C    = (G(b)^q + (H g^eta)^q)^(1/q) g^mu                 GPU time against host time, slowed by neighbours
+    X    = 2 (n-1)/n S                                       bytes that each rank of a ring sends
+    T_n  = X / B(N, g) + nb alpha_n N^z + crowd [n > 32]     between nodes
+    T_i  = X / B_i(g) + nb alpha_i (g-1)                     inside a node
+    step = (1-o) C + ((o C)^p + max(T_n, T_i)^p)^(1/p) + wait + hook [n > 1]
+    wait = C (longest(n b)/longest(b) - 1) + C jitter sqrt(2 ln n),  longest(k) = 1 + sigma sqrt(2 ln k)
+
+B(N, g) = B_4 g^-e {f_2 at N = 2, f_3 at N = 3, (N/4)^-d from 4 on}; B_i(g) = B_i2 (g/2)^-c. sqrt(2
+ln k) is the expected maximum of k standard normals (leading term): the slowest of n ranks, the
+longest of n b samples. G is a measured table over batch sizes, interpolated in log-log. Everything
+in seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from validate.published.tables import Block, Columns, constants_file, fit_blocks, soft_maximum
+
+MODEL_FIELDS = (
+    "gradient_bytes",
+    "overlap",
+    "host_s",
+    "host_exponent",
+    "host_slowdown",
+    "input_spread",
+    "hook_s",
+)
+
+
+@dataclass(frozen=True)
+class ModelParameters:
+    """One training job on one kind of machine: a compute table and how it meets host and network."""
+
+    gradient_bytes: float
+    overlap: float
+    host_s: float
+    host_exponent: float
+    host_slowdown: float
+    input_spread: float
+    hook_s: float
+    batches: tuple[float, ...]
+    gpu_s: tuple[float, ...]
+
+    def compute(self, batch: FloatArray) -> FloatArray:
+        """GPU seconds of a step.
+
+        Log-log interpolation, proportional above the table, constant below.
+        """
+        table = np.interp(np.log(batch), np.log(self.batches), np.log(self.gpu_s))
+        return np.asarray(np.exp(table) * np.maximum(batch / self.batches[-1], 1.0))
+
+
+@dataclass(frozen=True)
+class ClusterParameters:
+    """The network of one cluster, its jobs, and their standard errors (log units)."""
+
+    network: Mapping[str, float]
+    network_error: Mapping[str, float]
+    models: Mapping[str, ModelParameters]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the ranks of each row sit."""
+
+    ranks: FloatArray
+    nodes: FloatArray
+    densest: FloatArray
+    batch: FloatArray
+
+    @staticmethod
+    def of(rows: Columns) -> Placement:
+        """Reads gpus, nodes, local_bsz; the fullest node from the digits of `placement`, or evenly
+        spread.
+        """
+        ranks, nodes = rows.positive("gpus"), rows.positive("nodes")
+        even = np.ceil(ranks / nodes)
+        digits = [max(map(int, cell)) if cell.isdigit() else 0 for cell in rows.text("placement")]
+        named = np.array(digits, dtype=np.float64)
+        return Placement(ranks, nodes, np.where(named > 0, named, even), rows.positive("local_bsz"))
+
+
+def _extreme(count: FloatArray) -> FloatArray:
+    """The leading term of the expected maximum of `count` standard normals."""
+    return np.asarray(np.sqrt(2.0 * np.log(np.maximum(count, 1.0))))
+
+
+def communication(
+    place: Placement, v: Mapping[str, FloatArray], bucket: float, crowd: float
+) -> FloatArray:
+    """All-reduce seconds per row (formula in the module's docstring)."""
+    n, nodes, g = place.ranks, place.nodes, place.densest
+    sent = 2.0 * (n - 1.0) / n * v["gradient_bytes"]
+    buckets = 1.0 + v["gradient_bytes"] / bucket
+    few = np.where(
+        nodes == 2, v["two_node_factor"], np.where(nodes == 3, v["three_node_factor"], 1.0)
+    )
+    rate = (
+        v["node_bandwidth"]
+        * g ** -v["shared_nic"]
+        * few
+        * (np.maximum(nodes, 4.0) / 4.0) ** -v["node_decay"]
+    )
+    latency = buckets * v["node_latency"] * nodes ** v["latency_growth"] + v["crowd_latency"] * (
+        n > crowd
+    )
+    inner_rate = v["gpu_bandwidth"] * (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
+    between = (nodes > 1) * (sent / rate + latency)
+    inside = (g > 1) * (sent / inner_rate + buckets * v["gpu_latency"] * (g - 1.0))
+    return np.asarray(np.maximum(between, inside))
+
+
+def step_seconds(
+    place: Placement, v: Mapping[str, FloatArray], bucket: float, crowd: float
+) -> FloatArray:
+    """Step seconds per row; `v` holds each parameter per row, `gpu_s` the compute at the row's
+    batch.
+    """
+    n, g = place.ranks, place.densest
+    q, p = v["host_norm"], v["overlap_norm"]
+    host = v["host_s"] * g ** v["host_exponent"]
+    compute = soft_maximum(v["gpu_s"], host, q) * g ** v["host_slowdown"]
+    longest = (1.0 + v["input_spread"] * _extreme(n * place.batch)) / (
+        1.0 + v["input_spread"] * _extreme(place.batch)
+    )
+    wait = compute * (longest - 1.0 + v["jitter"] * _extreme(n))
+    network = communication(place, v, bucket, crowd)
+    covered = soft_maximum(v["overlap"] * compute, network, p)
+    return np.asarray((1.0 - v["overlap"]) * compute + covered + wait + v["hook_s"] * (n > 1))
+
+
+def _named(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    entry: Mapping[str, Any] = table[name] if name in table else table["default"]
+    return entry
+
+
+def _network_prior(
+    constants: Mapping[str, Any], description: tuple[str, str] | None
+) -> dict[str, tuple[float, float]]:
+    """Returns (value, spread) per network parameter, centred on the rates that the cluster's links
+    suggest.
+    """
+    prior = {
+        name: (float(entry["value"]), float(entry["spread"]))
+        for name, entry in constants["network"].items()
+    }
+    if description is None:
+        return prior
+    for parameter, table, text in zip(
+        ("gpu_bandwidth", "node_bandwidth"), ("intra", "inter"), description, strict=True
+    ):
+        for word, rate in constants["link_rates"][table].items():
+            if word in text:
+                prior[parameter] = (float(rate), prior[parameter][1])
+    return prior
+
+
+def _blocks(
+    rows: Columns, constants: Mapping[str, Any], description: tuple[str, str] | None
+) -> tuple[list[Block], list[str], list[tuple[str, float]]]:
+    """The unknowns of one cluster, its models, and the (model, batch) keys of the compute table."""
+    names, batch = rows.text("model"), rows.numbers("local_bsz")
+    models = sorted(set(names.tolist()))
+    keys = sorted({(str(m), float(b)) for m, b in zip(names, batch, strict=True)})
+    key_index = {key: i for i, key in enumerate(keys)}
+    key_rows = np.array(
+        [key_index[(str(m), float(b))] for m, b in zip(names, batch, strict=True)], dtype=np.int64
+    )
+    model_rows = np.array([models.index(m) for m in names], dtype=np.int64)
+    step = rows.positive("step_time_ms") * 1e-3 / np.where(rows.numbers("gpus") > 1, 1.2, 1.0)
+    count = np.bincount(key_rows, minlength=len(keys))
+    start = np.exp(np.bincount(key_rows, np.log(step), len(keys)) / count)
+    smallest = np.array(
+        [start[[i for i, key in enumerate(keys) if key[0] == m]].min() for m in models]
+    )
+    blocks = [Block("gpu_s", start, np.full(len(keys), np.inf), key_rows)]
+
+    def per_model(
+        name: str, values: list[float], spreads: list[float], fraction: bool = False
+    ) -> None:
+        blocks.append(Block(name, np.array(values), np.array(spreads), model_rows, fraction))
+
+    for name in ("gradient_bytes", "input_spread"):
+        entries = [_named(constants[name], m) for m in models]
+        per_model(name, [float(e["value"]) for e in entries], [float(e["spread"]) for e in entries])
+    scale = {"host_share": smallest, "hook": np.ones(len(models))}
+    field = {"host_share": "host_s", "hook": "hook_s"}
+    for name, entry in constants["model"].items():
+        values = float(entry["value"]) * scale.get(name, np.ones(len(models)))
+        per_model(
+            field.get(name, name),
+            values.tolist(),
+            [float(entry["spread"])] * len(models),
+            name == "overlap",
+        )
+    zero: IntArray = np.zeros(len(rows), dtype=np.int64)
+    for name, (value, spread) in _network_prior(constants, description).items():
+        blocks.append(Block(name, np.array([value]), np.array([spread]), zero))
+    return blocks, models, keys
+
+
+def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterParameters:
+    """Fits one cluster's rows; description: its (intra_link, network) texts."""
+    constants = constants_file("adaptdl/settings.yaml")
+    blocks, models, keys = _blocks(rows, constants, description)
+    place = Placement.of(rows)
+    bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
+    result = fit_blocks(
+        blocks,
+        lambda v: step_seconds(place, v, bucket, crowd),
+        rows.positive("step_time_ms") * 1e-3,
+        float(constants["noise"]["value"]),
+    )
+    fitted: dict[str, ModelParameters] = {}
+    for i, model in enumerate(models):
+        at = [k for k, key in enumerate(keys) if key[0] == model]
+        fitted[model] = ModelParameters(
+            **{name: float(result.values[name][i]) for name in MODEL_FIELDS},
+            batches=tuple(keys[k][1] for k in at),
+            gpu_s=tuple(float(result.values["gpu_s"][k]) for k in at),
+        )
+    names = list(constants["network"])
+    return ClusterParameters(
+        {name: float(result.values[name][0]) for name in names},
+        {name: float(result.spreads[name][0]) for name in names},
+        fitted,
+    )
+
+
+def with_peaks(job: ModelParameters, scale: float) -> ModelParameters:
+    """A job of another machine, its compute and host times multiplied by ``scale``."""
+    return replace(
+        job, host_s=job.host_s * scale, gpu_s=tuple(seconds * scale for seconds in job.gpu_s)
+    )
+
+
+def borrowed(
+    model: str, here: ClusterParameters, others: Iterable[ClusterParameters]
+) -> ModelParameters | None:
+    """A model that was never run on this cluster.
+
+    Another cluster's, scaled by the models that both have run; None without any.
+    """
+    for other in others:
+        shared = [name for name in here.models if name in other.models]
+        if model not in other.models or not shared:
+            continue
+        ratios = []
+        for name in shared:
+            batch = np.array(here.models[name].batches)
+            ratios.append(
+                np.median(
+                    np.log(here.models[name].compute(batch) / other.models[name].compute(batch))
+                )
+            )
+        return with_peaks(other.models[model], float(np.exp(np.mean(ratios))))
+    return None
+
+
+def unmeasured_cluster(description: tuple[str, str] | None) -> ClusterParameters:
+    """A cluster of which nothing was measured: its network as the words of its description suggest."""
+    prior = _network_prior(constants_file("adaptdl/settings.yaml"), description)
+    return ClusterParameters(
+        {name: value for name, (value, _) in prior.items()},
+        {n: s for n, (_, s) in prior.items()},
+        {},
+    )
+
+
+def predict(rows: Columns, cluster: ClusterParameters, job: ModelParameters) -> FloatArray:
+    """Step seconds of rows of one cluster and model; reads placement, nodes, gpus and local_bsz
+    only.
+    """
+    constants = constants_file("adaptdl/settings.yaml")
+    place = Placement.of(rows)
+    values = {name: np.full(len(rows), value) for name, value in cluster.network.items()}
+    values |= {name: np.full(len(rows), getattr(job, name)) for name in MODEL_FIELDS}
+    values["gpu_s"] = job.compute(place.batch)
+    return step_seconds(
+        place, values, float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
+    )

@@ -1,0 +1,171 @@
+"""Published runs of one task with several batches.
+
+Steps to a target, and the gradients' noise on the way there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray
+from dpsim.convergence import NoiseForm, noise_scale
+from validate.published.tables import Columns, packaged_table
+
+_CURVES = ("model", "global_batch", "progress", "iteration", "metric", "grad_sqr", "grad_var")
+_HITS = ("dataset", "global_batch", "metric", "value")
+_POINTS = ("case_id", "global_batch", "samples_to_target", "quality")
+# Where the runs of a task stand: the data set's name in convergence.csv, ...
+HITS: Mapping[str, str] = {
+    "resnet50-imagenet": "imagenet",
+    "resnet18-cifar10": "cifar10",
+    "bert-base-squad": "bert",
+    "deepspeech2-arctic": "deepspeech2",
+    "neumf-movielens": "ncf",
+}
+# ... the model in adaptdl_convergence.csv with a target of our own (the metric falls), ...
+CURVES: Mapping[str, tuple[str, float]] = {"yolov3-voc": ("yolov3", 13.0)}
+# ... or the case in mlperf_reference_points.csv.
+POINTS: Mapping[str, str] = {
+    "resnet50-imagenet-lars": "mlperf_reference_resnet",
+    "bert-large-pretraining": "mlperf_reference_bert",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One run: at each evaluation its steps, progress in steps of the smallest batch, quality, and
+    noise scale in samples.
+    """
+
+    steps: FloatArray
+    progress: FloatArray
+    metric: FloatArray
+    noise: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a task, ascending in batch; ``curves`` has one a run, or is empty where none were
+    published.
+    """
+
+    batches: tuple[float, ...]
+    steps: tuple[float, ...]
+    curves: tuple[Curve, ...] = ()
+
+    @property
+    def noise_scales(self) -> tuple[float, ...] | None:
+        """Each run's noise scale.
+
+        The median over its evaluations up to the target; None where no curves were published.
+        """
+        if not self.curves:
+            return None
+        pairs = zip(self.curves, self.steps, strict=True)
+        return tuple(
+            float(np.median(curve.noise[curve.steps <= max(end, curve.steps[0])]))
+            for curve, end in pairs
+        )
+
+    def noise_form(self, without: int | None = None) -> NoiseForm:
+        """The gradient-noise form of the task: medians over the runs, all but ``without``.
+
+        Of the progress at the target, and of the noise scale in each period between evaluations,
+        which are at equal progress in all runs; a run logs at each evaluation the noise of the
+        period that it ends.
+        """
+        kept = [index for index in range(len(self.batches)) if index != without]
+        curves = [self.curves[index] for index in kept]
+        ends = [
+            np.interp(self.steps[index], self.curves[index].steps, self.curves[index].progress)
+            for index in kept
+        ]
+        progress, period = (
+            float(np.median(ends)),
+            float(np.median([curve.progress[0] for curve in curves])),
+        )
+        periods = max(1, round(progress / period))
+        noise = np.median([curve.noise[:periods] for curve in curves], axis=0)
+        return NoiseForm(
+            base_batch=self.batches[0],
+            progress=progress,
+            period=period,
+            noise_scales=tuple(noise.tolist()),
+        )
+
+    def noise_form_errors(self) -> FloatArray:
+        """Relative error of each run, predicted by the gradient-noise form of the others."""
+        guesses = [self.noise_form(out).steps(batch) for out, batch in enumerate(self.batches)]
+        return np.asarray(np.array(guesses) / np.array(self.steps) - 1)
+
+
+def runs_of(task: str) -> Runs:
+    """The published runs of a task of `dpsim.convergence.tasks`."""
+    if task in POINTS:
+        return _points(POINTS[task])
+    if task in CURVES:
+        return _crossings(*CURVES[task])
+    rows = packaged_table("convergence.csv", _HITS)
+    rows = rows.where(
+        (rows.text("dataset") == HITS[task]) & (rows.text("metric") == "iterations_to_target")
+    )
+    batches, steps = rows.positive("global_batch"), rows.positive("value")
+    order = np.argsort(batches)
+    batches, steps = batches[order], steps[order]
+    return Runs(tuple(batches.tolist()), tuple(steps.tolist()), _curves(HITS[task], batches))
+
+
+def _points(case: str) -> Runs:
+    rows = packaged_table("mlperf_reference_points.csv", _POINTS)
+    rows = rows.where((rows.text("case_id") == case) & (rows.text("quality") == "ok"))
+    batches = rows.positive("global_batch")
+    return Runs(
+        tuple(batches.tolist()), tuple((rows.positive("samples_to_target") / batches).tolist())
+    )
+
+
+def _crossings(model: str, target: float) -> Runs:
+    """Steps at the first evaluation at or below ``target``."""
+    batches = np.unique(
+        packaged_table("adaptdl_convergence.csv", _CURVES)
+        .where(_of(model))
+        .positive("global_batch")
+    )
+    curves = _curves(model, batches)
+    steps = tuple(float(curve.steps[np.argmax(curve.metric <= target)]) for curve in curves)
+    return Runs(tuple(batches.tolist()), steps, curves)
+
+
+def _of(model: str) -> BoolArray:
+    return np.asarray(packaged_table("adaptdl_convergence.csv", _CURVES).text("model") == model)
+
+
+def _curves(model: str, batches: FloatArray) -> tuple[Curve, ...]:
+    """The curves of ``model``; gradients are logged for batches of the smallest size."""
+    rows = packaged_table("adaptdl_convergence.csv", _CURVES).where(_of(model))
+    return tuple(
+        _curve(rows.where(rows.numbers("global_batch") == batch), float(batches.min()))
+        for batch in batches
+    )
+
+
+def _curve(rows: Columns, base: float) -> Curve:
+    """One run; where a noise was logged as nothing (a zero), that of the evaluations around it is
+    taken.
+    """
+    steps, squared, variance = (
+        rows.positive("iteration"),
+        rows.above_zero("grad_sqr"),
+        rows.above_zero("grad_var"),
+    )
+    known = np.flatnonzero(~np.isnan(squared) & ~np.isnan(variance))
+    logged = [noise_scale(float(squared[row]), float(variance[row]), base) for row in known]
+    return Curve(
+        steps,
+        rows.positive("progress"),
+        rows.numbers("metric"),
+        np.interp(steps, steps[known], logged),
+    )

@@ -1,0 +1,84 @@
+"""Step times of a record over factors on its compute times, and the plan that a competitor would
+choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.disturbance import factors
+from dpsim.engine import Job, prepare, run_together
+from dpsim.scenario import Scenario
+from validate.published.imagenet.records import Plan, Record
+
+LOG_FACTORS = np.log(2.0) * np.arange(-4.0, 4.0)  # 1/16 to 8
+_CHOOSING = np.log(0.5)  # records are run by tuned software
+
+
+@dataclass(frozen=True)
+class Curve:
+    """ln(seconds of the whole training) of one record at each of `LOG_FACTORS` on compute times, by
+    ``plan``.
+    """
+
+    record: Record
+    plan: Plan
+    log_seconds: FloatArray
+
+
+def curve(record: Record) -> Curve:
+    """The curve of the plan that ends first."""
+    plans = record.plans
+    if len(plans) > 1:
+        ends = [
+            plan.steps * step_seconds(record.scenario(plan), np.array([_CHOOSING]))[0]
+            for plan in plans
+        ]
+        plans = (plans[int(np.argmin(ends))],)
+    seconds = plans[0].steps * step_seconds(record.scenario(plans[0]), LOG_FACTORS)
+    return Curve(record, plans[0], np.log(seconds))
+
+
+def curves(
+    records: list[Record], progress: Callable[[int], None] = lambda done: None
+) -> list[Curve]:
+    """One for each record; ``progress`` gets how many are done."""
+    found = []
+    for done, record in enumerate(records, 1):
+        found.append(curve(record))
+        progress(done)
+    return found
+
+
+def interpolated(log_seconds: FloatArray, log_factor: FloatArray) -> FloatArray:
+    """Ln seconds at each row's own factor.
+
+    Linear between the points, on their last slopes beyond them. Shape (rows,).
+    """
+    width = float(LOG_FACTORS[1] - LOG_FACTORS[0])
+    left = np.clip(
+        ((log_factor - LOG_FACTORS[0]) / width).astype(np.int64), 0, len(LOG_FACTORS) - 2
+    )
+    every = np.arange(len(log_seconds))
+    low, high = log_seconds[every, left], log_seconds[every, left + 1]
+    return np.asarray(low + (high - low) * (log_factor - LOG_FACTORS[left]) / width)
+
+
+def step_seconds(scenario: Scenario, log_factors: FloatArray) -> FloatArray:
+    """Mean seconds of a step with compute times multiplied by each factor."""
+    job, run = prepare(scenario), scenario.run
+    nodes = np.bincount(job.cluster.node_of).tolist()
+    slowed = factors(
+        job.workers, run.warmup + run.steps, run.seed, nodes, jitter=scenario.disturbance.jitter
+    )
+    return np.array(
+        [_mean_step(job.scaled(float(np.exp(log_factor))), slowed) for log_factor in log_factors]
+    )
+
+
+def _mean_step(job: Job, slowed: FloatArray) -> float:
+    return float(run_together(job, slowed, lambda done: None).step.mean())

@@ -1,0 +1,32 @@
+"""Published times of collectives beside the models of NCCL."""
+
+from validate.published.nccl.joint_fit import fit_joint, fit_without, label_graphs
+from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_errors
+from validate.published.nccl.reference import Reference, compare
+from validate.published.nccl.regimes import specification
+from validate.published.nccl.scores import MIB, Score, scored, summary, transport_group
+from validate.published.nccl.sources import LEFT_OUT_FILE
+from validate.published.nccl.table import KINDS, Case, Kind, read_table
+
+__all__ = [
+    "KINDS",
+    "LEFT_OUT_FILE",
+    "MACHINE_KEY",
+    "MIB",
+    "Case",
+    "Kind",
+    "Reference",
+    "Score",
+    "Slot",
+    "build",
+    "compare",
+    "fit_joint",
+    "fit_without",
+    "label_graphs",
+    "read_table",
+    "scored",
+    "specification",
+    "standard_errors",
+    "summary",
+    "transport_group",
+]

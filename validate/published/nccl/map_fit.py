@@ -1,0 +1,247 @@
+"""Maximum-a-posteriori fit of the constants.
+
+Soft-L1 on log time ratios, Gaussian priors on log constants.
+
+    minimise  sum_rows w softl1((ln t_model - ln t_measured) / sigma) + sum_k ((x_k - m_k) / s_k)^2
+
+Each machine weighs at most as much as `MACHINE_ROWS` rows, so that a machine with thousands of rows
+does not outvote the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl import (
+    COMMON,
+    NAMES,
+    OWN_ONLY,
+    PARAMS,
+    Param,
+    Work,
+    level_keys,
+    physical,
+    prior_shift,
+    seconds,
+)
+from validate.published.nccl.table import Case, concatenate
+
+Slot = tuple[str, str]
+SIGMA = 0.05
+MACHINE_ROWS = 300.0
+CENTRE_SPREAD = 0.7
+STEP = 1e-4
+TOLERANCE = 2e-5
+# a machine's own rows may move its own constants further than the population's spread
+OWN_WIDER = 5.0
+MACHINE_KEY = "machine: "
+
+
+@dataclass
+class Problem:
+    """Rows, and for each (case, constant) the slots of x that add up to its logarithm."""
+
+    cases: Sequence[Case]
+    work: Work
+    logt: FloatArray
+    owner: npt.NDArray[np.int64]
+    weight: FloatArray
+    slots: list[Slot]
+    prior: FloatArray
+    spread: FloatArray
+    levels: npt.NDArray[np.int64]
+    base: FloatArray
+    loose: npt.NDArray[np.int64]
+
+
+def build(cases: Sequence[Case]) -> Problem:
+    """The joint problem over all machines: common values, and deviations by family and by machine."""
+    wanted: set[Slot] = set()
+    for case in cases:
+        for p in PARAMS:
+            wanted |= {(k, p.name) for k in _keys(p, case) if k}
+    slots = sorted(wanted)
+    index = {s: i for i, s in enumerate(slots)}
+    by_name = {p.name: p for p in PARAMS}
+    prior = np.array(
+        [np.log(by_name[n].centre) if k == COMMON else prior_shift(k, n) for k, n in slots]
+    )
+    spread = np.array([_spread(k, by_name[n]) for k, n in slots])
+    none = len(slots)
+    levels = np.array(
+        [
+            [
+                [index.get((k, p.name), none) for p in PARAMS for k in (_keys(p, c)[level],)]
+                for c in cases
+            ]
+            for level in range(4)
+        ]
+    )
+    return _problem(cases, slots, prior, spread, levels, np.zeros((len(cases), len(NAMES))))
+
+
+def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
+    """Levels at which a constant is made up: all machines, kind, generation, this machine."""
+    there = p.name == "launch" or p.name.startswith("net") == (case.machine.nodes > 1)
+    own = MACHINE_KEY + case.machine_name if p.level == "machine" and there else ""
+    return (COMMON if p.name not in OWN_ONLY else "", *level_keys(p, case.machine), own)
+
+
+def _spread(key: str, p: Param) -> float:
+    if key == COMMON:
+        return p.spread / 2 if p.level == "net" else min(CENTRE_SPREAD, 2 * p.spread)
+    return p.spread * (3.0 if key in ("pcie", "xgmi") else 1.0)
+
+
+def build_own(cases: Sequence[Case], base: FloatArray, spread_scale: float) -> Problem:
+    """One shared deviation per constant around `base` (cases x constants, log).
+
+    The calibrated regime.
+    """
+    slots: list[Slot] = [("own", n) for n in NAMES]
+    spread = (
+        np.array([p.spread * (OWN_WIDER if p.name in OWN_ONLY else 1.0) for p in PARAMS])
+        * spread_scale
+    )
+    levels = np.tile(np.arange(len(NAMES)), (1, len(cases), 1))
+    return _problem(cases, slots, np.zeros(len(NAMES)), spread, levels, base)
+
+
+def _problem(
+    cases: Sequence[Case],
+    slots: list[Slot],
+    prior: FloatArray,
+    spread: FloatArray,
+    levels: npt.NDArray[np.int64],
+    base: FloatArray,
+) -> Problem:
+    owner = np.concatenate([np.full(len(c.nbytes), i) for i, c in enumerate(cases)])
+    logt = np.log(np.concatenate([np.asarray(c.times) for c in cases]))
+    counts: dict[str, int] = {}
+    for c in cases:
+        counts[c.machine_name] = counts.get(c.machine_name, 0) + len(c.nbytes)
+    per_case = np.array([np.sqrt(min(1.0, MACHINE_ROWS / counts[c.machine_name])) for c in cases])
+    return Problem(
+        cases,
+        concatenate(c.work() for c in cases),
+        logt,
+        owner,
+        per_case[owner],
+        slots,
+        prior,
+        spread,
+        levels,
+        base,
+        np.array([_looseness(*s) for s in slots]),
+    )
+
+
+def _looseness(key: str, name: str) -> int:
+    """Tail of a prior.
+
+    0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch: floors go unstated).
+    """
+    if name not in OWN_ONLY or key == COMMON:
+        return 0
+    return 2 if name == "launch" or key == "own" else 1
+
+
+def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
+    """Ln theta, cases x constants."""
+    padded = np.append(x, 0.0)
+    result: FloatArray = problem.base + padded[problem.levels].sum(axis=0)
+    return result
+
+
+def row_params(problem: Problem, logs: FloatArray) -> dict[str, FloatArray]:
+    """What `nccl_cost.seconds` takes, one value per row."""
+    theta = physical(logs, [c.machine for c in problem.cases])
+    return {k: v[problem.owner] for k, v in theta.items()}
+
+
+def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
+    """Ln of the model's seconds for every row."""
+    result: FloatArray = np.log(seconds(problem.work, row_params(problem, logs)))
+    return result
+
+
+def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
+    """D ln t / d ln theta, rows x constants, by forward differences."""
+    out = np.zeros((len(at), len(NAMES)))
+    for i in range(len(NAMES)):
+        moved = logs.copy()
+        moved[:, i] += STEP
+        out[:, i] = (log_times(problem, moved) - at) / STEP
+    return out
+
+
+def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
+    """The chain rule: slopes by constant -> the sparse Jacobian by slot."""
+    size = len(problem.slots)
+    columns = problem.levels[:, problem.owner, :].ravel()
+    rows = np.tile(np.repeat(np.arange(len(slopes)), len(NAMES)), len(problem.levels))
+    values = np.tile(slopes.ravel(), len(problem.levels))
+    keep = (columns < size) & (values != 0)
+    return csr_array((values[keep], (rows[keep], columns[keep])), shape=(len(slopes), size))
+
+
+def objective(problem: Problem, x: FloatArray) -> float:
+    """Soft-L1 over rows, Gaussian priors for families, heavy-tailed priors for single machines."""
+    rows = (log_times(problem, case_logs(problem, x)) - problem.logt) / SIGMA
+    z = (x - problem.prior) / problem.spread
+    data = (2 * (np.sqrt(1 + rows**2) - 1) * problem.weight**2).sum()
+    tails = [np.log1p(z**2), 2 * (np.sqrt(1 + z**2) - 1)]
+    prior = np.select([problem.loose == 2, problem.loose == 1], tails, z**2).sum()
+    return float(data + prior)
+
+
+def solve(
+    problem: Problem, start: FloatArray | None = None, max_iterations: int = 80
+) -> FloatArray:
+    """Levenberg-Marquardt on iteratively reweighted squares; stops when the gain falls under
+    `TOLERANCE` of the cost.
+    """
+    x = (problem.prior if start is None else start).copy()
+    cost, damping = objective(problem, x), 1e-3
+    for _ in range(max_iterations):
+        logs = case_logs(problem, x)
+        at = log_times(problem, logs)
+        r = (at - problem.logt) / SIGMA
+        w = problem.weight**2 / np.sqrt(1 + r**2)
+        jac = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
+        z = (x - problem.prior) / problem.spread
+        pull = np.select(
+            [problem.loose == 2, problem.loose == 1], [1 / (1 + z**2), 1 / np.sqrt(1 + z**2)], 1.0
+        )
+        pull = pull / problem.spread**2
+        normal = csr_array(jac.T @ jac.multiply(w[:, None])).toarray() + np.diag(pull)
+        gradient = jac.T @ (w * r) + pull * (x - problem.prior)
+        before = cost
+        for _ in range(8):
+            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -gradient)
+            trial = x + np.clip(step, -1.0, 1.0)
+            value = objective(problem, trial)
+            if np.isfinite(value) and value < cost:
+                x, cost, damping = trial, value, damping / 5
+                break
+            damping *= 6
+        if before - cost < TOLERANCE * before:
+            break
+    return x
+
+
+def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
+    """Posterior standard deviations of x (log), from the curvature at the optimum."""
+    logs = case_logs(problem, x)
+    at = log_times(problem, logs)
+    jac = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
+    w = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
+    normal = csr_array(jac.T @ jac.multiply(w[:, None])).toarray() + np.diag(1 / problem.spread**2)
+    result: FloatArray = np.sqrt(np.diag(np.linalg.inv(normal)))
+    return result

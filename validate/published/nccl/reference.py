@@ -1,0 +1,123 @@
+"""Predictions beside published measurements: what ``dpsim validate reference`` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dpsim.base.errors import DpsimError
+from dpsim.network.libraries.nccl import Note
+from validate.published.nccl.regimes import REGIMES
+from validate.published.nccl.scores import Score, grouped, scored, summary
+from validate.published.nccl.sources import FittedOn, LeaveOut, Shipped, Source, assign
+from validate.published.nccl.table import Case, Kind, kind_of, read_table
+
+RegimeName = Literal["specification", "calibrated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Scored rows of one table.
+
+    Those that count, those that only stand beside them, and what its texts left open.
+    """
+
+    kind: Kind
+    regime: RegimeName
+    counted: list[Score]
+    apart: list[Score]
+    fitted: list[Score]
+    notes: list[tuple[Note, str]]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of the command; errors are fractions, times in us."""
+        return {
+            "schema_version": 1,
+            "kind": self.kind,
+            "regime": self.regime,
+            "overall": self.overall,
+            "groups": self.groups,
+            "rows": [score.to_json() for score in self.counted],
+            "rows_apart": [score.to_json() for score in self.apart],
+            "rows_fitted_on": [score.to_json() for score in self.fitted],
+            "overall_apart": summary(self.apart) if self.apart else None,
+            "not_understood": [
+                {
+                    "column": note.column,
+                    "text": note.text,
+                    "taken_as": note.taken_as,
+                    "machine": machine,
+                }
+                for note, machine in self.notes
+            ],
+            "constants": self.constants,
+        }
+
+    @property
+    def overall(self) -> dict[str, float | int] | None:
+        """Errors over all rows that count; None where there is none."""
+        return summary(self.counted) if self.counted else None
+
+    @property
+    def groups(self) -> dict[str, dict[str, float | int]]:
+        """Errors by group."""
+        return grouped(self.counted)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """How many rows were predicted with which constants."""
+        words = [score.constants for score in [*self.counted, *self.apart, *self.fitted]]
+        return {word: words.count(word) for word in sorted(set(words))}
+
+
+def compare(
+    path: Path,
+    kind: Kind,
+    regime: RegimeName = "specification",
+    *,
+    fit_on: Sequence[Path] = (),
+    leave_out: LeaveOut = "machine",
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Reference:
+    """Predict every row of the table at ``path``.
+
+    ``progress`` gets what is being done, how much of it is done and how much there is to do. Raises
+    DpsimError for tables that cannot be used.
+    """
+    cases = read_table(path, kind)
+    source = _source(fit_on)
+    machines = len({case.machine_name for case in cases})
+    assigned = assign(
+        cases, source, leave_out, lambda done: progress("fitting constants", done, machines)
+    )
+    counted: list[Score] = []
+    apart: list[Score] = []
+    fitted: list[Score] = []
+    for done, (own, known, words) in enumerate(assigned, 1):
+        for good in (True, False):
+            part = [case for case in own if (case.quality == "ok") == good]
+            for predicted in REGIMES[regime](part, known) if part else ():
+                rows = scored(predicted, words)
+                fitted += [row for row in rows if not row.counts]
+                (counted if good else apart).extend(row for row in rows if row.counts)
+        progress("predicting", done, machines)
+    for rows in (counted, apart, fitted):
+        rows.sort(key=lambda score: score.line)
+    return Reference(kind, regime, counted, apart, fitted, _notes(cases))
+
+
+def _source(fit_on: Sequence[Path]) -> Source:
+    if not fit_on:
+        return Shipped()
+    for path in fit_on:
+        if not path.is_file():
+            raise DpsimError(
+                f"{path}: must be a CSV file to fit on, but there is none of this name"
+            )
+    return FittedOn(case for path in fit_on for case in read_table(path, kind_of(path)))
+
+
+def _notes(cases: Sequence[Case]) -> list[tuple[Note, str]]:
+    return sorted({(note, case.machine_name) for case in cases for note in case.notes})

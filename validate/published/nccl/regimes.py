@@ -1,0 +1,126 @@
+"""The two regimes.
+
+Predict a machine from its description alone, or with every fourth size of each case measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl import NcclMachine, machine_logs
+from validate.published.nccl.joint_fit import GRAPHS, label_graphs, predict_case
+from validate.published.nccl.map_fit import Slot, build_own, case_logs, objective, solve
+from validate.published.nccl.residual_curves import Curve, corrections
+from validate.published.nccl.table import Case
+
+CALIBRATION_STRIDE = 4
+# How far a machine, then a single case, may move from the constants before it, in units of the
+# families' spread.
+_MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
+_GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a calibration
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A case with seconds for each of its sizes, and which of them may count (those that nothing
+    was fitted on).
+    """
+
+    case: Case
+    seconds: FloatArray
+    counts: npt.NDArray[np.bool_]
+
+
+Regime = Callable[[Sequence[Case], Mapping[Slot, float]], list[Predicted]]
+
+
+def specification(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
+    """Each case from its description and ``known`` alone."""
+    every = [predict_case(case, machine_logs(known, case.machine)) for case in cases]
+    return [
+        Predicted(case, times, np.ones(len(times), dtype=bool))
+        for case, times in zip(cases, every, strict=True)
+    ]
+
+
+def calibrated(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
+    """One machine's cases after a MAP refinement of ``known`` on every fourth size, and what that
+    leaves interpolated over size.
+
+    The machine's constants are refined first, then each case's; see
+    `validate.published.nccl.residual_curves` for the rest.
+    """
+    thinned = [_thin(case) for case in cases]
+    labelled = label_graphs([part for part, _ in thinned], known)
+    logs = np.array([machine_logs(known, case.machine) for case in cases])
+    shared = build_own(labelled, logs, _MACHINE_SPREAD)
+    machine = case_logs(shared, solve(shared))
+    fitted = [
+        _refined(case, part, own) for case, part, own in zip(cases, labelled, machine, strict=True)
+    ]
+    curves = [
+        Curve(
+            (case.op, case.machine.ranks, case.machine.nodes),
+            np.asarray(case.nbytes),
+            fit.branch,
+            _residual(case, fit, counts),
+        )
+        for case, fit, (_, counts) in zip(cases, fitted, thinned, strict=True)
+    ]
+    together = zip(cases, fitted, corrections(curves), thinned, strict=True)
+    return [
+        Predicted(case, fit.seconds * factor, counts) for case, fit, factor, (_, counts) in together
+    ]
+
+
+REGIMES: dict[str, Regime] = {"specification": specification, "calibrated": calibrated}
+
+
+def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
+    """The case's every fourth size, and which sizes that leaves to be counted."""
+    keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
+    sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep].tolist()
+    return replace(case, nbytes=sizes, times=times), ~keep
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A case under its refined constants: seconds and the branch that runs for each of its sizes."""
+
+    seconds: FloatArray
+    branch: npt.NDArray[np.int64]
+
+
+def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArray:
+    """Ln(measured / model) where a size was fitted on, NaN where it counts."""
+    return np.where(counts, np.nan, np.log(np.asarray(case.times) / fit.seconds))
+
+
+def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
+    """The mean of ln seconds over topology-search results by their posterior odds; the branches of
+    the likeliest.
+    """
+    fits = [_refine(part, own, graph) for graph in GRAPHS]
+    odds = np.exp((min(cost for cost, _, _ in fits) - np.array([cost for cost, _, _ in fits])) / 2)
+    every = [
+        np.log(predict_case(replace(case, machine=machine), logs)) for _, machine, logs in fits
+    ]
+    likeliest = replace(case, machine=fits[int(np.argmax(odds))][1])
+    return _Fit(np.exp(np.average(every, axis=0, weights=odds)), likeliest.work().branch)
+
+
+def _refine(part: Case, own: FloatArray, graph: int) -> tuple[float, NcclMachine, FloatArray]:
+    """MAP of one case under one topology-search result: (objective, machine, ln theta)."""
+    machine = replace(part.machine, graph=graph)
+    problem = build_own([replace(part, machine=machine)], own[None, :], _CASE_SPREAD)
+    x = solve(problem)
+    return (
+        objective(problem, x) + (_GRAPH_PRICE if graph else 0.0),
+        machine,
+        case_logs(problem, x)[0],
+    )

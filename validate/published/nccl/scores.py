@@ -1,0 +1,129 @@
+"""Scored rows, and errors summed up over groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine
+from validate.published.nccl.regimes import Predicted
+from validate.published.nccl.table import Case
+
+MIB = 2**20
+_INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One row of a table beside its prediction; ``constants`` says what they were fitted on."""
+
+    case: Case
+    line: int
+    nbytes: float
+    predicted: float
+    measured: float
+    constants: str
+    counts: bool
+
+    @property
+    def ape(self) -> float:
+        """Absolute percentage error, as a fraction."""
+        return abs(self.predicted / self.measured - 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The columns that identify the row, sizes and times in us."""
+        return {
+            **self.case.identity,
+            "line": self.line,
+            "bytes": int(self.nbytes),
+            "predicted_us": self.predicted * 1e6,
+            "measured_us": self.measured * 1e6,
+            "ape": self.ape,
+            "constants": self.constants,
+        }
+
+
+def scored(predicted: Predicted, constants: str) -> list[Score]:
+    """One score for each row of the table, in the order of its lines."""
+    case = predicted.case
+    at = {
+        size: (time, use)
+        for size, time, use in zip(case.nbytes, predicted.seconds, predicted.counts, strict=True)
+    }
+    return [
+        Score(
+            case,
+            row.line,
+            row.nbytes,
+            float(at[row.nbytes][0]),
+            row.seconds,
+            constants,
+            bool(at[row.nbytes][1]),
+        )
+        for row in case.rows
+    ]
+
+
+def transport_group(machine: NcclMachine) -> str:
+    """The heading under which a machine's error is held to a target."""
+    if machine.nodes == 1:
+        return f"single-node {_INSIDE.get(machine.intra, 'xGMI')}"
+    return (
+        "multi-node IB/RoCE"
+        if machine.transport in ("ib", "roce")
+        else "multi-node other transports"
+    )
+
+
+def summary(scores: Sequence[Score]) -> dict[str, float | int]:
+    """n; median, mean, 95th percentile and worst error over rows; and the mean over machines of
+    each machine's mean.
+    """
+    errors = np.array([score.ape for score in scores])
+    machines = sorted({score.case.machine_name for score in scores})
+    means = [
+        np.mean([score.ape for score in scores if score.case.machine_name == machine])
+        for machine in machines
+    ]
+    return {
+        "n": len(errors),
+        "median_ape": float(np.median(errors)),
+        "mean_ape": float(errors.mean()),
+        "p95_ape": float(np.percentile(errors, 95)),
+        "worst_ape": float(errors.max()),
+        "machines": len(machines),
+        "mean_over_machines": float(np.mean(means)),
+    }
+
+
+def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
+    """`summary` of every group that has rows.
+
+    Nodes, transports, each of these from 1 MiB up, machines and cases.
+    """
+    groups: dict[str, list[Score]] = {}
+    for score in sorted(scores, key=lambda score: transport_group(score.case.machine)):
+        machine = score.case.machine
+        heading = "single-node" if machine.nodes == 1 else "multi-node"
+        transports = [] if machine.nodes == 1 else [f"transport {machine.transport}"]
+        for name in (heading, transport_group(machine), *transports):
+            groups.setdefault(name, []).append(score)
+            if score.nbytes >= MIB:
+                groups.setdefault(f"{name}, from 1 MiB", []).append(score)
+        if score.nbytes >= MIB:
+            groups.setdefault("from 1 MiB", []).append(score)
+    order = sorted(groups, key=lambda name: (name.startswith("transport"), name))
+    found = {name: summary(groups[name]) for name in order}
+    return found | _by("machine", scores) | _by("case", scores)
+
+
+def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
+    parts: dict[str, list[Score]] = {}
+    for score in scores:
+        case = score.case
+        name = case.machine_name if what == "machine" else case.identity.get("case_id", case.name)
+        parts.setdefault(f"{what} {name}", []).append(score)
+    return {name: summary(part) for name, part in parts.items()}

@@ -1,0 +1,252 @@
+"""Rows of scaling.csv that tell overlap policies apart.
+
+One model on one cluster by WFBP, SyncEASGD and MG-WFBP.
+
+Each becomes what the simulator's own policy makes of it: the operations of a step as
+`dpsim.strategy.overlap` merges and orders them, given the alpha and beta that the authors published
+for their cluster (comm_fits.csv). Compute times of layers are those of the catalogue's figures,
+scaled to the compute time that the row states beside its step, or to the smallest configuration of
+its case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.engine import prepare
+from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import ELEMENT, AllReduceConfig
+from dpsim.strategy.overlap import MgWfbpConfig, Outlook, Overlap, SequentialConfig, WfbpConfig
+from dpsim.workload import Model, canonical_name
+from validate.published.scaling import nic_rate
+from validate.published.tables import Columns, constants_file, packaged_table
+
+FITS = "comm_fits.csv"
+POLICIES: dict[str, Overlap] = {
+    "MG-WFBP": MgWfbpConfig(kind="mg-wfbp"),
+    "WFBP": WfbpConfig(kind="wfbp"),
+    "SyncEASGD": SequentialConfig(kind="sequential"),
+}
+_GPUS = {
+    "v100": "v100-pcie-16gb",
+    "k80": "k80",
+    "2080ti": "titan-x-pascal",
+}  # the last: shares of layers only, scaled after that
+_STATED = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
+_MEMORY = "memory"
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRow:
+    """One row, at ``index`` of its table.
+
+    ``ready`` (s) and ``nbytes`` of each operation, in the order in which they go; ``backward`` and
+    ``whole`` (s): the end of the backward pass and of the step without communication; ``alpha`` (s)
+    and ``beta`` (s/B) as published; ``measured`` (s).
+    """
+
+    index: int
+    policy: str
+    cluster: str
+    model: str
+    setting: tuple[str, ...]
+    ready: FloatArray
+    nbytes: FloatArray
+    backward: float
+    whole: float
+    alpha: float
+    beta: float
+    measured: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A row of comm_fits.csv.
+
+    ``rate`` (B/s) of the network; ``alpha``, ``beta``, ``gamma`` of all-reduces or a ring's
+    message.
+    """
+
+    k80: bool
+    rate: float
+    ranks: float
+    per_message: bool
+    alpha: float
+    beta: float
+    gamma: float
+
+
+def policy_of(system: str) -> str | None:
+    """The overlap policy that a system's name states, in any case; None for others."""
+    words = system.upper()
+    return next((name for name in POLICIES if name.upper() in words), None)
+
+
+def policy_rows(rows: Columns) -> tuple[list[PolicyRow], dict[int, str]]:
+    """The rows of known policies that can be predicted; and why the others of them cannot, by
+    index.
+    """
+    found, refused = [], {}
+    compute = _compute(rows)
+    for index, system in enumerate(rows.text("system").tolist()):
+        policy = policy_of(system)
+        if policy is None:
+            continue
+        try:
+            found.append(_policy_row(rows, index, policy, compute))
+        except DpsimError as error:
+            refused[index] = str(error)
+    return found, refused
+
+
+def _compute(rows: Columns) -> FloatArray:
+    """Seconds of computing of each row.
+
+    As its notes state, or its case's step on the fewest GPUs; NaN for that one itself.
+    """
+    step, ranks = rows.above_zero("step_time_ms") * 1e-3, rows.numbers("gpus")
+    seconds = np.full(len(rows), np.nan)
+    cases = rows.text("case_id")
+    for index, notes in enumerate(rows.text("notes").tolist()):
+        stated = _STATED.search(notes)
+        if stated:
+            seconds[index] = float(stated[1]) * 1e-3
+            continue
+        same = np.flatnonzero(cases == cases[index])
+        smallest = same[np.argmin(ranks[same])]
+        if ranks[smallest] < ranks[index]:
+            seconds[index] = step[smallest]
+    return seconds
+
+
+def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> PolicyRow:
+    cell = {name: str(rows.text(name)[index]) for name in ("model", "precision", "network", "gpu")}
+    step = rows.above_zero("step_time_ms")[index] * 1e-3
+    if np.isnan(step) or np.isnan(compute[index]):
+        raise DpsimError("states no compute time, or is the smallest configuration of its case")
+    model, positions = _positions(
+        cell["model"], cell["gpu"], cell["precision"], _batch(rows, index)
+    )
+    positions = positions * compute[index] / positions[-1]
+    ranks, nodes = float(rows.numbers("gpus")[index]), float(rows.above_zero("nodes")[index])
+    alpha, beta = published(cell["network"], cell["gpu"], ranks, nodes)
+    element = 2 if cell["precision"] == "fp16" else ELEMENT
+    outlook = Outlook(positions, alpha, beta * element / ELEMENT)
+    planned = POLICIES[policy].step(AllReduceConfig(kind="allreduce").operations(model, 1), outlook)
+    gpu = _gpu_word(cell["gpu"])
+    return PolicyRow(
+        index,
+        policy,
+        f"{gpu} {nic_rate(cell['network'], constants_file('scaling/settings.yaml')) * 8e-9:g} Gbit/s",
+        model.name,
+        (gpu, *rows.keys(("model", "network", "precision", "gpus", "per_gpu_batch"))[index]),
+        np.array([outlook.ready(operation) for operation in planned]),
+        np.array([operation.nbytes for operation in planned]) * element / ELEMENT,
+        float(positions[-2]),
+        float(positions[-1]),
+        alpha,
+        beta,
+        float(step),
+    )
+
+
+def _batch(rows: Columns, index: int) -> int:
+    """Samples per GPU; 32 where the row states none, which only shifts shares between layers a
+    little.
+    """
+    batch = rows.above_zero("per_gpu_batch")[index]
+    return 32 if np.isnan(batch) else int(batch)
+
+
+def _gpu_word(gpu: str) -> str:
+    lowered = gpu.casefold().replace(" ", "")
+    return next((word for word in _GPUS if word in lowered), "v100")
+
+
+@cache
+def _positions(name: str, gpu: str, precision: str, batch: int) -> tuple[Model, FloatArray]:
+    """The model, and the seconds from a step's start to each position of it by the catalogue's
+    figures.
+    """
+    half = precision == "fp16" and _gpu_word(gpu) == "v100"
+    scenario = Scenario.model_validate(
+        {
+            "name": name,
+            "cluster": {"node": "single-gpu", "gpu": _GPUS[_gpu_word(gpu)]},
+            "workload": {
+                "model": canonical_name(name),
+                "batch_per_gpu": batch,
+                "precision": "fp16" if half else "fp32",
+            },
+        }
+    )
+    job = prepare(scenario)
+    return job.model, job.positions[:, 0]
+
+
+def published(network: str, gpu: str, ranks: float, nodes: float) -> tuple[float, float]:
+    """Alpha (s) and beta (s/B) of an all-reduce on the cluster, of comm_fits.csv.
+
+    Same rate, same GPUs if there are, nearest ranks.
+
+    Raises DpsimError where none is of that rate.
+    """
+    constants = constants_file("scaling/settings.yaml")
+    rate, word = nic_rate(network, constants), _gpu_word(gpu)
+    same = [fit for fit in _fits() if fit.rate == rate and fit.k80 == (word == "k80")]
+    if not same:
+        raise DpsimError(f"comm_fits.csv has no all-reduce at the rate of {network!r}")
+    nearest = min(
+        same, key=lambda fit: 0.0 if np.isnan(fit.ranks) else abs(np.log(fit.ranks / ranks))
+    )
+    if not nearest.per_message:
+        return nearest.alpha, nearest.beta
+    n = ranks if np.isnan(nodes) else nodes
+    return 2 * (n - 1) * nearest.alpha, (n - 1) / n * (2 * nearest.beta + nearest.gamma)
+
+
+@cache
+def _fits() -> tuple[Fit, ...]:
+    return tuple(_read_fits())
+
+
+def _read_fits() -> Iterator[Fit]:
+    """The fits of whole all-reduces, or of a ring's messages, that are not from memory."""
+    table = packaged_table(
+        FITS, ("machine", "network", "n_ranks", "model", "alpha_s", "beta_s_per_byte")
+    )
+    constants = constants_file("scaling/settings.yaml")
+    texts = zip(
+        *(
+            table.text(name).tolist()
+            for name in ("machine", "network", "n_ranks", "model", "source_status")
+        ),
+        strict=True,
+    )
+    numbers = zip(
+        *(table.numbers(name) for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte")),
+        strict=True,
+    )
+    for (machine, network, ranks, model, status), (alpha, beta, gamma) in zip(
+        texts, numbers, strict=True
+    ):
+        if status == _MEMORY or "per message" in model:
+            continue
+        known = float(ranks) if ranks.isdigit() else np.nan
+        rate, ring = nic_rate(network, constants), "(n-1)" in model
+        yield Fit(
+            "k80" in machine.casefold(),
+            rate,
+            known,
+            ring,
+            float(alpha),
+            float(beta),
+            float(np.nan_to_num(gamma)),
+        )

@@ -1,0 +1,13 @@
+"""Scaling efficiencies of data-parallel training."""
+
+from validate.published.scaling.comparison import IDENTITY, REQUIRED, TABLE, compare
+from validate.published.scaling.model import fit, nic_rate
+
+__all__ = [
+    "IDENTITY",
+    "REQUIRED",
+    "TABLE",
+    "compare",
+    "fit",
+    "nic_rate",
+]

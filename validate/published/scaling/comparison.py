@@ -1,0 +1,194 @@
+"""``dpsim validate reference scaling``.
+
+Efficiency of larger configurations, from the smallest of each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray
+from validate.published.scaling.model import (
+    Pairs,
+    ScalingParameters,
+    accumulation_of,
+    fit,
+    predict,
+    timed,
+)
+from validate.published.tables import (
+    Columns,
+    Progress,
+    Status,
+    StepReference,
+    StepRow,
+    constants_file,
+    identities,
+    occurs,
+    packaged_table,
+)
+
+IDENTITY = (
+    "case_id", "system", "model", "sync", "gpu", "gpus", "nodes", "intra_link", "network", "per_gpu_batch", "grad_accum",
+    "seq_len", "precision", "quality",
+)  # fmt: skip
+REQUIRED = ("case_id", "system", "model", "gpus", "nodes", "intra_link", "network", "precision")
+CONFIGURATION = ("case_id", "model", "precision", "gpus", "nodes")
+TABLE = "scaling.csv"
+FOLDS = (
+    12  # fits without a case each would take minutes; leaving more out than needed is only harder
+)
+
+
+def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
+    """Predict every larger configuration of ``tested``; overheads from ``known`` (None: shipped),
+    without the cases it shares.
+    """
+    result = StepReference("scaling")
+    source, words = (
+        (packaged_table(TABLE, REQUIRED), "shipped")
+        if known is None
+        else (known, "fitted on --fit-on")
+    )
+    good = timed(tested)
+    result.not_predicted += [
+        (int(line), "no number of GPUs, or neither throughput nor step time")
+        for line in tested.line[~good]
+    ]
+    tested = tested.where(good)
+    cases = tested.text("case_id")
+    shared = sorted(set(cases[occurs(tested, source, CONFIGURATION)].tolist()))
+    folds = np.array(
+        [shared.index(case) % FOLDS if case in shared else FOLDS for case in cases.tolist()],
+        dtype=np.int64,
+    )
+    if shared:
+        result.left_out = f"cases that were fitted on are left out, {FOLDS} parts in turn, of the fit that predicts them"
+    for fold in sorted(set(folds.tolist())):
+        rows = tested.where(folds == fold)
+        if fold == FOLDS:
+            add(result, rows, shipped() if known is None else _fit(source, result), words)
+        else:
+            hidden = [case for i, case in enumerate(shared) if i % FOLDS == fold]
+            add(
+                result,
+                rows,
+                _fit(source.where(~np.isin(source.text("case_id"), hidden)), result),
+                f"{words}, without this case",
+            )
+        progress("predicting", fold + 1, FOLDS + 1)
+    return result
+
+
+def add(result: StepReference, rows: Columns, parameters: ScalingParameters, words: str) -> None:
+    """Add the scored rows, and the smallest configuration of each case as calibrated on."""
+    if not len(rows):
+        return
+    predicted, pairs = predict(rows, parameters)
+    for system in sorted(set(rows.text("system").tolist()) - set(parameters.software)):
+        result.note(
+            f"system {system!r} is in no fitted row: takes the median share of what software "
+            "cannot hide"
+        )
+    kept = identities(rows, IDENTITY)
+    times = _step_times(rows, pairs, predicted)
+    quality = rows.text("quality")
+    for i, (row, efficiency, measured) in enumerate(
+        zip(pairs.row, predicted, pairs.measured, strict=True)
+    ):
+        status: Status = (
+            "counted"
+            if quality[row] in ("", "ok") and quality[pairs.base[i]] in ("", "ok")
+            else "apart"
+        )
+        groups = (f"system {kept[row]['system']}", f"model {kept[row]['model']}")
+        both = (float(efficiency), float(measured))
+        result.every.append(
+            StepRow(int(rows.line[row]), kept[row], *times[i], words, status, groups, both)
+        )
+    used = set(pairs.base.tolist())
+    alone = set(range(len(rows))) - used - set(pairs.row.tolist())
+    result.not_predicted += [
+        (int(rows.line[row]), "the only configuration of its case") for row in sorted(alone)
+    ]
+    _add_bases(result, rows, sorted(used), kept, words)
+
+
+def _add_bases(
+    result: StepReference, rows: Columns, used: list[int], kept: list[dict[str, str]], words: str
+) -> None:
+    """The smallest configurations: predicted by themselves."""
+    step = rows.above_zero("step_time_ms") * 1e-3
+    for row in used:
+        seconds = None if np.isnan(step[row]) else float(step[row])
+        groups = (f"system {kept[row]['system']}",)
+        result.every.append(
+            StepRow(
+                int(rows.line[row]),
+                kept[row],
+                seconds,
+                seconds,
+                f"{words}; the smallest of its case",
+                "fitted on",
+                groups,
+                (1, 1),
+            )
+        )
+
+
+def _step_times(
+    rows: Columns, pairs: Pairs, predicted: FloatArray
+) -> list[tuple[float | None, float | None]]:
+    """(predicted, measured) step seconds where the table states step times or a batch; else None."""
+    step, accumulation, batch = (
+        rows.above_zero("step_time_ms") * 1e-3,
+        accumulation_of(rows),
+        rows.above_zero("per_gpu_batch"),
+    )
+    rate = rows.above_zero("throughput") / rows.above_zero("gpus")
+    unit = rows.text("unit")
+    samples = np.array([not str(name).startswith("tokens") for name in unit])
+    derived = np.where(samples, batch * accumulation / rate, np.nan)
+    seconds = np.where(np.isnan(step), derived, step)
+    out: list[tuple[float | None, float | None]] = []
+    for row, base, efficiency in zip(pairs.row, pairs.base, predicted, strict=True):
+        work = accumulation[row] / accumulation[base]
+        if not np.isnan(batch[row]) and not np.isnan(batch[base]):
+            work *= batch[row] / batch[base]
+        guess = seconds[base] * work / efficiency
+        out.append(
+            (
+                None if np.isnan(guess) else float(guess),
+                None if np.isnan(seconds[row]) else float(seconds[row]),
+            )
+        )
+    return out
+
+
+def shipped() -> ScalingParameters:
+    """The constants of the package, fitted on all public rows of quality ok."""
+    content: Mapping[str, Mapping[str, Mapping[str, float]]] = constants_file("scaling/fitted.yaml")
+    values, errors = (
+        {k: float(e[part]) for k, e in content["global"].items()} for part in ("value", "error")
+    )
+    tables = (
+        {k: float(e["value"]) for k, e in content[name].items()}
+        for name in ("software", "input_spread")
+    )
+    return ScalingParameters(values, errors, *tables)
+
+
+def _fit(rows: Columns, result: StepReference) -> ScalingParameters:
+    keep: BoolArray = (rows.text("quality") == "ok") | (rows.text("quality") == "")
+    rows = rows.where(keep)
+    if len(rows):
+        return fit(rows)
+    result.note("nothing was left to fit on: predicted by the priors alone")
+    constants = constants_file("scaling/settings.yaml")
+    values = {name: float(entry["value"]) for name, entry in constants["global"].items()}
+    spread = {name: float(entry["value"]) for name, entry in constants["input_spread"].items()}
+    return ScalingParameters(
+        values, {}, {"": float(constants["system"]["software"]["value"])}, spread
+    )

@@ -1,0 +1,285 @@
+"""Scaling efficiency of data-parallel training from a smaller configuration of the same case.
+
+The compute of a micro-step, c, is what the smallest configuration shows once its own overhead is
+taken off; then
+
+    step(n) = a c (1 + (jitter + sigma) sqrt(2 ln n)) + host log2 g + exposed + hook [n > 1]
+    exposed = ((o c)^p + T^p)^(1/p) - o c + u T
+    T       = 2 (g-1)/g S / (e B_link) + 2 (N-1)/N S / (e' B_nic)
+
+a: gradient accumulation steps, g: GPUs per node, N: nodes, S: gradient bytes, sigma: spread of the
+samples' work (sentences), u: what the software system cannot hide. Links and NICs come from the
+catalogue by the words of `intra_link` and `network`. Seconds and bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from validate.published.tables import (
+    Block,
+    Columns,
+    TextArray,
+    constants_file,
+    fit_blocks,
+    soft_maximum,
+)
+
+
+@dataclass(frozen=True)
+class ScalingParameters:
+    """Global values, one software share per system, one input spread per class of samples."""
+
+    values: Mapping[str, float]
+    errors: Mapping[str, float]
+    software: Mapping[str, float]
+    input_spread: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One row per configuration, in SI units."""
+
+    ranks: FloatArray
+    nodes: FloatArray
+    accumulation: FloatArray
+    weights: FloatArray
+    mixed: BoolArray
+    link: FloatArray
+    nic: FloatArray
+
+    def at(self, index: IntArray) -> Setup:
+        """The chosen rows."""
+        return Setup(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+
+def inner_rate(text: str, constants: Mapping[str, Any]) -> float:
+    """The bus bandwidth in B/s of the first catalogue entry whose words occur in the text."""
+    for entry in constants["inner_links"]:
+        if all(word in text.casefold() for word in entry["words"]):
+            return float(entry["rate"])
+    raise ValueError(f"no link of the catalogue fits {text!r}")
+
+
+def nic_rate(text: str, constants: Mapping[str, Any]) -> float:
+    """A node's NIC rate in B/s from words like '8x IB EDR100', '25Gbps', '16x100Gb'."""
+    lowered = text.casefold()
+    count = re.search(r"\b(\d+)\s*x\s*(?=\d|ib|gb|roce|efa|nic|hdr|edr|ndr)", lowered)
+    rate = re.search(r"(\d+(?:\.\d+)?)\s*g(?:b|bit|bps|be)", lowered)
+    named = [float(g) for name, g in constants["nic_names"].items() if name in lowered]
+    gigabit = (
+        float(rate.group(1))
+        if rate
+        else named[0]
+        if named
+        else float(constants["nic_unknown"]["value"])
+    )
+    return gigabit * 1e9 / 8.0 * (float(count.group(1)) if count else 1.0)
+
+
+def weight_count(model: str, constants: Mapping[str, Any]) -> float:
+    """The number of parameters of the longest catalogue name that begins the model's name."""
+    table = constants["parameters_m"]
+    fitting = [name for name in table if model.casefold().startswith(name.casefold())]
+    return 1e6 * float(table[max(fitting, key=len)] if fitting else table["default"])
+
+
+def setup_of(rows: Columns, constants: Mapping[str, Any]) -> Setup:
+    """Reads gpus, nodes, grad_accum, model, precision, intra_link, network."""
+    ranks, nodes, accumulation = (
+        rows.above_zero("gpus"),
+        rows.above_zero("nodes"),
+        accumulation_of(rows),
+    )
+    mixed = np.array(
+        [p.casefold().startswith(("amp", "fp16", "bf16")) for p in rows.text("precision")]
+    )
+    return Setup(
+        ranks,
+        np.where(np.isnan(nodes), 1.0, nodes),
+        np.maximum(accumulation, 1.0),
+        np.array([weight_count(m, constants) for m in rows.text("model")]),
+        mixed,
+        np.array([inner_rate(t, constants) for t in rows.text("intra_link")]),
+        np.array([nic_rate(t, constants) for t in rows.text("network")]),
+    )
+
+
+def overhead(setup: Setup, compute: FloatArray, v: Mapping[str, FloatArray]) -> FloatArray:
+    """Step seconds beyond a micro-steps of compute; formula in the module's docstring."""
+    n, nodes = setup.ranks, setup.nodes
+    inside = n / nodes
+    size = setup.weights * np.where(setup.mixed, v["amp_bytes"], 4.0)
+    wire = 2.0 * (inside - 1.0) / inside * size / (v["inner_share"] * setup.link)
+    wire = wire + 2.0 * (nodes - 1.0) / nodes * size / (v["nic_share"] * setup.nic)
+    hidden, p = v["overlap"] * compute, v["overlap_norm"]
+    exposed = soft_maximum(hidden, wire, p) - hidden + v["software"] * wire
+    slowest = (v["jitter"] + v["input_spread"]) * np.sqrt(2.0 * np.log(n))
+    fixed = v["host"] * np.log2(np.maximum(inside, 1.0)) * setup.accumulation + v["hook"] * (n > 1)
+    return np.asarray(setup.accumulation * compute * slowest + fixed + exposed)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Larger configurations (index `row`), each with the smallest of its case (index `base`)."""
+
+    row: IntArray
+    base: IntArray
+    measured: FloatArray
+    base_seconds: FloatArray
+
+
+def timed(rows: Columns) -> BoolArray:
+    """Which rows have a GPU count and a throughput or step time."""
+    return np.asarray(~np.isnan(rows.above_zero("gpus")) & ~np.isnan(speed_per_gpu(rows)))
+
+
+def speed_per_gpu(rows: Columns) -> FloatArray:
+    """Measured throughput per GPU, or samples per step time where no throughput stands; NaN where
+    neither does.
+    """
+    step, batch = (
+        rows.above_zero("step_time_ms") * 1e-3,
+        np.nan_to_num(rows.above_zero("per_gpu_batch"), nan=1.0),
+    )
+    throughput = rows.above_zero("throughput")
+    return np.where(
+        np.isnan(throughput),
+        batch * accumulation_of(rows) / step,
+        throughput / rows.above_zero("gpus"),
+    )
+
+
+def accumulation_of(rows: Columns) -> FloatArray:
+    """Micro-steps of a step, 1 where the table says nothing."""
+    return np.nan_to_num(rows.above_zero("grad_accum"), nan=1.0)
+
+
+def pairs_of(rows: Columns, default_step: float) -> Pairs:
+    """Pairs every configuration with the smallest (GPUs, then nodes) of its case, model and batch.
+
+    Measured efficiency is the ratio of throughputs per GPU, or of step times per sample where no
+    throughput stands.
+    """
+    ranks, nodes = rows.numbers("gpus"), np.nan_to_num(rows.above_zero("nodes"), nan=1.0)
+    step, accumulation, speed = (
+        rows.above_zero("step_time_ms") * 1e-3,
+        accumulation_of(rows),
+        speed_per_gpu(rows),
+    )
+    cases: dict[tuple[str, str, str], list[int]] = {}
+    for i, key in enumerate(
+        zip(rows.text("case_id"), rows.text("model"), rows.text("precision"), strict=True)
+    ):
+        cases.setdefault((str(key[0]), str(key[1]), str(key[2])), []).append(i)
+    chosen: list[tuple[int, int]] = []
+    for members in cases.values():
+        base = min(members, key=lambda i: (ranks[i], nodes[i]))
+        chosen += [(i, base) for i in members if (ranks[i], nodes[i]) > (ranks[base], nodes[base])]
+    row = np.array([i for i, _ in chosen], dtype=np.int64)
+    base_rows = np.array([b for _, b in chosen], dtype=np.int64)
+    seconds = np.where(np.isnan(step), default_step * accumulation, step)[base_rows]
+    return Pairs(row, base_rows, speed[row] / speed[base_rows], seconds)
+
+
+def efficiency(setup: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> FloatArray:
+    """Throughput per GPU relative to the base configuration's."""
+    base, larger = setup.at(pairs.base), setup.at(pairs.row)
+    compute = pairs.base_seconds / base.accumulation
+    for _ in range(4):  # fixed point: compute = (measured - overhead(compute)) / accumulation
+        left = pairs.base_seconds - overhead(base, compute, v)
+        compute = np.maximum(left, 0.2 * pairs.base_seconds) / base.accumulation
+    step = larger.accumulation * compute + overhead(larger, compute, v)
+    return np.asarray(pairs.base_seconds / base.accumulation / (step / larger.accumulation))
+
+
+def _sample_class(model: str, constants: Mapping[str, Any]) -> str:
+    return (
+        "unequal"
+        if any(model.startswith(name) for name in constants["unequal_samples"])
+        else "equal"
+    )
+
+
+def _index(names: TextArray | list[str], known: list[str]) -> IntArray:
+    return np.array([known.index(str(name)) for name in names], dtype=np.int64)
+
+
+def fit(rows: Columns) -> ScalingParameters:
+    """Fits overheads to the efficiencies of the larger configurations of `rows`."""
+    constants = constants_file("scaling/settings.yaml")
+    rows = rows.where((rows.text("quality") == "ok") & timed(rows))
+    setup, pairs = (
+        setup_of(rows, constants),
+        pairs_of(rows, float(constants["step_unknown"]["value"])),
+    )
+    systems = sorted(set(rows.text("system").tolist()))
+    classes = sorted(constants["input_spread"])
+    zero: IntArray = np.zeros(len(pairs.row), dtype=np.int64)
+    blocks = [
+        Block(
+            name,
+            np.array([float(e["value"])]),
+            np.array([float(e["spread"])]),
+            zero,
+            name == "overlap",
+        )
+        for name, e in constants["global"].items()
+    ]
+    share = constants["system"]["software"]
+    count = len(systems)
+    system_rows = _index(rows.text("system")[pairs.row], systems)
+    blocks.append(
+        Block(
+            "software",
+            np.full(count, float(share["value"])),
+            np.full(count, float(share["spread"])),
+            system_rows,
+        )
+    )
+    spread = [constants["input_spread"][name] for name in classes]
+    class_rows = _index(
+        [_sample_class(str(m), constants) for m in rows.text("model")[pairs.row]], classes
+    )
+    values = np.array([float(e["value"]) for e in spread])
+    blocks.append(
+        Block("input_spread", values, np.array([float(e["spread"]) for e in spread]), class_rows)
+    )
+    result = fit_blocks(
+        blocks,
+        lambda v: efficiency(setup, pairs, v),
+        pairs.measured,
+        float(constants["noise"]["value"]),
+    )
+    single = list(constants["global"])
+    return ScalingParameters(
+        {name: float(result.values[name][0]) for name in single},
+        {name: float(result.spreads[name][0]) for name in single},
+        dict(zip(systems, result.values["software"].tolist(), strict=True)),
+        dict(zip(classes, result.values["input_spread"].tolist(), strict=True)),
+    )
+
+
+def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, Pairs]:
+    """Predicts efficiencies of the larger configurations; an unknown system takes the median
+    software share.
+    """
+    constants = constants_file("scaling/settings.yaml")
+    setup, pairs = (
+        setup_of(rows, constants),
+        pairs_of(rows, float(constants["step_unknown"]["value"])),
+    )
+    usual = float(np.median(list(parameters.software.values())))
+    v = {name: np.full(len(pairs.row), value) for name, value in parameters.values.items()}
+    v["software"] = np.array(
+        [parameters.software.get(str(s), usual) for s in rows.text("system")[pairs.row]]
+    )
+    kinds = [_sample_class(str(m), constants) for m in rows.text("model")[pairs.row]]
+    v["input_spread"] = np.array([parameters.input_spread[kind] for kind in kinds])
+    return efficiency(setup, pairs, v), pairs

@@ -1,0 +1,122 @@
+"""``dpsim validate reference single-gpu``: step times on one GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from validate.published.single_gpu.model import (
+    SingleGpuParameters,
+    fit,
+    measured_seconds,
+    obstacles,
+    predict,
+)
+from validate.published.tables import (
+    Columns,
+    Progress,
+    Status,
+    StepReference,
+    StepRow,
+    constants_file,
+    identities,
+    occurs,
+    packaged_table,
+)
+
+CONFIGURATION = ("case_id", "gpu", "model", "framework", "precision", "mode", "batch", "seq_len")
+REQUIRED = ("gpu", "model", "framework", "precision", "mode", "batch")
+TABLE, FITTED = "single_gpu.csv", "single_gpu/fitted.yaml"
+
+
+def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
+    """Predict each row of ``tested`` from constants fitted on ``known`` (None: shipped), without
+    its model where that was seen.
+    """
+    result = StepReference("single-gpu")
+    source, words = (
+        (packaged_table(TABLE, REQUIRED), "shipped")
+        if known is None
+        else (known, "fitted on --fit-on")
+    )
+    source = fit_rows(source)
+    reasons = obstacles(tested)
+    bad = reasons != ""
+    cells = zip(
+        tested.line[bad],
+        tested.text("model")[bad],
+        tested.text("gpu")[bad],
+        reasons[bad],
+        strict=True,
+    )
+    result.not_predicted += [
+        (int(line), f"{reason} ({model}, {gpu})") for line, model, gpu, reason in cells
+    ]
+    tested = tested.where(~bad)
+    models = tested.text("model")
+    overlapping = set(models[occurs(tested, source, CONFIGURATION)].tolist())
+    if overlapping:
+        result.left_out = "each model that was fitted on is left out of the fit that predicts it"
+    whole: SingleGpuParameters | None = None
+    names = sorted(set(models.tolist()))
+    for done, model in enumerate(names, 1):
+        rows = tested.where(models == model)
+        if model in overlapping:
+            add(
+                result,
+                rows,
+                fit(source.where(source.text("model") != model)),
+                f"{words}, without this model",
+            )
+        else:
+            whole = whole or (shipped() if known is None else fit(source))
+            add(result, rows, whole, words)
+        progress("predicting", done, len(names))
+    return result
+
+
+def fit_rows(rows: Columns) -> Columns:
+    """Rows that constants are fitted on: of quality ok, that can be predicted."""
+    quality = rows.text("quality")
+    return rows.where(((quality == "ok") | (quality == "")) & (obstacles(rows) == ""))
+
+
+def add(result: StepReference, rows: Columns, parameters: SingleGpuParameters, words: str) -> None:
+    """Add the scored rows."""
+    quality = rows.text("quality")
+    kept = identities(rows, (*CONFIGURATION, "quality"))
+    for framework in sorted(set(rows.text("framework").tolist()) - set(parameters.speed)):
+        result.note(
+            f"framework {framework!r} is in no fitted row: takes the usual host time and speed"
+        )
+    unsized = np.isnan(rows.above_zero("batch"))
+    for line in rows.line[unsized]:
+        result.note(
+            f"line {line}: no batch stated, taken as "
+            f"{constants_file('single_gpu/settings.yaml')['batch_unknown']['value']}"
+        )
+    cells = zip(
+        rows.line, kept, predict(rows, parameters), measured_seconds(rows), quality, strict=True
+    )
+    for line, identity, predicted, measured, good in cells:
+        status: Status = "counted" if good in ("", "ok") else "apart"
+        groups = (
+            f"model {identity['model']}",
+            f"gpu {identity['gpu']}",
+            f"mode {identity['mode']}",
+        )
+        result.every.append(
+            StepRow(int(line), identity, float(predicted), float(measured), words, status, groups)
+        )
+
+
+def shipped() -> SingleGpuParameters:
+    """The constants of the package, fitted on all public rows of quality ok."""
+    content = constants_file(FITTED)
+    values, errors = (
+        {k: float(e[part]) for k, e in content["global"].items()} for part in ("value", "error")
+    )
+    tables = {
+        name: {k: float(e["value"]) for k, e in content[name].items()}
+        for name in ("efficiency", "speed", "host", "clock")
+    }
+    return SingleGpuParameters(values=values, errors=errors, **tables)

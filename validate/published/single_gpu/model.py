@@ -1,0 +1,340 @@
+"""Step time on one GPU from a model's work per sample, the GPU, the precision, the batch and the
+framework.
+
+    products = 3 x 2 gmac b (1 - q + q / winograd) / (e_kind,precision peak)
+    memory = (passes elements b bytes + w params) / (e_m B)
+    device = speed clock (products + memory)
+    host   = h_framework tensors + h_step + serial steps
+    step   = (device^p + host^p)^(1/p)
+
+q: share of the products in 3x3 and 5x5 convolutions, done by Winograd in fp32. Forward alone
+(inference): 2 gmac b, fewer passes, no optimiser, a share of the host time. Products run at the
+peak of the precision that the GPU has: mixed precision on GPUs without tensor cores saves bytes
+only, and recurrences never run in TF32. Elements have 4 bytes, half_bytes in mixed precision; XLA
+fuses passes. Seconds, bytes, FLOP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.base.errors import DpsimError
+from validate.published.tables import (
+    Block,
+    Columns,
+    TextArray,
+    constants_file,
+    fit_blocks,
+    soft_maximum,
+)
+
+FEATURES = "single_gpu/features.yaml"
+TRAIN_MODES = ("train",)
+FORWARD_MODES = ("inference", "eval")
+
+
+@dataclass(frozen=True)
+class SingleGpuParameters:
+    """Shares of peak per kind and precision, global values, and the effects of frameworks and GPUs."""
+
+    efficiency: Mapping[str, float]
+    values: Mapping[str, float]
+    errors: Mapping[str, float]
+    speed: Mapping[str, float]
+    host: Mapping[str, float]
+    clock: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One row per measurement: work per step (SI) and the peaks that serve it."""
+
+    flops: FloatArray
+    square: FloatArray
+    elements: FloatArray
+    weights: FloatArray
+    tensors: FloatArray
+    serial: FloatArray
+    train: BoolArray
+    half: BoolArray
+    fused: BoolArray
+    throttled: BoolArray
+    peak: FloatArray
+    memory: FloatArray
+    efficiency: tuple[str, ...]
+    framework: tuple[str, ...]
+    gpu: tuple[str, ...]
+
+
+def _entry(name: str, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    fitting = [key for key in table if name.casefold().startswith(key.casefold())]
+    found: Mapping[str, Any] | None = table[max(fitting, key=len)] if fitting else None
+    return found
+
+
+def transformer_features(entry: Mapping[str, Any], sequence: float) -> dict[str, float]:
+    """Gmac, elements_m, tensors, params_m of one sequence through a transformer.
+
+    Per token and layer: 4 w^2 + 2 w inner multiply-adds in weights and 2 c w in attention over a
+    context of c tokens; outputs 9 w + 2 inner, and 2 scores per head and context token.
+    """
+    w, inner, layers = float(entry["width"]), float(entry["inner"]), float(entry["layers"])
+    context = float(entry.get("context", sequence * float(entry.get("memory", 1.0))))
+    mac = layers * (4 * w * w + 2 * w * inner + 2 * context * w)
+    mac += float(entry["head_share"]) * (float(entry["vocabulary"]) * w + w * w)
+    elements = layers * (9 * w + 2 * inner + 2 * float(entry["heads"]) * context)
+    elements += float(entry["head_share"]) * float(entry["vocabulary"])
+    return {
+        "gmac": mac * sequence * 1e-9,
+        "elements_m": elements * sequence * 1e-6,
+        "tensors": 16.0 * layers + 6.0,
+        "params_m": float(entry["params_m"]),
+        "passes": 0.4,
+        "serial_steps": 0.0,
+    }
+
+
+def features(model: str, sequence: float, table: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    """Returns (kind, features per sample) of a model; raises ValueError for an unknown one."""
+    entry = _entry(model, table["transformer"])
+    if entry is not None:
+        return "gemm", transformer_features(
+            entry, float(entry["sequence"]) if np.isnan(sequence) else sequence
+        )
+    for group in ("convolution", "recurrent", "embedding"):
+        entry = _entry(model, table[group])
+        if entry is not None:
+            numbers = {k: float(v) for k, v in entry.items() if k != "kind"}
+            return str(entry["kind"]), {"serial_steps": 0.0} | numbers
+    raise DpsimError(
+        f"no features of model {model!r}: it must begin like one of single_gpu/features.yaml"
+    )
+
+
+def obstacles(rows: Columns) -> TextArray:
+    """Why a row cannot be predicted or scored, in words; empty where it can."""
+    table = constants_file(FEATURES)
+    groups = ("transformer", "convolution", "recurrent", "embedding")
+    unknown = [all(_entry(str(m), table[g]) is None for g in groups) for m in rows.text("model")]
+    no_gpu = [find_gpu(str(g), table) is None for g in rows.text("gpu")]
+    mode = ~np.isin(rows.text("mode"), TRAIN_MODES + FORWARD_MODES)
+    untimed = np.isnan(rows.above_zero("step_time_ms")) & np.isnan(rows.above_zero("throughput"))
+    tokens = np.char.startswith(rows.text("unit"), "tokens") & np.isnan(rows.above_zero("batch"))
+    out = np.full(len(rows), "", dtype="<U80")
+    for bad, words in (
+        (tokens, "tokens per second without a batch"),
+        (untimed, "neither step time nor throughput"),
+        (mode, f"mode must be one of {', '.join(TRAIN_MODES + FORWARD_MODES)}"),
+        (np.array(no_gpu, dtype=np.bool_), "no data sheet of this GPU"),
+        (np.array(unknown, dtype=np.bool_), "no layers of this model"),
+    ):
+        out[bad] = words
+    return out
+
+
+def known(rows: Columns) -> BoolArray:
+    """Which rows can be predicted and scored."""
+    return np.asarray(obstacles(rows) == "")
+
+
+def peak_of(name: str) -> float | None:
+    """Dense fp32 peak in FLOP/s of a GPU, however written; None for an unknown one."""
+    gpu = find_gpu(name, constants_file(FEATURES))
+    return None if gpu is None else float(gpu["fp32"])
+
+
+def find_gpu(name: str, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The first GPU of the table whose words all occur in the name; None without any."""
+    for entry in table["gpus"]:
+        if all(word in name.casefold() for word in entry["words"]):
+            found: Mapping[str, Any] = entry
+            return found
+    return None
+
+
+def products_in(text: str, gpu: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns (precision of the products, whether elements are halved)."""
+    half = text.casefold().startswith(("amp", "fp16", "bf16", "mixed"))
+    if half:
+        return ("fp16" if float(gpu["fp16"]) > 0 else "fp32"), True
+    return ("tf32" if "tf32" in text.casefold() and float(gpu["tf32"]) > 0 else "fp32"), False
+
+
+def work_of(rows: Columns) -> Work:
+    """Reads model, gpu, framework, precision, mode, batch, seq_len."""
+    table, constants = constants_file(FEATURES), constants_file("single_gpu/settings.yaml")
+    batch = np.nan_to_num(rows.above_zero("batch"), nan=float(constants["batch_unknown"]["value"]))
+    train = np.isin(rows.text("mode"), TRAIN_MODES)
+    parts: list[tuple[float, ...]] = []
+    keys: list[str] = []
+    gpus: list[str] = []
+    cells = zip(
+        rows.text("model"),
+        rows.numbers("seq_len"),
+        rows.text("gpu"),
+        rows.text("precision"),
+        strict=True,
+    )
+    for model, sequence, gpu_name, precision_text in cells:
+        kind, f = features(str(model), float(sequence), table)
+        gpu = find_gpu(str(gpu_name), table)
+        if gpu is None:
+            raise DpsimError(f"no data sheet of GPU {str(gpu_name)!r} in single_gpu/features.yaml")
+        precision, half = products_in(str(precision_text), gpu)
+        precision = "fp32" if kind == "rnn" and precision == "tf32" else precision
+        throttled = float(gpu.get("throttled", 0))
+        square = f.get("square", 0.0) * (precision == "fp32")
+        demand = (
+            f["gmac"] * 2e9,
+            square,
+            f["elements_m"] * 1e6 * f["passes"],
+            f["params_m"] * 1e6,
+            f["tensors"],
+        )
+        supply = (
+            f["serial_steps"],
+            float(gpu[precision]),
+            float(gpu["memory"]),
+            float(half),
+            throttled,
+        )
+        parts.append(demand + supply)
+        keys.append(f"{kind}_{precision}")
+        gpus.append(" ".join(gpu["words"]))
+    flops, square, elements, weights, tensors, serial, peak, memory, half_flags, throttle = (
+        np.array(parts).T
+    )
+    text = zip(rows.text("framework"), rows.text("precision"), strict=True)
+    fused = np.array(
+        ["xla" in f"{framework} {precision}".casefold() for framework, precision in text]
+    )
+    return Work(
+        flops * batch, square, elements * batch, weights, tensors, serial, train, half_flags > 0, fused, throttle > 0,
+        peak, memory, tuple(keys), tuple(str(f) for f in rows.text("framework")), tuple(gpus),
+    )  # fmt: skip
+
+
+def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> FloatArray:
+    """Step seconds per row; formula in the module's docstring."""
+    clock = v["clock"] * np.where(work.throttled, 1.0 / v["throttle"], 1.0)
+    products = (
+        work.flops
+        * np.where(work.train, 1.0 + backward, 1.0)
+        / (v["efficiency"] * work.peak)
+        * clock
+    )
+    passes = np.where(work.train, v["train_passes"], v["forward_passes"]) * np.where(
+        work.fused, v["fusion"], 1.0
+    )
+    products = products * (1.0 - work.square + work.square / v["winograd"])
+    moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
+    moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
+    device = v["speed"] * (products + moved / (v["memory"] * work.memory) * v["clock"])
+    share = np.where(work.train, 1.0, v["forward_host"])
+    host = (v["host"] * work.tensors + v["step_host"]) * share + v[
+        "serial_step"
+    ] * work.serial * np.where(work.train, 3.0, 1.0)
+    return soft_maximum(device, host, v["norm"])
+
+
+def measured_seconds(rows: Columns) -> FloatArray:
+    """Measured step seconds; where only a throughput stands, the (assumed) batch over it."""
+    batch = np.nan_to_num(
+        rows.above_zero("batch"),
+        nan=float(constants_file("single_gpu/settings.yaml")["batch_unknown"]["value"]),
+    )
+    step = rows.above_zero("step_time_ms") * 1e-3
+    return np.where(np.isnan(step), batch / rows.above_zero("throughput"), step)
+
+
+def _grouped(names: tuple[str, ...]) -> tuple[list[str], IntArray]:
+    known_names = sorted(set(names))
+    return known_names, np.array([known_names.index(name) for name in names], dtype=np.int64)
+
+
+def _centre(name: str, member: str, constants: Mapping[str, Any]) -> float:
+    """The prior of a framework's or GPU's effect; compiled graphs cost less host time than eager
+    code.
+    """
+    graph = name == "host" and any(
+        word in member.casefold() for word in constants["graph_host"]["words"]
+    )
+    return float(constants["graph_host" if graph else name]["value"])
+
+
+def fit(rows: Columns) -> SingleGpuParameters:
+    """Fits efficiencies, framework and GPU effects to rows of known models (weights equal per
+    model).
+    """
+    constants = constants_file("single_gpu/settings.yaml")
+    rows = rows.where(known(rows))
+    work, measured = work_of(rows), measured_seconds(rows)
+    zero: IntArray = np.zeros(len(rows), dtype=np.int64)
+    blocks = [
+        Block(name, np.array([float(e["value"])]), np.array([float(e["spread"])]), zero)
+        for name, e in constants["global"].items()
+    ]
+    groups = {
+        "efficiency": _grouped(work.efficiency),
+        "gpu": _grouped(work.gpu),
+        "framework": _grouped(work.framework),
+    }
+    kinds, kind_rows = groups["efficiency"]
+    entries = [constants["efficiency"][name] for name in kinds]
+    values = np.array([float(e["value"]) for e in entries])
+    blocks.append(
+        Block("efficiency", values, np.array([float(e["spread"]) for e in entries]), kind_rows)
+    )
+    for group, name in (("framework", "speed"), ("framework", "host"), ("gpu", "clock")):
+        names, index = groups[group]
+        centre = np.array([_centre(name, member, constants[group]) for member in names])
+        blocks.append(
+            Block(name, centre, np.full(len(names), float(constants[group][name]["spread"])), index)
+        )
+    models, model_rows = _grouped(tuple(str(m) for m in rows.text("model")))
+    count = np.bincount(model_rows, minlength=len(models))
+    weights = np.minimum(np.sqrt(20.0 / count), 1.0)[model_rows]
+    backward = float(constants["backward"]["value"])
+    result = fit_blocks(
+        blocks,
+        lambda v: step_seconds(work, v, backward),
+        measured,
+        float(constants["noise"]["value"]),
+        weights,
+    )
+
+    def named(block: str, group: str) -> dict[str, float]:
+        return dict(zip(groups[group][0], result.values[block].tolist(), strict=True))
+
+    single = list(constants["global"])
+    return SingleGpuParameters(
+        named("efficiency", "efficiency"),
+        {name: float(result.values[name][0]) for name in single},
+        {name: float(result.spreads[name][0]) for name in single},
+        named("speed", "framework"),
+        named("host", "framework"),
+        named("clock", "gpu"),
+    )
+
+
+def predict(rows: Columns, parameters: SingleGpuParameters) -> FloatArray:
+    """Predicts step seconds; kinds, frameworks and GPUs never seen take their priors."""
+    constants = constants_file("single_gpu/settings.yaml")
+    work = work_of(rows)
+    v = {name: np.full(len(rows), value) for name, value in parameters.values.items()}
+    prior = {name: float(e["value"]) for name, e in constants["efficiency"].items()}
+    v["efficiency"] = np.array([parameters.efficiency.get(k, prior[k]) for k in work.efficiency])
+    for name, table in (("speed", parameters.speed), ("host", parameters.host)):
+        v[name] = np.array(
+            [
+                table[f] if f in table else _centre(name, f, constants["framework"])
+                for f in work.framework
+            ]
+        )
+    v["clock"] = np.array([parameters.clock.get(g, 1.0) for g in work.gpu])
+    return step_seconds(work, v, float(constants["backward"]["value"]))

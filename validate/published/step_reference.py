@@ -1,0 +1,57 @@
+"""Published step times and what dpsim predicts for them.
+
+`compare_steps` is ``dpsim validate reference`` for these tables.
+
+Where the table and the rows of the fit overlap (the same configuration, whatever was measured), the
+row's whole group is left out of the fit that predicts it. Without a table to fit on, the constants
+of the package serve, which the public tables were fitted to; their rows are recognised and treated
+in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from dpsim.base.errors import DpsimError
+from validate.published import adaptdl, imagenet, overlap, scaling, single_gpu, vtrain
+from validate.published.tables import (
+    Columns,
+    Progress,
+    StepKind,
+    StepReference,
+    joined,
+    read_columns,
+)
+
+Comparison = Callable[[Columns, Columns | None, Progress], StepReference]
+COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
+    "single-gpu": (single_gpu.compare, single_gpu.REQUIRED),
+    "adaptdl": (adaptdl.compare, adaptdl.REQUIRED),
+    "vtrain": (vtrain.compare, vtrain.REQUIRED),
+    "scaling": (scaling.compare, scaling.REQUIRED),
+    "overlap": (overlap.compare, scaling.REQUIRED),
+    "imagenet": (imagenet.compare, imagenet.REQUIRED),
+}
+
+
+def compare_steps(
+    path: Path,
+    kind: StepKind,
+    *,
+    fit_on: Sequence[Path] = (),
+    progress: Progress = lambda what, done, total: None,
+) -> StepReference:
+    """Predict every row of the table at ``path``.
+
+    Raises DpsimError, with line and column, for tables that cannot be used.
+    """
+    comparison, required = COMPARISONS[kind]
+    tested = read_columns(path, required)
+    for other in fit_on:
+        if not other.is_file():
+            raise DpsimError(
+                f"{other}: must be a CSV file to fit on, but there is none of this name"
+            )
+    known = joined([read_columns(other, required) for other in fit_on]) if fit_on else None
+    return comparison(tested, known, progress)

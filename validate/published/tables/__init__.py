@@ -1,0 +1,46 @@
+"""Tables of published measurements, and errors over their rows."""
+
+from validate.published.tables.block_fit import Block, FitResult, Model, fit_blocks, soft_maximum
+from validate.published.tables.columns import (
+    Columns,
+    TextArray,
+    constants_file,
+    joined,
+    occurs,
+    packaged_table,
+    read_columns,
+)
+from validate.published.tables.csv_file import Row, read_rows
+from validate.published.tables.step_scores import (
+    STEP_KINDS,
+    Progress,
+    Status,
+    StepKind,
+    StepReference,
+    StepRow,
+    identities,
+)
+
+__all__ = [
+    "STEP_KINDS",
+    "Block",
+    "Columns",
+    "FitResult",
+    "Model",
+    "Progress",
+    "Row",
+    "Status",
+    "StepKind",
+    "StepReference",
+    "StepRow",
+    "TextArray",
+    "constants_file",
+    "fit_blocks",
+    "identities",
+    "joined",
+    "occurs",
+    "packaged_table",
+    "read_columns",
+    "read_rows",
+    "soft_maximum",
+]

@@ -1,0 +1,151 @@
+"""Robust fits of positive parameters that are shared by groups of rows.
+
+A :class:`Block` is one kind of parameter with one value per group (a bandwidth per cluster, a
+gradient size per model, a compute time per model and batch). Each row of the data reads exactly one
+value of each block, so one perturbed evaluation gives the whole Jacobian column group: a fit with
+hundreds of unknowns costs as many model evaluations as there are blocks.
+
+The residual is log(predicted / measured) / sigma under soft_l1, plus (x - prior) / spread for each
+parameter with a prior, x being the logarithm (or logit) of the parameter: positive by construction,
+errors relative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+
+_REACH = 60.0  # logarithms beyond this are cut: a trial step of the solver must not overflow
+_LEAST, _MOST = 1e-12, 1e12  # seconds
+STEP = 1e-5  # relative step of the forward differences
+
+
+@dataclass(frozen=True)
+class Block:
+    """One kind of parameter.
+
+    name: key in the dictionary given to the model. prior: natural value per group. spread: standard
+    deviation of the prior in log (logit) units, inf for none. rows: for each data row, the group
+    whose value it reads. fraction: the parameter lives in (0, 1) and is fitted as a logit.
+    """
+
+    name: str
+    prior: FloatArray
+    spread: FloatArray
+    rows: IntArray
+    fraction: bool = False
+
+    def encode(self) -> FloatArray:
+        """The prior in fitting units."""
+        return np.log(self.prior / (1.0 - self.prior)) if self.fraction else np.log(self.prior)
+
+    def decode(self, x: FloatArray) -> FloatArray:
+        """Natural values."""
+        x = np.clip(x, -_REACH, _REACH)
+        return 1.0 / (1.0 + np.exp(-x)) if self.fraction else np.exp(x)
+
+
+def soft_maximum(a: FloatArray, b: FloatArray, p: FloatArray | float) -> FloatArray:
+    """(a^p + b^p)^(1/p) of positive numbers, without overflow.
+
+    Between the maximum (large p) and the sum (p = 1).
+    """
+    larger = np.maximum(np.maximum(a, b), 1e-300)
+    ratio = np.maximum(np.minimum(a, b) / larger, 1e-300)
+    return np.asarray(larger * (1.0 + np.exp(np.maximum(p * np.log(ratio), -700.0))) ** (1.0 / p))
+
+
+Model = Callable[[Mapping[str, FloatArray]], FloatArray]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Fitted values and their standard errors (in log or logit units) per block and group."""
+
+    values: Mapping[str, FloatArray]
+    spreads: Mapping[str, FloatArray]
+    cost: float
+    evaluations: int
+
+
+class _Problem:
+    """Residuals and Jacobian of a model over blocks."""
+
+    def __init__(
+        self, blocks: Sequence[Block], model: Model, measured: FloatArray, scale: FloatArray
+    ) -> None:
+        self.blocks = blocks
+        self.model = model
+        self.log_measured = np.log(measured)
+        self.scale = scale
+        self.x0 = np.concatenate([block.encode() for block in blocks])
+        self.spread = np.concatenate([block.spread for block in blocks])
+        self.offsets = np.concatenate([[0], np.cumsum([len(block.prior) for block in blocks])])
+        self.known = np.flatnonzero(np.isfinite(self.spread))
+
+    def split(self, x: FloatArray) -> dict[str, FloatArray]:
+        """Natural values per block."""
+        bounds = zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True)
+        return {block.name: block.decode(x[low:high]) for block, low, high in bounds}
+
+    def log_model(self, x: FloatArray) -> FloatArray:
+        """The logarithm of the predicted seconds."""
+        values = self.split(x)
+        with np.errstate(
+            all="ignore"
+        ):  # trial steps of the solver go far out: cut to where they are only bad
+            predicted = self.model(
+                {block.name: values[block.name][block.rows] for block in self.blocks}
+            )
+        return np.log(np.clip(np.nan_to_num(predicted, nan=_MOST), _LEAST, _MOST))
+
+    def residuals(self, x: FloatArray) -> FloatArray:
+        """Scaled log ratios, then the distances from the priors."""
+        data = (self.log_model(x) - self.log_measured) * self.scale
+        prior = ((x - self.x0) / self.spread)[self.known]
+        return np.concatenate([data, prior])
+
+    def jacobian(self, x: FloatArray) -> FloatArray:
+        """The Jacobian of the residuals by forward differences, one evaluation a block."""
+        n = len(self.log_measured)
+        jacobian = np.zeros((n + len(self.known), len(x)))
+        base = self.log_model(x)
+        every = np.arange(n)
+        for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
+            moved = x.copy()
+            moved[low:high] += STEP
+            jacobian[every, low + block.rows] = (self.log_model(moved) - base) / STEP * self.scale
+        jacobian[n + np.arange(len(self.known)), self.known] = 1.0 / self.spread[self.known]
+        return jacobian
+
+
+def fit_blocks(
+    blocks: Sequence[Block],
+    model: Model,
+    measured: FloatArray,
+    sigma: float,
+    weights: FloatArray | None = None,
+    max_evaluations: int = 80,
+) -> FitResult:
+    """Fits the blocks to measured seconds; sigma is the relative noise of one row, weights multiply
+    residuals.
+    """
+    from scipy.optimize import least_squares
+
+    scale = np.full(len(measured), 1.0 / sigma) if weights is None else weights / sigma
+    problem = _Problem(blocks, model, measured, scale)
+    solution = least_squares(
+        problem.residuals, problem.x0, problem.jacobian, loss="soft_l1", max_nfev=max_evaluations
+    )
+    jacobian = problem.jacobian(solution.x)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    spreads = {
+        block.name: errors[low:high]
+        for block, low, high in zip(blocks, problem.offsets[:-1], problem.offsets[1:], strict=True)
+    }
+    return FitResult(problem.split(solution.x), spreads, float(solution.cost), int(solution.nfev))

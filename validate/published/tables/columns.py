@@ -1,0 +1,146 @@
+"""Tables of step times as columns.
+
+Text as it stands, numbers when they are asked for, the line of each row beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.base.errors import DpsimError
+from validate.published.tables.csv_file import read_rows
+
+TextArray = npt.NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of text, all of one length. ``line`` and ``path`` say where each row stands."""
+
+    columns: dict[str, TextArray]
+    line: IntArray
+    path: TextArray
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def text(self, name: str) -> TextArray:
+        """A column as text; empty where the table lacks it."""
+        return self.columns.get(name, np.full(len(self), ""))
+
+    def numbers(self, name: str) -> FloatArray:
+        """A column as floats, NaN where a cell is empty.
+
+        Raises DpsimError, with line and column, where one is no number.
+        """
+        return np.array(
+            [self._number(row, name, cell) for row, cell in enumerate(self.text(name).tolist())],
+            dtype=np.float64,
+        )
+
+    def positive(self, name: str) -> FloatArray:
+        """A column whose every cell must be a number above 0.
+
+        Raises DpsimError, with line and column, where one is not.
+        """
+        numbers = self.numbers(name)
+        for row in np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0))):
+            raise self.error(int(row), name, "must be a number above 0")
+        return numbers
+
+    def above_zero(self, name: str) -> FloatArray:
+        """A column as floats, NaN where a cell is empty or not above 0.
+
+        Measurements that may be missing.
+        """
+        numbers = self.numbers(name)
+        return np.where(np.isfinite(numbers) & (numbers > 0), numbers, np.nan)
+
+    def where(self, keep: BoolArray | IntArray) -> Columns:
+        """The chosen rows."""
+        return Columns(
+            {name: column[keep] for name, column in self.columns.items()},
+            self.line[keep],
+            self.path[keep],
+        )
+
+    def keys(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """What tells each row from others.
+
+        The texts of these columns, numbers however written (``4`` and ``4.0`` are equal).
+        """
+        parts = [[_plain(cell) for cell in self.text(name).tolist()] for name in names]
+        return list(zip(*parts, strict=True))
+
+    def error(self, row: int, column: str, rule: str) -> DpsimError:
+        """The error for a value that breaks ``rule``."""
+        return DpsimError(
+            f"{self.path[row]}:{self.line[row]}: {column}: {rule}, but got "
+            f"{str(self.text(column)[row])!r}"
+        )
+
+    def _number(self, row: int, name: str, cell: str) -> float:
+        try:
+            return float(cell) if cell else np.nan
+        except ValueError:
+            raise self.error(row, name, "must be a number") from None
+
+
+def _plain(cell: str) -> str:
+    try:
+        return f"{float(cell):g}"
+    except ValueError:
+        return cell
+
+
+def read_columns(path: Path, required: Collection[str]) -> Columns:
+    """The table in a CSV file.
+
+    Raises DpsimError for a file that is none, lacks a column or has no rows.
+    """
+    rows = read_rows(path, required)
+    names = list(rows[0].values)
+    columns = {name: np.array([row.values[name] for row in rows], dtype=np.str_) for name in names}
+    return Columns(
+        columns, np.array([row.line for row in rows], dtype=np.int64), np.full(len(rows), str(path))
+    )
+
+
+def joined(tables: Sequence[Columns]) -> Columns:
+    """Tables one below the other; a column that one of them lacks is empty there."""
+    names = sorted({name for table in tables for name in table.columns})
+    return Columns(
+        {name: np.concatenate([table.text(name) for table in tables]) for name in names},
+        np.concatenate([table.line for table in tables]),
+        np.concatenate([table.path for table in tables]),
+    )
+
+
+def occurs(rows: Columns, others: Columns, names: Sequence[str]) -> BoolArray:
+    """Which rows have a twin among the others: the same configuration, whatever was measured."""
+    known = set(others.keys(names))
+    return np.array([key in known for key in rows.keys(names)], dtype=np.bool_)
+
+
+def packaged_table(name: str, required: Collection[str]) -> Columns:
+    """A public table that stands in the package."""
+    return read_columns(Path(str(files("validate.published").joinpath("data", name))), required)
+
+
+@cache
+def constants_file(name: str) -> dict[str, Any]:
+    """One of the YAML files that stand beside this module."""
+    from ruamel.yaml import YAML
+
+    text = files("validate.published").joinpath(name).read_text(encoding="utf-8")
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    return loaded

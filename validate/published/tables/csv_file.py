@@ -1,0 +1,94 @@
+"""Tables as users give them: rows with their line, and one clear error for what cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsim.base.errors import DpsimError, suggestion
+from dpsim.base.files import read_text_limited
+
+_MOST_BYTES = 64 * 2**20
+_SHOWN = 40  # characters of a column's name
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: texts by column, stripped of spaces."""
+
+    path: Path
+    line: int
+    values: dict[str, str]
+
+    def text(self, column: str) -> str:
+        """The text of ``column``; empty where the table has none."""
+        return self.values.get(column, "")
+
+    def error(self, column: str, rule: str) -> DpsimError:
+        """The error for a value of this row that breaks ``rule``."""
+        return DpsimError(
+            f"{self.path}:{self.line}: {column}: {rule}, but got {self.text(column)!r}"
+        )
+
+    def positive(self, column: str) -> float:
+        """The number in ``column``.
+
+        Raises DpsimError, with line and column, where it is none or not above 0.
+        """
+        try:
+            value = float(self.text(column))
+        except ValueError:
+            raise self.error(column, "must be a number") from None
+        if not math.isfinite(value) or value <= 0:
+            raise self.error(column, "must be above 0")
+        return value
+
+    def count(self, column: str) -> int:
+        """The whole number in ``column``, 1 or more. Raises DpsimError, with line and column."""
+        value = self.positive(column)
+        if value != int(value):
+            raise self.error(column, "must be a whole number")
+        return int(value)
+
+
+def read_rows(path: Path, required: Collection[str]) -> list[Row]:
+    """The rows of a CSV file.
+
+    Raises DpsimError for a file that is none, lacks a column or has no rows.
+    """
+    try:
+        reader = csv.DictReader(
+            io.StringIO(read_text_limited(path, _MOST_BYTES), newline=""), restkey="", strict=True
+        )
+        _check_columns(path, reader.fieldnames, required)
+        rows = [_row(path, reader.line_num, values) for values in reader]
+    except csv.Error as error:
+        raise DpsimError(f"{path}: must be a CSV file in UTF-8, but {error}") from None
+    if not rows:
+        raise DpsimError(f"{path}:2: must have at least 1 row below its column names, but got none")
+    return rows
+
+
+def _row(path: Path, line: int, values: dict[str, str]) -> Row:
+    if None in values.values() or "" in values:
+        raise DpsimError(f"{path}:{line}: must have as many values as there are columns")
+    return Row(path, line, {column: text.strip() for column, text in values.items()})
+
+
+def _check_columns(path: Path, names: Collection[str] | None, required: Collection[str]) -> None:
+    if not names:
+        raise DpsimError(f"{path}:1: must have column names in its first line, but it is empty")
+    for column in required:
+        if column not in names:
+            near = (
+                suggestion(column, [name[:_SHOWN] for name in names])
+                .replace("did you mean", "is that")
+                .replace("known:", "it has")
+            )
+            raise DpsimError(
+                f"{path}:1: must have the column {column!r}, but got none of that name{near}"
+            )

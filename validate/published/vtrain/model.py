@@ -1,0 +1,133 @@
+"""Iteration times of GPT training, data-parallel inside a node (vTrain table).
+
+Per rank and iteration, with m micro-batches of t = micro_batch x sequence tokens, width w, h heads,
+l layers:
+
+    layer = (launch^8 + device^8)^(1/8)                            the later of host and device
+    device = products / (e P) + memory + share sqrt(launch memory)
+    products = sum over the layer's matrix products of 2 M N (K + K0), forward and both backward products
+    memory = (32 h s t + 120 w t) bytes / (e_m B)
+    head   = 6 V w t / (e_h P) + 4 passes V t / (e_m B)
+    step   = m (l layer + head + overhead) + o params + 2 params 2 (d-1)/d / bus     params = 12 l w^2 + V w
+
+Kernels queue ahead, so a layer costs the later of its launches and its work, never their sum. A
+tile of a matrix product with inner dimension K takes K + K0 steps: filling and draining the
+pipeline. Small kernels leave the device partly idle: the same square-root ramp as in NCCL's
+pipelines. Gradients are fp16. Seconds and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from validate.published.tables import Block, Columns, constants_file, fit_blocks, soft_maximum
+
+NORM = 8.0  # sharpness of the maximum of host and device
+
+
+@dataclass(frozen=True)
+class VtrainParameters:
+    """Fitted values by name (see vtrain.yaml) and their standard errors in log units."""
+
+    values: Mapping[str, float]
+    errors: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The columns that describe a training job, as float arrays."""
+
+    width: FloatArray
+    heads: FloatArray
+    layers: FloatArray
+    sequence: FloatArray
+    micro_batch: FloatArray
+    micro_batches: FloatArray
+    replicas: FloatArray
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Tokens of a micro-batch."""
+        return self.micro_batch * self.sequence
+
+    @staticmethod
+    def of(rows: Columns) -> Job:
+        """Reads a table; its rows must have no tensor or pipeline parallelism."""
+        micro, replicas = rows.positive("micro_batch"), rows.positive("data_parallelism")
+        count = np.ceil(rows.positive("global_batch") / (replicas * micro))
+        return Job(
+            rows.positive("hidden_size"),
+            rows.positive("attention_heads"),
+            rows.positive("layers"),
+            rows.positive("sequence_length"),
+            micro,
+            count,
+            replicas,
+        )
+
+
+def layer_flops(job: Job, ramp: FloatArray) -> FloatArray:
+    """FLOP of one layer, forward and backward, with each inner dimension lengthened by `ramp`."""
+    w, t, s, head = job.width, job.tokens, job.sequence, job.width / job.heads
+    total = np.zeros_like(w)
+    for n, k in ((3 * w, w), (w, w), (4 * w, w), (w, 4 * w)):
+        total += 2 * t * n * (k + ramp) + 2 * t * k * (n + ramp) + 2 * n * k * (t + ramp)
+    scores = job.micro_batch * job.heads * (4 * s * s * (head + ramp) + 8 * s * head * (s + ramp))
+    return np.asarray(total + scores)
+
+
+def step_seconds(job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, Any]) -> FloatArray:
+    """Iteration seconds per row; formula in the module's docstring."""
+    peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
+    vocabulary = float(constants["vocabulary"]["value"])
+    w, t = job.width, job.tokens
+    moved = float(constants["bytes_per_score"]["value"]) * job.heads * job.sequence * t
+    moved = moved + float(constants["bytes_per_channel"]["value"]) * w * t
+    bandwidth = v["memory_efficiency"] * memory
+    passes, launch = moved / bandwidth, v["layer_launch"]
+    device = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak) + passes
+    device = device + v["latency_share"] * np.sqrt(launch * passes)
+    layer = soft_maximum(launch, device, NORM)
+    head = (
+        6 * vocabulary * w * t / (v["head_efficiency"] * peak)
+        + 4 * v["head_passes"] * vocabulary * t / bandwidth
+    )
+    parameters = 12 * w * w * job.layers + vocabulary * w
+    reduce = 2 * parameters * 2 * (job.replicas - 1) / job.replicas / v["bus_bandwidth"]
+    work = job.micro_batches * (job.layers * layer + head + v["microbatch_overhead"])
+    return np.asarray(work + v["optimizer"] * parameters + reduce)
+
+
+def fit(rows: Columns) -> VtrainParameters:
+    """Fits the ten parameters of vtrain.yaml, with their priors, to iteration_time_ms."""
+    constants = constants_file("vtrain/settings.yaml")
+    job, zero = Job.of(rows), np.zeros(len(rows), dtype=np.int64)
+    blocks = [
+        Block(name, np.array([float(entry["value"])]), np.array([float(entry["spread"])]), zero)
+        for name, entry in constants["parameters"].items()
+    ]
+    noise = constants["row_noise"]
+    sigma = float(noise["value"]) * float(np.sqrt(max(len(rows) / float(noise["rows"]), 1.0)))
+    result = fit_blocks(
+        blocks,
+        lambda v: step_seconds(job, v, constants),
+        rows.positive("iteration_time_ms") * 1e-3,
+        sigma,
+        max_evaluations=300,
+    )
+    values = {name: float(value[0]) for name, value in result.values.items()}
+    return VtrainParameters(
+        values, {name: float(value[0]) for name, value in result.spreads.items()}
+    )
+
+
+def predict(rows: Columns, parameters: VtrainParameters) -> FloatArray:
+    """Predicts iteration seconds for each row; reads no measured column."""
+    constants = constants_file("vtrain/settings.yaml")
+    values = {name: np.full(len(rows), value) for name, value in parameters.values.items()}
+    return step_seconds(Job.of(rows), values, constants)

@@ -1,0 +1,57 @@
+"""What a rank finds in its environment: the names that torchrun gives, and where to record."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from validate.ranks.launch.host import Host
+from validate.ranks.launch.records import FOLDER
+
+# Below the ports that Linux gives to outgoing connections (32768 and up), so that none takes it
+# before rank 0 listens.
+_PORTS = range(20_000, 32_000)
+
+
+def environments(
+    hosts: Sequence[Host], folder: Path, extra: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """The whole environment of each rank: this process's, the rank's names, then ``extra``."""
+    ranks_on = Counter(host.name for host in hosts)
+    started_on: Counter[str] = Counter()
+    port = free_port()
+    for rank, host in enumerate(hosts):
+        yield {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(len(hosts)),
+            "LOCAL_RANK": str(started_on[host.name]),
+            "LOCAL_WORLD_SIZE": str(ranks_on[host.name]),
+            "MASTER_ADDR": hosts[0].address,
+            "MASTER_PORT": str(port),
+            "GLOO_SOCKET_IFNAME": host.interface,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONUNBUFFERED": "1",
+            FOLDER: str(folder),
+            **extra,
+        }
+        started_on[host.name] += 1
+
+
+def free_port() -> int:
+    """A port that nobody listens on here, drawn at random.
+
+    Concurrent runs then rarely meet, on any of their hosts.
+    """
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("some of 12,000 ports is free")

@@ -1,0 +1,83 @@
+"""The ranks of a run as one process group, which ends as a whole, also when the launcher is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from dpsim.base.errors import DpsimError
+
+# Its stdin is a pipe from the launcher, which the kernel closes however the launcher ends: then it
+# kills its own group.
+_KEEPER = "read -r _; kill -KILL 0"
+
+_PATIENCE_S = 2.5  # a killed process is gone at once, unless the kernel holds it
+
+
+class ProcessGroup:
+    """A process group for the time of a ``with`` block; whatever is in it at the end is killed.
+
+    A keeper leads the group: a shell that waits for the launcher's end. Ranks join the group before
+    they run anything, so there is no moment in which a killed launcher would leave one behind.
+    """
+
+    def __enter__(self) -> Self:
+        keeper = ["/bin/sh", "-c", _KEEPER]
+        self._keeper = subprocess.Popen(
+            keeper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, process_group=0
+        )
+        self.processes: list[subprocess.Popen[bytes]] = []
+        return self
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a member without stdin, its stdout and stderr as pipes.
+
+        Raises DpsimError where that cannot be.
+        """
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                process_group=self._keeper.pid,
+            )
+        except OSError as error:
+            raise DpsimError(
+                f"{command[0]}: must be a program that runs, but: {error.strerror}"
+            ) from None
+        self.processes.append(process)
+        return process
+
+    def kill(self, within_s: float) -> list[int]:
+        """Kill every member, and wait until those that were started here are gone; the answer is
+        who is not ``within_s``.
+        """
+        with suppress(ProcessLookupError):
+            os.killpg(self._keeper.pid, signal.SIGKILL)
+        end = time.monotonic() + within_s
+        for process in (*self.processes, self._keeper):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+        return [process.pid for process in self.processes if process.poll() is None]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill(_PATIENCE_S)
+        for process in (*self.processes, self._keeper):
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()

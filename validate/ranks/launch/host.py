@@ -1,0 +1,32 @@
+"""Where ranks run: a host of the testbed, or this machine itself."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A place for ranks.
+
+    Its name in messages, its IP address, the interface that has it, and what to put before a
+    command.
+
+    ``prefix`` is an argument vector that runs what follows it there; ``realtime`` says whether
+    ranks are put before all other work of the machine.
+    """
+
+    name: str
+    address: str
+    interface: str
+    prefix: tuple[str, ...] = ()
+    realtime: bool = False
+
+
+LOOPBACK = Host("localhost", "127.0.0.1", "lo0" if sys.platform == "darwin" else "lo")
+
+
+def loopback(ranks: int) -> tuple[Host, ...]:
+    """The hosts of a run whose ``ranks`` ranks are all on this machine."""
+    return (LOOPBACK,) * ranks

@@ -1,0 +1,137 @@
+"""Starts the ranks of a run, waits for their end or for trouble, and ends them all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpsim.base.errors import DpsimError
+from validate.ranks.launch.environment import environments
+from validate.ranks.launch.group import ProcessGroup
+from validate.ranks.launch.host import Host
+from validate.ranks.launch.output import OnLine, Output
+from validate.ranks.launch.records import read_records, records_file
+from validate.ranks.launch.run import RankRun, Run, RunFailed
+from validate.ranks.launch.watch import Limits, Watch
+
+ENDED_WITHIN_S = 5.0
+"""So many seconds after a rank's failure or a limit, at most, all ranks are gone and the error is raised."""
+
+REALTIME = ("chrt", "-f", "5")  # before all other work of the machine; see the testbed's accuracy
+
+
+def launch(
+    command: Sequence[str],
+    hosts: Sequence[Host],
+    *,
+    timeout_s: float = 300.0,
+    connect_timeout_s: float | None = None,
+    realtime: bool = True,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    on_line: OnLine | None = None,
+) -> Run:
+    """Run ``command`` once on each of ``hosts``, rank 0 on the first, and wait until all have
+    exited with code 0.
+
+    Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
+    call `connected` in time. ``folder`` keeps the records as ``rank-N.jsonl``, also where this
+    process is killed; without it they are in the `Run` alone. Raises RunFailed as soon as one rank
+    fails or a limit is passed; DpsimError where the command or an argument cannot be used.
+    """
+    _check(command, hosts, timeout_s, connect_timeout_s)
+    first, notes = _realtime(hosts, realtime)
+    with _records(folder, len(hosts)) as place, ProcessGroup() as group, Output(on_line) as output:
+        began = time.monotonic()
+        for rank, (host, variables) in enumerate(
+            zip(hosts, environments(hosts, place, environment or {}), strict=True)
+        ):
+            process = group.start(
+                [*host.prefix, *(first if host.realtime else ()), *command], variables
+            )
+            assert process.stdout
+            assert process.stderr
+            output.add(rank, "stdout", process.stdout)
+            output.add(rank, "stderr", process.stderr)
+        trouble = Watch(group.processes, output, place).wait(
+            Limits(began, timeout_s, connect_timeout_s)
+        )
+        codes = [process.poll() for process in group.processes]
+        immortal = group.kill(ENDED_WITHIN_S / 2)
+        output.drain(ENDED_WITHIN_S / 4)
+        notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
+        ranks = (
+            _rank_run(rank, host, codes[rank], output, place) for rank, host in enumerate(hosts)
+        )
+        run = Run(tuple(ranks), time.monotonic() - began, notes)
+    if trouble:
+        raise RunFailed(trouble.rank, trouble.reason, run, trouble.others)
+    return run
+
+
+def _rank_run(rank: int, host: Host, code: int | None, output: Output, folder: Path) -> RankRun:
+    return RankRun(
+        rank,
+        host.name,
+        code,
+        output.text(rank, "stdout"),
+        output.text(rank, "stderr"),
+        read_records(folder, rank),
+    )
+
+
+def _check(
+    command: Sequence[str], hosts: Sequence[Host], timeout_s: float, connect_timeout_s: float | None
+) -> None:
+    if not hosts:
+        raise DpsimError("a run must have at least 1 rank, but got 0 hosts")
+    for name, seconds in (("timeout_s", timeout_s), ("connect_timeout_s", connect_timeout_s)):
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise DpsimError(f"{name} must be above 0 and finite, but got {seconds}")
+    if not command or shutil.which(command[0]) is None:
+        raise DpsimError(
+            "the command must be a program that is there, but got "
+            f"{repr(command[0]) if command else 'none'}"
+        )
+
+
+def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What to put before a rank's command for real-time scheduling, and a note where it is wanted
+    but not permitted.
+    """
+    if not wanted or not any(host.realtime for host in hosts):
+        return (), ()
+    if shutil.which(REALTIME[0]) is None:
+        return (), (
+            "ranks run without real-time scheduling, since there is no chrt (Debian: apt-get "
+            "install util-linux)",
+        )
+    tried = subprocess.run([*REALTIME, "true"], check=False, capture_output=True, text=True)
+    if tried.returncode == 0:
+        return REALTIME, ()
+    return (), (
+        "ranks run without real-time scheduling, which is not permitted here: "
+        f"{tried.stderr.strip()}",
+    )
+
+
+@contextmanager
+def _records(folder: Path | None, ranks: int) -> Iterator[Path]:
+    """The folder of the run's records, without any of an earlier run; a temporary one if none is
+    asked for.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="dpsim-run-") as temporary:
+            yield Path(temporary)
+        return
+    if not folder.is_dir():
+        raise DpsimError(f"{folder}: must be a folder, but is not")
+    found = [file.name for rank in range(ranks) if (file := records_file(folder, rank)).exists()]
+    if found:
+        raise DpsimError(f"{folder}: must be without records of another run, but has {found[0]}")
+    yield folder.resolve()

@@ -1,0 +1,78 @@
+"""What ranks print: read as it comes, handed on line by line, and the last of it kept."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import time
+from collections.abc import Callable
+from typing import IO, Self
+
+OnLine = Callable[[int, str, str], None]
+
+_KEPT = 2**18  # bytes of each stream
+_CHUNK = 2**16
+
+
+class Output:
+    """Reads the stdout and stderr of many ranks; ``on_line(rank, "stdout" or "stderr", line)`` gets
+    each line without its end.
+    """
+
+    def __init__(self, on_line: OnLine | None = None) -> None:
+        self._on_line = on_line
+        self._selector = selectors.DefaultSelector()
+        self._kept: dict[tuple[int, str], bytearray] = {}
+        self._unfinished: dict[tuple[int, str], bytes] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+
+    def add(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
+        """Read ``pipe`` as one stream of a rank."""
+        os.set_blocking(pipe.fileno(), False)
+        self._selector.register(pipe, selectors.EVENT_READ, (rank, stream))
+        self._kept[rank, stream] = bytearray()
+        self._unfinished[rank, stream] = b""
+
+    def read(self, seconds: float) -> set[int]:
+        """Wait up to ``seconds`` for output and read it; the answer is the ranks that said
+        something.
+        """
+        spoke = set()
+        for key, _ in self._selector.select(seconds):
+            rank, stream = key.data
+            chunk = os.read(key.fd, _CHUNK)
+            if chunk:
+                spoke.add(rank)
+                self._take(rank, stream, chunk)
+            else:
+                self._selector.unregister(key.fileobj)
+        return spoke
+
+    def drain(self, within_s: float) -> None:
+        """Read what is there, without waiting for more, and hand on lines that did not end."""
+        end = time.monotonic() + within_s
+        while time.monotonic() < end and self.read(0):
+            pass
+        for (rank, stream), rest in self._unfinished.items():
+            if rest and self._on_line:
+                self._on_line(rank, stream, rest.decode(errors="replace"))
+        self._unfinished.clear()
+
+    def text(self, rank: int, stream: str) -> str:
+        """The last of what a rank printed on a stream."""
+        return self._kept[rank, stream].decode(errors="replace")
+
+    def _take(self, rank: int, stream: str, chunk: bytes) -> None:
+        kept = self._kept[rank, stream]
+        kept += chunk
+        del kept[:-_KEPT]
+        *lines, rest = (self._unfinished[rank, stream] + chunk).split(b"\n")
+        self._unfinished[rank, stream] = rest[-_KEPT:]
+        for line in lines if self._on_line else ():
+            assert self._on_line
+            self._on_line(rank, stream, line.decode(errors="replace"))

@@ -1,0 +1,58 @@
+"""What a rank writes down.
+
+One JSON object a line, at once, so that a crash loses none of what was measured before it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+
+FOLDER = "DPSIM_RECORDS"  # the environment variable that names the folder
+
+
+def record(row: Mapping[str, Any]) -> None:
+    """Append ``row`` to this rank's records.
+
+    Raises DpsimError in a process that `launch` did not start.
+    """
+    folder = os.environ.get(FOLDER)
+    if folder is None:
+        raise DpsimError(
+            f"a record must have a folder to go to, but {FOLDER} is not set, as in processes that "
+            "launch() started"
+        )
+    with records_file(Path(folder), int(os.environ["RANK"])).open("ab", buffering=0) as file:
+        file.write(json.dumps(row).encode() + b"\n")  # in one system call: whole or not at all
+
+
+def connected() -> None:
+    """Say that this rank has reached the others; nothing happens in a process that `launch` did not
+    start.
+    """
+    if FOLDER in os.environ:
+        connected_file(Path(os.environ[FOLDER]), int(os.environ["RANK"])).touch()
+
+
+def records_file(folder: Path, rank: int) -> Path:
+    """The file of one rank's records."""
+    return folder / f"rank-{rank}.jsonl"
+
+
+def connected_file(folder: Path, rank: int) -> Path:
+    """The file that is there once a rank has connected."""
+    return folder / f"rank-{rank}.connected"
+
+
+def read_records(folder: Path, rank: int) -> tuple[dict[str, Any], ...]:
+    """What a rank has recorded, each row with its rank; a line that was cut off in the middle is
+    left out.
+    """
+    file = records_file(folder, rank)
+    lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    return tuple({"rank": rank, **json.loads(line)} for line in lines)

@@ -1,0 +1,139 @@
+"""What a run left: each rank's output, exit code and records, and what is said where a run failed."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.base.errors import FailedError
+
+_LAST_LINES = 12
+_LOGGED = re.compile(
+    r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ "
+)  # what torch logs for information, or as a warning
+
+
+@dataclass(frozen=True, slots=True)
+class RankRun:
+    """One rank of a run.
+
+    ``returncode`` is as `subprocess` has it: below 0 for a signal; None where the rank still ran
+    when the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
+    """
+
+    rank: int
+    host: str
+    returncode: int | None
+    stdout: str
+    stderr: str
+    records: tuple[dict[str, Any], ...]
+
+    @property
+    def exit_code(self) -> int | None:
+        """The code that the rank exited with, or None where a signal ended it or it still ran."""
+        return self.returncode if self.returncode is not None and self.returncode >= 0 else None
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that killed the rank, such as SIGSEGV, or None."""
+        return (
+            _signal_name(-self.returncode)
+            if self.returncode is not None and self.returncode < 0
+            else None
+        )
+
+    @property
+    def last_words(self) -> str:
+        """The last lines that the rank printed on stderr, or else on stdout; a library's warnings
+        in its log are not words.
+        """
+        said = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
+        lines = said or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
+        return "\n".join(lines[-_LAST_LINES:])
+
+    def to_json(self) -> dict[str, Any]:
+        """The rank as plain values; its records are without the rank's number."""
+        records = [
+            {key: value for key, value in row.items() if key != "rank"} for row in self.records
+        ]
+        ended = {
+            "rank": self.rank,
+            "host": self.host,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+        }
+        return {**ended, "stdout": self.stdout, "stderr": self.stderr, "records": records}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has ended.
+
+    Its ranks in order, how long it took, and what could not be done as asked.
+    """
+
+    ranks: tuple[RankRun, ...]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """What all ranks recorded, sorted by rank, then as recorded."""
+        return [row for rank in self.ranks for row in rank.records]
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain values."""
+        return {
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "ranks": [rank.to_json() for rank in self.ranks],
+        }
+
+
+class RunFailed(FailedError):  # noqa: N818 - it says what happened, as KeyboardInterrupt does
+    """A run that did not come to its end.
+
+    ``rank`` on ``host`` is why, ``reason`` how; ``run`` is what there was until then.
+    """
+
+    def __init__(self, rank: int, reason: str, run: Run, others: Iterable[int] = ()) -> None:
+        self.run = run
+        self.rank = rank
+        self.reason = reason
+        end = run.ranks[rank]
+        self.host = end.host
+        self.exit_code = end.exit_code
+        self.signal = end.signal
+        self.last_words = end.last_words
+        also = ", ".join(map(str, others))
+        said = "".join(f"\n  {line}" for line in self.last_words.splitlines()) or " none"
+        super().__init__(
+            f"rank {rank} on {end.host} {reason}{also and f' (so did rank {also})'}; its last "
+            f"words:{said}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Which rank and why, as plain values; the run is beside it."""
+        return {
+            key: getattr(self, key)
+            for key in ("rank", "host", "exit_code", "signal", "reason", "last_words")
+        }
+
+
+def how_it_ended(returncode: int) -> str:
+    """``"exited with code 3"`` or ``"was killed by SIGSEGV"``."""
+    return (
+        f"exited with code {returncode}"
+        if returncode >= 0
+        else f"was killed by {_signal_name(-returncode)}"
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have numbers alone
+        return f"signal {number}"

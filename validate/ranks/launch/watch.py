@@ -1,0 +1,115 @@
+"""Watches the ranks of a run until all have ended well, or one is in trouble."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from validate.ranks.launch.output import Output
+from validate.ranks.launch.records import connected_file, records_file
+from validate.ranks.launch.run import how_it_ended
+
+_LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is seen at once
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the run began, on the monotonic clock, and how many seconds after that all must have
+    finished and connected.
+    """
+
+    began: float
+    timeout_s: float
+    connect_timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The rank for which a run is ended, why, and other ranks of which the same is true."""
+
+    rank: int
+    reason: str
+    others: tuple[int, ...] = ()
+
+
+class Watch:
+    """Looks at running ranks.
+
+    Whether they ended and how, what they say, and when they last gave a sign of life.
+    """
+
+    def __init__(
+        self, processes: Sequence[subprocess.Popen[bytes]], output: Output, folder: Path
+    ) -> None:
+        self._processes = processes
+        self._output = output
+        self._folder = folder
+        self._spoke = dict.fromkeys(range(len(processes)), time.time())
+        self._unconnected = set(range(len(processes)))
+
+    def wait(self, limits: Limits) -> Trouble | None:
+        """Read output until every rank has exited with code 0, or answer what is wrong as soon as
+        it is.
+        """
+        while True:
+            for rank in self._output.read(_LOOK_EVERY_S):
+                self._spoke[rank] = time.time()
+            codes = [process.poll() for process in self._processes]
+            trouble = self._failed(codes, limits) or self._late(codes, limits)
+            if trouble or all(code == 0 for code in codes):
+                return trouble
+
+    def _failed(self, codes: list[int | None], limits: Limits) -> Trouble | None:
+        """Of ranks that failed since the last look.
+
+        One that was killed, before those that gave up because it was gone.
+        """
+        failed = sorted((code > 0, rank) for rank, code in enumerate(codes) if code)
+        if not failed:
+            return None
+        rank = failed[0][1]
+        code = codes[rank]
+        assert code is not None
+        others = tuple(other for _, other in failed[1:] if codes[other] == code)
+        return Trouble(
+            rank, f"{how_it_ended(code)} after {time.monotonic() - limits.began:.1f} s", others
+        )
+
+    def _late(self, codes: list[int | None], limits: Limits) -> Trouble | None:
+        """The rank that has been silent for longest, of those that have not connected or finished
+        in time.
+        """
+        seconds = time.monotonic() - limits.began
+        if limits.connect_timeout_s is not None and self._unconnected:
+            self._unconnected = {
+                rank
+                for rank in self._unconnected
+                if not connected_file(self._folder, rank).exists()
+            }
+            if seconds > limits.connect_timeout_s and self._unconnected:
+                return self._longest_silent(
+                    self._unconnected, f"had not connected after {limits.connect_timeout_s:g} s"
+                )
+        if seconds > limits.timeout_s:
+            running = {rank for rank, code in enumerate(codes) if code is None}
+            return (
+                self._longest_silent(running, f"had not finished after {limits.timeout_s:g} s")
+                if running
+                else None
+            )
+        return None
+
+    def _longest_silent(self, ranks: set[int], reason: str) -> Trouble:
+        signs = {rank: max(self._spoke[rank], self._recorded(rank)) for rank in ranks}
+        first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
+        return Trouble(
+            first, f"{reason}, silent for {time.time() - signs[first]:.1f} s", tuple(sorted(others))
+        )
+
+    def _recorded(self, rank: int) -> float:
+        """When a rank last recorded something, in seconds of the wall clock; 0 for never."""
+        file = records_file(self._folder, rank)
+        return file.stat().st_mtime if file.exists() else 0.0

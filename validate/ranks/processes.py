@@ -1,0 +1,274 @@
+"""Joins a process to the others of its run.
+
+Rank and size from the environment, a device, a backend, and an orderly end.
+
+A launcher (torchrun, or `validate.ranks.launch`) sets RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT, and on machines with several ranks LOCAL_RANK and LOCAL_WORLD_SIZE. Without RANK and
+WORLD_SIZE a process is a run of one rank. What is said here about CUDA and NCCL has not run on a
+GPU yet.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from dpsim.base.errors import DpsimError, FailedError, UnknownNameError
+
+BACKENDS = ("gloo", "nccl", "mpi")
+DEVICES = ("cpu", "cuda")
+AUTO = "auto"
+DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the launcher put this process.
+
+    ``rank`` of ``size``, and ``local_rank`` of ``local_size`` on this machine.
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The ranks of a run as one of them sees them; ``store`` is the key-value store through which
+    they met.
+    """
+
+    place: Place
+    backend: str
+    device: Any
+    store: Any
+    timeout: float
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0."""
+        return self.place.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self.place.size
+
+    @property
+    def group(self) -> Any:
+        """The process group of all ranks."""
+        return dist.group.WORLD
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all that it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def barrier(self) -> None:
+        """Waits until every rank is here and its device is idle."""
+        self.synchronize()
+        dist.barrier()
+        self.synchronize()
+
+    def gather(self, value: Any) -> list[Any]:
+        """The ``value`` of every rank, on every rank; values are pickled."""
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    @contextmanager
+    def alone(self, name: str, most: float = 3600.0) -> Iterator[bool]:
+        """True on rank 0, which works in the block while the others wait (at most ``most`` s)
+        without using their devices.
+        """
+        if self.rank:
+            yield False
+            self.store.wait([name], timedelta(seconds=most))
+            return
+        try:
+            yield True
+        finally:
+            self.store.set(name, "done")
+
+
+def place_from_environment(environment: Mapping[str, str] | None = None) -> Place:
+    """What RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE say; one rank where they are not set.
+
+    Raises DpsimError.
+    """
+    found = os.environ if environment is None else environment
+    if "RANK" not in found and "WORLD_SIZE" not in found:
+        return Place()
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        if name not in found:
+            raise DpsimError(
+                f"{name} must be set in the environment of every rank, but is not: start ranks "
+                "with torchrun or --ranks"
+            )
+    size = _number(found, "WORLD_SIZE", 1, 2**20)
+    rank = _number(found, "RANK", 0, size - 1)
+    _number(found, "MASTER_PORT", 1, 65535)
+    local_size = _number(found, "LOCAL_WORLD_SIZE", 1, size) if "LOCAL_WORLD_SIZE" in found else 1
+    local_rank = _number(found, "LOCAL_RANK", 0, size - 1) if "LOCAL_RANK" in found else 0
+    return Place(rank, size, local_rank, max(local_size, local_rank + 1))
+
+
+def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
+    text = environment[name]
+    if not (text.isdecimal() and len(text) < 10 and least <= int(text) <= most):
+        raise DpsimError(f"{name} must be a number from {least} to {most}, but got {text!r}")
+    return int(text)
+
+
+def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, Any]:
+    """The backend and the torch device.
+
+    CUDA and NCCL where this machine has a GPU for each of its ranks, else what there is.
+
+    Ranks share GPUs in turns where there are fewer; NCCL does not take part in that, so gloo is
+    chosen. Raises DpsimError for what is not known or not on this machine.
+    """
+    _known("backend", backend, (AUTO, *BACKENDS))
+    _known("device", device, (AUTO, *DEVICES))
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "cuda" and not gpus:
+        raise DpsimError(
+            "--device must be one of this machine's, but got cuda, and torch sees no GPU here"
+        )
+    if device == AUTO:
+        device = "cuda" if gpus else "cpu"
+    if backend == AUTO:
+        backend = (
+            "nccl"
+            if device == "cuda" and gpus >= place.local_size and dist.is_nccl_available()
+            else "gloo"
+        )
+    missing = why_missing(backend)
+    if missing:
+        raise DpsimError(f"--backend must be one that is here, but got {backend}: {missing}")
+    return backend, torch.device(
+        "cuda", place.local_rank % gpus
+    ) if device == "cuda" else torch.device("cpu")
+
+
+def _known(what: str, name: str, names: tuple[str, ...]) -> None:
+    if name not in names:
+        raise UnknownNameError(what, name, names)
+
+
+def why_missing(backend: str) -> str:
+    """Why this torch cannot use ``backend`` here; nothing where it can."""
+    here = {
+        "gloo": dist.is_gloo_available,
+        "nccl": dist.is_nccl_available,
+        "mpi": dist.is_mpi_available,
+    }
+    if not here[backend]():
+        return f"torch {torch.__version__} was built without {backend}"
+    if backend == "nccl" and not torch.cuda.is_available():
+        return "torch sees no GPU here"
+    return ""
+
+
+@contextmanager
+def joined(
+    backend: str = AUTO, device: str = AUTO, timeout: float = DEFAULT_TIMEOUT
+) -> Iterator[World]:
+    """The world of the process while the block runs; all its ranks must enter.
+
+    The process group is taken down at the end.
+
+    Ranks that miss each other for ``timeout`` seconds fail. Raises DpsimError for an environment or
+    a choice that cannot be, and FailedError, naming rank and host, where ranks do not meet.
+    """
+    place = place_from_environment()
+    chosen, where = choose(place, backend, device)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)
+    store = meet(place, timeout)
+    with grouped(World(place, chosen, where, store, timeout), "world") as world:
+        yield world
+
+
+@contextmanager
+def grouped(world: World, name: str) -> Iterator[World]:
+    """A process group among all ranks of ``world``, for its backend, while the block runs; ``name``
+    is used once a store.
+    """
+    try:
+        dist.init_process_group(
+            world.backend,
+            store=dist.PrefixStore(name, world.store),
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timedelta(seconds=world.timeout),
+            device_id=world.device
+            if (world.backend, world.device.type) == ("nccl", "cuda")
+            else None,
+        )
+    except RuntimeError as error:
+        raise FailedError(
+            f"{_who(world.place)} could not join {world.size} ranks by {world.backend}: "
+            f"{first_line(error)}"
+        ) from None
+    try:
+        yield world
+    except BaseException:
+        if world.backend != "nccl":  # its end would wait for what failed ranks still owe
+            dist.destroy_process_group()
+        raise
+    dist.destroy_process_group()
+
+
+def meet(place: Place, timeout: float) -> Any:
+    """The key-value store of all ranks.
+
+    Raises FailedError, naming rank and host, where they do not meet in time.
+    """
+    if place.size == 1 and "MASTER_PORT" not in os.environ:
+        return dist.HashStore()
+    try:
+        store, _, _ = next(
+            iter(rendezvous("env://", place.rank, place.size, timeout=timedelta(seconds=timeout)))
+        )
+    except RuntimeError as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        what = f"waited for {place.size - 1} others" if place.rank == 0 else "did not reach rank 0"
+        raise FailedError(
+            f"{_who(place)} {what} at {where} for {timeout:g} s: {first_line(error)}"
+        ) from None
+    store.set_timeout(timedelta(seconds=timeout))
+    return store
+
+
+def _who(place: Place) -> str:
+    return f"rank {place.rank} on {socket.gethostname()}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line without torch's traces and places in its sources."""
+    lines = [
+        re.sub(r"^\[\S+:\d+\]\s*", "", line.strip())
+        for line in str(error).splitlines()
+        if line.strip()
+    ]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def same_clock(world: World) -> bool:
+    """Whether all ranks read one monotonic clock: whether they run on one booted machine."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return len(set(world.gather(boot.read_text() if boot.exists() else _who(world.place)))) == 1

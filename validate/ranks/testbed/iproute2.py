@@ -1,0 +1,72 @@
+"""Runs ``ip`` and ``tc``; an error says which part of the kernel or machine the testbed lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from dpsim.base.errors import FailedError
+
+
+class TestbedError(FailedError):
+    """The testbed cannot be built here; the message says what is missing."""
+
+
+def check_machine() -> None:
+    """Raise TestbedError unless this is root on Linux with ``ip`` and ``tc``."""
+    if not sys.platform.startswith("linux"):
+        raise TestbedError(
+            "the testbed must have Linux, whose network namespaces it is made of, but this is "
+            f"{sys.platform}"
+        )
+    if os.geteuid() != 0:
+        raise TestbedError(
+            f"the testbed must be started by root, but got user id {os.geteuid()}: try sudo"
+        )
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            raise TestbedError(
+                f"the testbed must have the program {tool}, but PATH has none (Debian: apt-get "
+                "install iproute2)"
+            )
+
+
+def run(part: str, command: Sequence[str], text: str = "") -> str:
+    """The stdout of a command that gets ``text`` on stdin; ``part`` names what is missing where it
+    fails. Raises TestbedError.
+    """
+    with _uninterrupted():
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        raise TestbedError(
+            f"the testbed must have {part}, but '{' '.join(command)}' failed: {said}"
+        )
+    return done.stdout
+
+
+def batch(part: str, tool: str, namespace: str, lines: Iterable[str]) -> None:
+    """Run many lines of ``ip`` or ``tc`` in a namespace, stopping at the first that fails.
+
+    Raises TestbedError.
+    """
+    run(part, [tool, "-n", namespace, "-batch", "-"], "".join(f"{line}\n" for line in lines))
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What is started in the block inherits its signal mask, so that Ctrl-C at a terminal, which
+    all get, does not end it.
+    """
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    )
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,110 @@
+"""Names of namespaces, which say whose they are, and the removal of those whose owner is dead.
+
+The names are the state: ``dpsim-PID-START-TOKEN-host0``, where START is when the process PID
+started, in clock ticks since the machine did, so that another process with the same number is not
+taken for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from validate.ranks.testbed.iproute2 import TestbedError, run
+
+_NAMESPACES = Path("/var/run/netns")
+_NAME = re.compile(r"dpsim-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]+-\w+")
+_PATIENCE_S = 5.0
+
+
+def name_prefix(token: str) -> str:
+    """What the names of this process's namespaces begin with; ``token``, in hex, tells its testbeds
+    apart.
+    """
+    return f"dpsim-{os.getpid()}-{_start_time(os.getpid())}-{token}-"
+
+
+def namespaces() -> list[str]:
+    """The names of all namespaces of testbeds on this machine, sorted."""
+    found = os.listdir(_NAMESPACES) if _NAMESPACES.is_dir() else []
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def remove_leftovers() -> list[str]:
+    """Remove the namespaces, with their processes and links, of testbeds whose process is dead; the
+    answer is their names.
+
+    Raises TestbedError where that cannot be.
+    """
+    dead = [name for name in namespaces() if not _owner_lives(name)]
+    remove(dead)
+    return dead
+
+
+def remove(names: Iterable[str]) -> None:
+    """Kill what runs in these namespaces and remove them with their links.
+
+    Raises TestbedError, after trying all.
+    """
+    errors = []
+    for name in names:
+        try:
+            _kill_all(name)
+            run("namespaces that can be removed", ["ip", "netns", "delete", name])
+        except TestbedError as error:
+            if (
+                _NAMESPACES / name
+            ).exists():  # else another testbed's start has removed it meanwhile
+                errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _kill_all(name: str) -> None:
+    """Kill processes in a namespace until there are none."""
+    end = time.monotonic() + _PATIENCE_S
+    while pids := _pids(name):
+        if time.monotonic() > end:
+            raise TestbedError(
+                f"namespace {name}: its processes must end when killed, but {pids} did not in "
+                f"{_PATIENCE_S:g} s"
+            )
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _pids(name: str) -> list[int]:
+    """Processes in a namespace.
+
+    A name without a namespace, of a testbed that died while it made it, has none.
+    """
+    if not os.path.ismount(_NAMESPACES / name):
+        return []
+    return [int(pid) for pid in run("network namespaces", ["ip", "netns", "pids", name]).split()]
+
+
+def _owner_lives(name: str) -> bool:
+    match = _NAME.fullmatch(name)
+    assert match
+    return _start_time(int(match["pid"])) == match["start"]
+
+
+def _start_time(pid: int) -> str | None:
+    """When a process started, in clock ticks since the machine did (proc(5), field 22 of stat), or
+    None where there is none.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = stat.rpartition(")")[
+        2
+    ].split()  # a program's name may hold spaces and brackets
+    return None if state in "ZX" else fields[18]

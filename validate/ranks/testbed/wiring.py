@@ -1,0 +1,107 @@
+"""Builds a testbed.
+
+A namespace for each host and one for the switches, links between them, and their limits.
+
+The switches are bridges in a namespace of their own, so that no firewall or network manager of this
+machine sees them, and nothing is left when the namespaces are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from validate.ranks.testbed.config import TestbedConfig
+from validate.ranks.testbed.iproute2 import batch, run
+from validate.ranks.testbed.shaping import limiter
+
+INTERFACE = "eth0"  # each host's link, seen from the host
+
+# bbr drops packets here and shares unfairly; old metrics and large receive windows make runs differ
+# from each other, and so do send buffers that the kernel grows now and then: a send is done when
+# all is buffered, and a rank would begin its next round before its message is there.
+_SETTINGS = {
+    "ipv4/tcp_congestion_control": "reno",
+    "ipv4/tcp_no_metrics_save": "1",
+    "ipv4/tcp_rmem": "4096 131072 262144",
+    "ipv4/tcp_wmem": "4096 65536 65536",
+}
+
+
+def build(config: TestbedConfig, prefix: str) -> None:
+    """Bring up everything; names of namespaces begin with ``prefix``.
+
+    Raises TestbedError, and leaves what it has built.
+    """
+    switch = f"{prefix}switch"
+    hosts = [f"{prefix}host{number}" for number in range(config.hosts)]
+    for name in (switch, *hosts):
+        run("network namespaces", ["ip", "netns", "add", name])
+    batch("bridges", "ip", switch, _bridges(config))
+    batch("veth links", "ip", switch, _links(config, hosts))
+    batch("the limiter tbf", "tc", switch, _switch_limits(config))
+    for number, name in enumerate(hosts):
+        run("the settings of TCP", ["ip", "netns", "exec", name, "sh", "-e"], _settings())
+        batch("IP addresses", "ip", name, _addresses(number, config.mtu))
+        batch("the limiter tbf", "tc", name, [limiter(INTERFACE, config.rates[number], config.mtu)])
+
+
+def address(host: int) -> str:
+    """The IP address of a host."""
+    return f"10.77.0.{host + 1}"
+
+
+def _bridges(config: TestbedConfig) -> Iterator[str]:
+    for bridge in (
+        *(f"rack{rack}" for rack in range(len(config.switches))),
+        *(["core"] if _has_core(config) else []),
+    ):
+        yield f"link add {bridge} type bridge stp_state 0 mcast_snooping 0"
+        yield f"link set {bridge} up"
+
+
+def _links(config: TestbedConfig, hosts: list[str]) -> Iterator[str]:
+    for rack, members in enumerate(config.switches):
+        for host in members:
+            yield f"link add host{host} mtu {config.mtu} type veth peer name {INTERFACE} mtu {config.mtu} netns {hosts[host]}"
+            yield f"link set host{host} master rack{rack} up"
+    for rack, (near, far) in enumerate(_uplinks(config)):
+        yield f"link add {near} mtu {config.mtu} type veth peer name {far} mtu {config.mtu}"
+        yield f"link set {near} master rack{rack} up"
+        yield f"link set {far} master {'core' if _has_core(config) else 'rack1'} up"
+
+
+def _has_core(config: TestbedConfig) -> bool:
+    return len(config.switches) > 2
+
+
+def _uplinks(config: TestbedConfig) -> list[tuple[str, str]]:
+    """The two ends of each uplink; one link joins two racks."""
+    racks = len(config.switches)
+    return [
+        (f"up{rack}", f"down{rack}") for rack in range(racks if _has_core(config) else racks - 1)
+    ]
+
+
+def _switch_limits(config: TestbedConfig) -> Iterator[str]:
+    for host, rate in enumerate(config.rates):
+        yield limiter(f"host{host}", rate, config.mtu)
+    for end in (end for ends in _uplinks(config) for end in ends):
+        assert config.racks
+        yield limiter(end, config.racks.uplink, config.mtu)
+
+
+def _settings() -> str:
+    """A shell script that sets TCP's knobs, and turns IPv6 off, whose neighbour discovery would
+    share the links.
+    """
+    lines = [f"echo {value} > /proc/sys/net/{name}\n" for name, value in _SETTINGS.items()]
+    off = "/proc/sys/net/ipv6/conf/all/disable_ipv6"
+    return "".join([*lines, f"if [ -e {off} ]; then echo 1 > {off}; fi\n"])
+
+
+def _addresses(host: int, mtu: int) -> Iterator[str]:
+    # Loopback's usual packets of 64 KiB are larger than the send buffer: two ranks of a host would
+    # wait 40 ms, until TCP's delayed acknowledgement, for each one.
+    yield f"link set lo mtu {mtu} up"
+    yield f"addr add {address(host)}/24 dev {INTERFACE}"
+    yield f"link set {INTERFACE} up"

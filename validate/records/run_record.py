@@ -1,0 +1,136 @@
+"""What was measured and predicted for one case, and files of many.
+
+What runs leave, and comparisons and calibration read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
+
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_limited
+from dpsim.base.terminal import write_whole
+
+_MOST_BYTES = 64 * 2**20
+
+
+class RunRecord(Config):
+    """One case on real ranks.
+
+    Every measured time and, where there is one, the prediction; all in s.
+
+    ``case`` says what it was: of a collective its testbed, operation, algorithm and bytes; of steps
+    the scenario.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["collective", "step"] = Field(
+        description="A collective operation, or the mean step of a training run."
+    )
+    name: str = Field(
+        min_length=1, description="What reports call the case; cases of one name are the same case."
+    )
+    setting: str = Field(
+        default="",
+        description="Cases of one setting differ only in what is ranked, such as the algorithm.",
+    )
+    case: dict[str, Any] = Field(description="What it was, in plain values.")
+    measured_s: tuple[PositiveFloat, ...] = Field(min_length=1, description="Each repetition.")
+    predicted_s: NonNegativeFloat | None = Field(
+        default=None, description="By the model; null where not predicted yet."
+    )
+    fitted: bool = Field(
+        default=False,
+        description="Whether the calibration was fitted on it: then it counts in no error.",
+    )
+    notes: tuple[str, ...] = Field(default=(), description="What is to be known about it.")
+
+    @property
+    def median_s(self) -> float:
+        """The median of what was measured."""
+        return float(np.median(self.measured_s))
+
+    @property
+    def error(self) -> float | None:
+        """The signed relative error of the prediction: predicted / median measured - 1."""
+        return None if self.predicted_s is None else self.predicted_s / self.median_s - 1
+
+
+class RunRecords(Config):
+    """A file of records, with the machine that they were measured on."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["runs"] = "runs"
+    machine: dict[str, Any] = Field(default={}, description="Processor, memory, kernel.")
+    provenance: dict[str, str] = Field(default={}, description="Versions and the date.")
+    runs: tuple[RunRecord, ...]
+
+    def to_json(self) -> str:
+        """The text of its file."""
+        return self.model_dump_json(indent=1) + "\n"
+
+
+def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
+    """The records in the file at ``path`` (JSON; gzipped where it ends in .gz), one or many.
+
+    Raises DpsimError.
+    """
+    try:
+        data = read_limited(path, _MOST_BYTES)
+        text = _unpacked(data) if os.fspath(path).endswith(".gz") else data
+        if len(text) > _MOST_BYTES:
+            raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
+        return _parsed(text)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DpsimError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DpsimError(
+            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
+        ) from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What gzip packed, but no more than a byte above the limit: few bytes may stand for very many."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(_MOST_BYTES + 1)
+
+
+def save_run_records(path: Path, records: RunRecords) -> None:
+    """Write the file whole; gzipped, the same bytes for the same records, where its name ends in
+    .gz. Raises DpsimError.
+    """
+    text = records.to_json()
+    if path.suffix == ".gz":
+        write_whole(path, gzip.compress(text.encode(), mtime=0))
+    else:
+        write_whole(path, text)
+
+
+def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
+    """The records of all files, in order. Raises DpsimError."""
+    return [record for path in paths for record in load_run_records(path).runs]
+
+
+def _parsed(text: bytes) -> RunRecords:
+    """A file of records, or of one."""
+    try:
+        return RunRecords.model_validate_json(text)
+    except ValidationError as error:
+        try:
+            return RunRecords(runs=(RunRecord.model_validate_json(text),))
+        except ValidationError:
+            raise error from None
