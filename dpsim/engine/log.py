@@ -14,6 +14,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 
 NEVER = np.iinfo(np.int64).max  # the update of a gradient that the run ended before
 
+What = Literal["read", "gave", "averaged"]
+
 
 class Act(NamedTuple):
     """At ``time`` (s), ``worker`` did ``what`` in its iteration ``clock``.
@@ -24,7 +26,7 @@ class Act(NamedTuple):
     """
 
     time: float
-    what: Literal["read", "gave", "averaged"]
+    what: What
     worker: int
     clock: int
     number: int
@@ -62,7 +64,7 @@ class Log:
     def add(
         self,
         time: float,
-        what: Literal["read", "gave", "averaged"],
+        what: What,
         worker: int,
         clock: int,
         number: int,
@@ -80,14 +82,14 @@ class Log:
     ) -> None:
         """Note all acts of workers that act together: arrays of shape (steps, workers)."""
         self.times.extend(np.maximum.accumulate(times).tolist())
-        for what, when, number in (("read", starts, read), ("gave", done, gave)):
-            for clock, (row, numbers) in enumerate(
-                zip(when.tolist(), number.tolist(), strict=True)
-            ):
-                pairs = enumerate(zip(row, numbers, strict=True))
-                self.acts.extend(
-                    Act(time, what, worker, clock, its) for worker, (time, its) in pairs
-                )  # type: ignore[arg-type]
+        self._note("read", starts, read)
+        self._note("gave", done, gave)
+
+    def _note(self, what: What, when: FloatArray, number: IntArray) -> None:
+        """Note one act of each worker in each step."""
+        for clock, (row, numbers) in enumerate(zip(when.tolist(), number.tolist(), strict=True)):
+            for worker, (time, its) in enumerate(zip(row, numbers, strict=True)):
+                self.acts.append(Act(time, what, worker, clock, its))
 
     @property
     def gradients(self) -> Gradients:

@@ -69,9 +69,8 @@ def _measured(
         ]
     if pattern == "exchange":
         return seconds(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
-    one, many = (
-        seconds(lambda n=n: _burst(n, first, peer, buffers), world, settings) for n in (1, BURST)
-    )  # type: ignore[misc]
+    one = seconds(lambda: _burst(1, first, peer, buffers), world, settings)
+    many = seconds(lambda: _burst(BURST, first, peer, buffers), world, settings)
     single = float(np.median(one))
     return [(taken - single) / (BURST - 1) for taken in many]
 
