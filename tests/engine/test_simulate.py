@@ -222,3 +222,19 @@ def test_mixed_gpus_compute_at_their_own_speed():
     steps = simulate(mixed).steps
     assert steps.compute[0, 0] == steps.compute[0, 1] < steps.compute[0, 2] == steps.compute[0, 3]
     assert (steps.straggler_wait[:, :2] > 0).all()
+
+
+@pytest.mark.parametrize("bandwidths", [("3 MB/s", "3 PB/s"), ("3 PB/s", "3 MB/s")])
+def test_the_gpu_that_adds_slowest_sets_the_pace_of_a_reduction(tiny, bandwidths):
+    """A ring of two sends 1 of 2 MB at 1 MB/s, adds it and sends it on: 2 s, and 1 s to add.
+
+    To add a byte is two read and one written; at 3 MB/s that is 1 s for 1 MB.
+    """
+    uniform = tiny(1).cluster
+    gpus = [
+        uniform.accelerator.model_copy(update={"memory_bandwidth": bandwidth})
+        for bandwidth in bandwidths
+    ]
+    groups = [{"nodes": 1, "node": uniform.node, "gpu": dict(gpu)} for gpu in gpus]
+    mixed = tiny(1, cluster={"node": None, "groups": groups}, aggregation="allreduce")
+    assert simulate(mixed).parts_s["exposed_comm"] == pytest.approx(3, rel=1e-6)

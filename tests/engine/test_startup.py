@@ -1,0 +1,45 @@
+"""What every worker receives before the first step: weights, and the state of the optimiser.
+
+Two workers, so that a broadcast is one message; 2 MB of weights; cards of 1 MB/s.
+"""
+
+import pytest
+
+from dpsim import simulate
+
+# Momentum is one more float32 for each parameter, Adam's two moments are two more.
+STATES = pytest.mark.parametrize(
+    ("optimizer", "states"), [("sgd", 0), ("momentum", 1), ("adam", 2)]
+)
+
+
+def startup_s(tiny, optimizer, **aggregation):
+    scenario = tiny(2, aggregation=aggregation, workload={"optimizer": optimizer})
+    return simulate(scenario).once.startup_s
+
+
+@STATES
+def test_weights_and_state_are_broadcast(tiny, optimizer, states):
+    found = startup_s(tiny, optimizer, kind="allreduce")
+    assert found == pytest.approx(2 + 2 * states, rel=1e-6)
+
+
+@STATES
+@pytest.mark.parametrize("stage", [1, 2])
+def test_while_only_state_is_divided_weights_are_broadcast(tiny, optimizer, states, stage):
+    """The other worker receives its half of the state."""
+    found = startup_s(tiny, optimizer, kind="sharded", stage=stage)
+    assert found == pytest.approx(2 + 2 * states / 2, rel=1e-6)
+
+
+@STATES
+def test_where_weights_are_divided_too_all_of_it_is_scattered(tiny, optimizer, states):
+    found = startup_s(tiny, optimizer, kind="sharded", stage=3)
+    assert found == pytest.approx((2 + 2 * states) / 2, rel=1e-6)
+
+
+@STATES
+def test_servers_keep_the_state(tiny, optimizer, states):
+    """Both workers pull 2 MB from a server on the first one's node, whose card sends to one."""
+    found = startup_s(tiny, optimizer, kind="parameter-server", servers=1)
+    assert found == pytest.approx(2, rel=1e-6)
