@@ -1,9 +1,9 @@
-"""Doors: a package's modules are private to it, so an import from outside names the package and
-what its ``__init__`` exports.
+"""Doors: a package's modules are private to it.
 
-A package that exports nothing (``__all__`` is empty) is a folder of doors: each of its modules
-stands for itself. ``python -m tools.doors`` prints every import that reaches past a door, and exits
-with 1 where there is one.
+An import from outside names the package, and takes what its ``__init__`` exports. A package that
+exports nothing (``__all__`` is empty) is a folder of doors: each of its modules stands for itself.
+``python -m tools.doors`` prints every import that reaches past a door, and exits with 1 where there
+is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOP_LEVEL = ("dpsim", "validate", "app", "tools")
 
 @dataclass(frozen=True)
 class Module:
-    """A Python file: its dotted name, its syntax tree, and whether it is a package's ``__init__``."""
+    """A Python file: its dotted name, its syntax tree, whether it is a package's ``__init__``."""
 
     name: str
     path: Path
@@ -36,25 +36,28 @@ class Module:
     def exports(self) -> bool:
         """Whether it says anything in ``__all__``."""
         for node in self.tree.body:
-            target = (
-                node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-            )
-            if isinstance(target, ast.Name) and target.id == "__all__":
-                return bool(ast.literal_eval(node.value))  # type: ignore[attr-defined]
+            if isinstance(node, ast.Assign):
+                target = node.targets[0]
+            elif isinstance(node, ast.AnnAssign):
+                target = node.target
+            else:
+                continue
+            if isinstance(target, ast.Name) and target.id == "__all__" and node.value:
+                return bool(ast.literal_eval(node.value))
         return False
 
 
 def modules(root: Path = ROOT) -> dict[str, Module]:
-    """All modules of the project, by their dotted names."""
+    """All modules of the project below ``root``, by their dotted names."""
     found = {}
     for top in TOP_LEVEL:
         for path in sorted((root / top).rglob("*.py")):
-            parts = path.relative_to(root).with_suffix("").parts
+            inside = path.relative_to(root)
+            parts = inside.with_suffix("").parts
             is_package = parts[-1] == "__init__"
             name = ".".join(parts[:-1] if is_package else parts)
-            found[name] = Module(
-                name, path, ast.parse(path.read_text(encoding="utf-8")), is_package
-            )
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found[name] = Module(name, inside, tree, is_package)
     return found
 
 
@@ -64,10 +67,11 @@ def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[int, st
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module in known:
-            source = known[node.module]
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             # What a package exports may have the name of a module in it: then the export is meant.
-            submodules = [name for name in inside if name in known and not source.exports]
+            if known[node.module].exports:
+                inside = []
+            submodules = [name for name in inside if name in known]
             yield from ((node.lineno, name) for name in submodules or [node.module])
 
 
@@ -76,14 +80,16 @@ def reaching_past(known: dict[str, Module]) -> Iterator[str]:
     for module in known.values():
         for line, name in imported(module, known):
             target = known[name]
-            door = known.get(target.package)
             if target.is_package or target.package in TOP_LEVEL:
                 continue
+            door = known.get(target.package)
             if door is None or not door.exports:
                 continue
             if not f"{module.package}.".startswith(f"{target.package}."):
-                where = module.path.relative_to(ROOT)
-                yield f"{where}:{line}: {name} is private to {target.package}: import it from there"
+                yield (
+                    f"{module.path}:{line}: {name} is private to {target.package}: "
+                    "import it from there"
+                )
 
 
 def main() -> None:
