@@ -1,13 +1,15 @@
-"""How ``--help`` looks.
+"""Commands and groups of commands: how ``--help`` looks, and when a command's module is imported.
 
-Each example on a line of its own, ready to be copied, and each command's first sentence in full.
+Help has each example on a line of its own, ready to be copied, and lists commands with their first
+sentence in full. A group that names the homes of its commands imports one when it is asked for.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,7 +20,7 @@ EXAMPLE = "Example: "
 class Command(TyperCommand):
     """A command whose examples are not run together to a paragraph.
 
-    The lines of its docstring that begin with ``Example:``.
+    Its examples are the lines of its docstring that begin with ``Example:``.
     """
 
     @property
@@ -36,47 +38,64 @@ class Command(TyperCommand):
         return inspect.cleandoc(self.help or "").splitlines()
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the text as paragraphs, and below it the examples, which are not wrapped.
+        """Write the text as paragraphs, and below it the examples.
 
-        They are there to be copied.
+        Examples are not wrapped: they are there to be copied.
         """
         formatter.write_paragraph()
         with formatter.indentation():
             formatter.write_text(self.text)
-        if self.examples:
-            with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
-                formatter.write(
-                    "".join(
-                        f"{'':{formatter.current_indent}}{example}\n" for example in self.examples
-                    )
-                )
+        if not self.examples:
+            return
+        with formatter.section("Examples" if len(self.examples) > 1 else "Example"):
+            indent = " " * formatter.current_indent
+            formatter.write("".join(f"{indent}{example}\n" for example in self.examples))
 
 
 class Group(TyperGroup):
-    """A group that lists its commands with the first sentence of each."""
+    """A group that lists its commands with the first sentence of each.
+
+    ``homes`` names commands whose modules are imported when they are asked for: the word that calls
+    one, and ``"module:name"`` of its function, or of the ``Commands`` below it.
+    """
+
+    homes: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # None until a command is asked for: known by name, which lists and suggestions need.
+        not_imported: dict[str, Any] = dict.fromkeys(self.homes)
+        self.commands = {**not_imported, **self.commands}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, imported if need be; None where there is none."""
+        if self.commands.get(cmd_name) is None and cmd_name in self.homes:
+            self.commands[cmd_name] = _imported(cmd_name, self.homes[cmd_name])
+        return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; sentences go over as many lines as they need."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=1000)))
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, one.get_short_help_str(limit=1000))
-                    for name, one in found
-                    if one and not one.hidden
-                ]
-            )
+            formatter.write_dl(rows)
 
 
 class Commands(typer.Typer):
-    """A Typer without shell completion, markup and decorated tracebacks, whose commands and groups
-    have this help.
+    """A Typer whose commands and groups have this help.
+
+    It has no shell completion, no markup and no decorated tracebacks.
     """
 
-    def __init__(self, help: str, cls: type[Group] = Group) -> None:
+    def __init__(self, help: str = "", cls: type[Group] = Group) -> None:
         super().__init__(
             cls=cls,
             help=help,
+            # Typer makes a group of what has a callback, even before it has a command.
+            callback=_nothing if cls.homes else None,
             no_args_is_help=True,
             pretty_exceptions_enable=False,
             add_completion=False,
@@ -86,3 +105,20 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, **settings: Any) -> Callable[..., Any]:
         """Register a function as a command, under its own name if none is given."""
         return super().command(name, **{"cls": Command, **settings})
+
+
+def _nothing() -> None:
+    """What a group itself does before its command."""
+
+
+def _imported(name: str, home: str) -> Any:
+    """The command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
+    module, _, attribute = home.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, Commands):
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+    alone = Commands()
+    alone.command(name)(found)
+    return typer.main.get_command(alone)

@@ -38,7 +38,8 @@ def _link(name: str) -> str:
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     """The commands below one, by the words that call them."""
-    for word, below in command.commands.items():
+    for word in command.list_commands(None):
+        below = command.get_command(None, word)
         called = f"{name} {word}"
         if hasattr(below, "commands"):
             yield from _commands(called, below)

@@ -1,0 +1,49 @@
+"""``dpsim check``: what is wrong with scenario files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.base.errors import ScenarioError
+from dpsim.base.terminal import show_json
+from dpsim.commands.options import Json
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Scenario files (YAML).", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Check scenario files: every problem with its line, column, path and rule.
+
+    Exit code 2 where there is one.
+
+    Example: dpsim check scenarios/quickstart.yaml
+    Example: dpsim check scenarios/*.yaml --json
+    """
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.sweep import plan
+
+    problems: dict[str, list[str]] = {}
+    for file in files:
+        try:
+            if load_scenario(file).sweep is not None:
+                plan([file])
+            problems[str(file)] = []
+        except ScenarioError as error:
+            problems[str(file)] = str(error).splitlines()
+    if as_json:
+        show_json(
+            {
+                "schema_version": 1,
+                "files": [{"file": name, "problems": found} for name, found in problems.items()],
+            }
+        )
+    else:
+        for name, found in problems.items():
+            sys.stdout.write("\n".join(found or [f"{name}: ok"]) + "\n")
+    if any(problems.values()):
+        raise typer.Exit(2)

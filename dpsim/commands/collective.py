@@ -1,0 +1,173 @@
+"""``dpsim collective``: how long one collective takes, over sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import Json
+
+if TYPE_CHECKING:
+    from dpsim.topology import Network
+
+T = TypeVar("T")
+
+
+def collective(
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=2**20, help="Ranks on one uniform switch (with --bandwidth, --latency)."
+        ),
+    ] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option(help='Rate of each rank\'s link, each way: "50 GB/s".')
+    ] = None,
+    latency: Annotated[
+        str, typer.Option(help='Time a message spends on its way: "500 ns".')
+    ] = "0 s",
+    overhead: Annotated[str, typer.Option(help="Time that a message costs its sender.")] = "0 s",
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue."),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help=(
+                "Algorithms (dpsim catalogue algorithms), auto, or all; ring if left out, a "
+                "library's choice with --library."
+            ),
+        ),
+    ] = None,
+    library: Annotated[
+        str, typer.Option(help="Whose collective: ideal, nccl, gloo or mpi.")
+    ] = "ideal",
+    operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
+    begin: Annotated[
+        str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
+    ] = "1M",
+    end: Annotated[
+        str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")
+    ] = None,
+    factor: Annotated[
+        float, typer.Option("-f", "--factor", help="Each size is so many times the one before.")
+    ] = 2.0,
+    network_model: Annotated[
+        str, typer.Option(help="auto, rounds, flows or closed-form.")
+    ] = "auto",
+    skew: Annotated[
+        str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the start times.")] = 0,
+    itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
+    as_json: Json = False,
+) -> None:
+    """Time one collective over sizes, with the columns of nccl-tests.
+
+    Example: dpsim collective --ranks 1024 --bandwidth "50 GB/s" --latency "500 ns" --algorithm ring -b 100MB -e 100MB
+    Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
+    Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
+    """
+    from dpsim.base.budget import limited
+    from dpsim.network import MessageCosts
+    from dpsim.studies import collective as collectives
+
+    network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
+    smallest = _option("-b", collectives.parse_size, begin)
+    largest = smallest if end is None else _option("-e", collectives.parse_size, end)
+    with limited():
+        rows = list(
+            collectives.collective_rows(
+                network,
+                _algorithms(
+                    algorithm or ("ring" if library == "ideal" else "auto"), operation, library
+                ),
+                collectives.size_range(smallest, largest, factor),
+                operation=operation,
+                kind=_model_kind(network_model),
+                costs=MessageCosts(_time("--overhead", overhead), gamma),
+                starts=None
+                if skew is None
+                else collectives.exponential_starts(network.ranks, _time("--skew", skew), seed),
+                itemsize=itemsize,
+                library=library,
+            )
+        )
+    if as_json:
+        show_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
+        return
+    from dpsim.report.text.tables import collective_table
+
+    show(collective_table(rows))
+
+
+def _network(
+    ranks: int | None, bandwidth: str | None, latency: str, cluster: str | None, nodes: int | None
+) -> tuple[Network, float]:
+    """The network that the options of ``collective`` describe, and seconds per byte reduced on it."""
+    from dpsim.base.units import RATE, parse
+    from dpsim.studies.collective import named_cluster
+    from dpsim.topology import UniformSwitch
+
+    if cluster is not None:
+        if ranks is not None or bandwidth is not None:
+            raise DpsimError("--cluster must stand without --ranks and --bandwidth, but got both")
+        return named_cluster(cluster, nodes)
+    if ranks is None or bandwidth is None:
+        raise DpsimError(
+            "must have either --cluster, or --ranks with --bandwidth, but got neither in full"
+        )
+    rate = _option("--bandwidth", lambda text: parse(text, RATE), bandwidth)
+    if rate <= 0:
+        raise DpsimError(f"--bandwidth: must be above 0, but got {bandwidth!r}")
+    return UniformSwitch(ranks, rate, _time("--latency", latency)), 0.0
+
+
+def _algorithms(names: str, operation: str, library: str) -> list[str]:
+    from dpsim.collectives import algorithm_names
+
+    if library != "ideal":
+        return [name.strip() for name in names.split(",")]
+    known = algorithm_names(operation)
+    if names == "all":
+        return list(known)
+    if operation != "all-reduce" and names == "ring" and len(known) == 1:
+        return list(
+            known
+        )  # the option's default, where the operation has one algorithm of another name
+    return [name.strip() for name in names.split(",")]
+
+
+def _model_kind(name: str) -> Any:
+    from dpsim.base.errors import UnknownNameError
+    from dpsim.network import MODEL_KINDS
+
+    if name not in MODEL_KINDS:
+        raise UnknownNameError("network model", name, MODEL_KINDS)
+    return name
+
+
+def _time(option: str, text: str) -> float:
+    from dpsim.base.units import TIME, parse
+
+    seconds = _option(option, lambda value: parse(value, TIME), text)
+    if seconds < 0:
+        raise DpsimError(f"{option}: must be at least 0, but got {text!r}")
+    return seconds
+
+
+def _option(option: str, read: Callable[[str], T], text: str) -> T:
+    """``read(text)``; an error says which option it is about."""
+    try:
+        return read(text)
+    except DpsimError as error:
+        raise DpsimError(f"{option}: {error}") from None

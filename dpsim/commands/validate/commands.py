@@ -1,0 +1,22 @@
+"""``dpsim validate``: joins its commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dpsim.commands.help import Commands, Group
+
+
+class _ValidateCommands(Group):
+    homes: ClassVar = {
+        "backends": "dpsim.commands.validate.backends:backends",
+        "calibrate": "dpsim.commands.validate.calibrate:calibrate",
+        "compare": "dpsim.commands.validate.compare:compare",
+        "microbench": "dpsim.commands.validate.microbench:microbench",
+        "reference": "dpsim.commands.validate.reference:reference",
+        "run": "dpsim.commands.validate.run:run",
+        "testbed": "dpsim.commands.validate.testbed:run_on_testbed",
+    }
+
+
+validate_app = Commands("Compare predictions with measurements.", cls=_ValidateCommands)
