@@ -1,6 +1,7 @@
 """Puts the parts together: a scenario in, a result out."""
 
-from dpsim.engine.apart import MOST_ROUNDS
+from dpsim.engine.alone import MOST_ROUNDS
+from dpsim.engine.in_pairs import neighbours
 from dpsim.engine.job import (
     Job,
     learner_times,
@@ -11,8 +12,7 @@ from dpsim.engine.job import (
 )
 from dpsim.engine.log import NEVER, Act, Gradients, Log
 from dpsim.engine.memory import MemoryUse, memory_use
-from dpsim.engine.once import start_and_end
-from dpsim.engine.pair_meeting import neighbours
+from dpsim.engine.one_time_costs import one_time_costs
 from dpsim.engine.result import PARTS, Bytes, Result
 from dpsim.engine.simulate import (
     bytes_in_step,
@@ -25,11 +25,11 @@ from dpsim.engine.simulate import (
     slow_downs,
     timeline,
 )
+from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import DROPPED, Steps, clock_gaps, versions_behind
 from dpsim.engine.timeline import Interval
 from dpsim.engine.to_target import TimeToTarget, time_to_target
 from dpsim.engine.together import run_together
-from dpsim.engine.wire import Message
 
 __all__ = [
     "DROPPED",
@@ -43,8 +43,8 @@ __all__ = [
     "Job",
     "Log",
     "MemoryUse",
-    "Message",
     "Result",
+    "StagedCall",
     "Steps",
     "TimeToTarget",
     "bytes_in_step",
@@ -56,6 +56,7 @@ __all__ = [
     "logged",
     "memory_use",
     "neighbours",
+    "one_time_costs",
     "prepare",
     "provenance",
     "recorded",
@@ -63,7 +64,6 @@ __all__ = [
     "run_together",
     "simulate",
     "slow_downs",
-    "start_and_end",
     "time_to_target",
     "timeline",
     "transport_costs",

@@ -1,6 +1,6 @@
 """From a scenario to what its workers do.
 
-Compute times, operations merged and ordered, and models of their collectives.
+Compute times, calls merged and ordered, and models of their collectives.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.input import input_pipeline
 from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
-from dpsim.engine.wire import Message, message
+from dpsim.engine.staged_call import StagedCall, staged
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import Operation, Setting, Turns
+from dpsim.strategy.aggregation import CollectiveCall, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
-from dpsim.strategy.sync import Meeting
+from dpsim.strategy.sync import Exchanged
 from dpsim.topology import Cluster, build_cluster, transported
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
@@ -119,40 +119,42 @@ class Job:
         )
         return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
 
-    def messages(self, step: int) -> tuple[Message, ...]:
+    def calls(self, step: int) -> tuple[StagedCall, ...]:
         """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a
         worker alone.
         """
-        return self.messages_of[self.scenario.strategy.sync.meets(step, self.period)]
+        return self.calls_of[self.scenario.strategy.sync.exchanges(step, self.period)]
 
     @cached_property
-    def messages_of(self) -> dict[Meeting, tuple[Message, ...]]:
-        """The messages of each kind of step."""
+    def calls_of(self) -> dict[Exchanged, tuple[StagedCall, ...]]:
+        """The calls of each kind of step."""
         strategy = self.scenario.strategy
         gpus = tuple(gpu for gpu, _ in self.cluster.accelerators)
-        plans: dict[Meeting, tuple[Operation, ...]] = {
+        plans: dict[Exchanged, tuple[CollectiveCall, ...]] = {
             "gradients": self.plan,
             "models": self.averaging,
             "nothing": (),
         }
         sent = {
-            kind: in_order(plan, self._loss(beside=strategy.overlap.beside))
+            kind: in_order(plan, self._loss(overlaps=strategy.overlap.overlaps))
             for kind, plan in plans.items()
         }
         return {
             kind: tuple(
-                message(operation, strategy.compression, strategy.aggregation, self.workers, gpus)
-                for operation in operations
+                staged(call, strategy.compression, strategy.aggregation, self.workers, gpus)
+                for call in calls
             )
-            for kind, operations in sent.items()
+            for kind, calls in sent.items()
         }
 
-    def _loss(self, *, beside: bool) -> tuple[Operation, ...]:
+    def _loss(self, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
         """The loss of a step, averaged over all workers to be reported after it."""
         if _LOSS not in self.collectives:
             return ()
         layers, end = len(self.model.layers), 2 * len(self.model.layers)
-        return (Operation("loss", _LOSS_BYTES, layers if beside else end, end, _LOSS, "loss"),)
+        return (
+            CollectiveCall("loss", _LOSS_BYTES, layers if overlaps else end, end, _LOSS, "loss"),
+        )
 
     @property
     def silent(self) -> bool:
@@ -160,28 +162,28 @@ class Job:
         return self.workers == 1 and not self.scenario.strategy.aggregation.moves_alone
 
     @cached_property
-    def plan(self) -> tuple[Operation, ...]:
-        """The operations of a step, merged and ordered by the overlap policy."""
+    def plan(self) -> tuple[CollectiveCall, ...]:
+        """The calls of a step, merged and ordered by the overlap policy."""
         if self.silent:
             return ()
         strategy, workload = self.scenario.strategy, self.scenario.workload
-        operations = strategy.aggregation.operations(self.model, workload.batch_per_gpu)
+        calls = strategy.aggregation.calls(self.model, workload.batch_per_gpu)
         slowest = self.positions[:, self.positions[-1].argmax()]
-        return strategy.overlap.step(operations, Outlook(slowest, *self._line(operations)))
+        return strategy.overlap.step(calls, Outlook(slowest, *self._line(calls)))
 
     @cached_property
-    def averaging(self) -> tuple[Operation, ...]:
-        """The operations of a step after which models are averaged."""
+    def averaging(self) -> tuple[CollectiveCall, ...]:
+        """The calls of a step after which models are averaged."""
         return () if self.silent else self.scenario.strategy.aggregation.averaging(self.model)
 
-    def _line(self, operations: tuple[Operation, ...]) -> tuple[float, float]:
+    def _line(self, calls: tuple[CollectiveCall, ...]) -> tuple[float, float]:
         """Alpha (s) and beta (s/B) of the collective that carries gradients, from that of nothing
         and that of all of them.
         """
-        gradients = [operation for operation in operations if operation.payload == "gradients"]
+        gradients = [call for call in calls if call.payload == "gradients"]
         if not gradients:
             return 0.0, 0.0
-        size = sum(operation.nbytes for operation in gradients)
+        size = sum(call.nbytes for call in gradients)
         nothing, everything = (
             self._seconds(gradients[0].collective, nbytes) for nbytes in (0, size)
         )
@@ -200,7 +202,7 @@ class Job:
     @cached_property
     def positions(self) -> FloatArray:
         """Seconds of computing from a step's start to each position of it (see
-        `dpsim.strategy.aggregation.operation`).
+        `dpsim.strategy.aggregation.collective_call`).
 
         Shape (2 L + 2, kinds of GPU). Accumulated passes before the last one are computed before
         the first layer is done.

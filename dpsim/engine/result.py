@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import Goodput
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.once import Once
+from dpsim.engine.one_time_costs import OneTimeCosts
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
@@ -59,7 +59,7 @@ class Result:
     learners: tuple[LearnersRow, ...] = ()
     goodput: Goodput | None = None
     notes: tuple[str, ...] = ()
-    once: Once = field(default=Once(0.0, 0.0))
+    one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
@@ -202,7 +202,7 @@ class Result:
             "step_time_by_worker_s": self.step_time_by_worker_s,
             "waiting_s": self.waiting_s,
             "staleness": self.staleness,
-            "once_s": {"startup": self.once.startup_s, "consensus": self.once.consensus_s},
+            "once_s": {"startup": self.one_time.startup_s, "consensus": self.one_time.consensus_s},
             "throughput_samples_per_s": self.throughput_samples_per_s,
             "scaling_efficiency": self.scaling_efficiency,
             "workers": self.workers,

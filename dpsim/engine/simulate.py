@@ -14,14 +14,14 @@ from dpsim.base.budget import Forecast, limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.disturbance import factors
-from dpsim.engine.apart import World
+from dpsim.engine.alone import World
+from dpsim.engine.at_servers import AtServers
+from dpsim.engine.in_pairs import InPairs
 from dpsim.engine.job import Job, learners_by_batch, prepare
 from dpsim.engine.log import Log
 from dpsim.engine.memory import memory_use
-from dpsim.engine.once import start_and_end
-from dpsim.engine.pair_meeting import PairMeeting
+from dpsim.engine.one_time_costs import one_time_costs
 from dpsim.engine.result import Bytes, Result
-from dpsim.engine.server_meeting import ServerMeeting
 from dpsim.engine.spending import spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Interval, Timeline
@@ -56,7 +56,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
     shares = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
     job, scale = _calibrated(scenario)
     steps = _simulated(job, progress)
-    once = start_and_end(job)
+    one_time = one_time_costs(job)
     return Result(
         name=scenario.name,
         workers=job.workers,
@@ -64,7 +64,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         steps=steps,
         traffic=_bytes(job, float(steps.step.mean())),
         alone=job.acts_alone,
-        once=once,
+        one_time=one_time,
         to_target=time_to_target(scenario, float(steps.step.mean())),
         calibration=_calibration(
             scenario, scale, "catalogue" if memory.model.measured is None else "profile"
@@ -76,7 +76,7 @@ def simulate(scenario: Scenario, progress: Callable[[int], None] = lambda done: 
         epoch=_epoch(scenario),
         learners=learners_by_batch(scenario, memory) if shares else (),
         notes=memory.model.notes,
-        goodput=None if crashes is None else crashes.goodput(job.workers, once.startup_s),
+        goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
         spending=spending(scenario),
     )
 
@@ -139,9 +139,7 @@ def _all_steps(
 
     if job.acts_alone:
         meeting = (
-            PairMeeting(job)
-            if job.scenario.strategy.aggregation.kind == "gossip"
-            else ServerMeeting(job)
+            InPairs(job) if job.scenario.strategy.aggregation.kind == "gossip" else AtServers(job)
         )
         return World(job, meeting, slowed, done, timeline, log).run()
     return run_together(job, slowed, done, timeline, log)
@@ -231,7 +229,7 @@ def _calibrated(scenario: Scenario) -> tuple[Job, float]:
 
 def bytes_in_step(job: Job, step: int) -> float:
     """Bytes that all workers send in step ``step``, an iteration of each."""
-    stages = [stage for message in job.messages(step) for stage in message.stages]
+    stages = [stage for call in job.calls(step) for stage in call.stages]
     return sum(
         job.collective(name, step).traffic(nbytes).total
         * _repeats(job, step % len(job.collectives[name]))
@@ -264,14 +262,12 @@ def _collectives(job: Job) -> dict[tuple[str, int, int], float]:
     """Every collective of a step, its bytes and in which turn: how often per step."""
     run = job.scenario.run
     meetings = Counter(
-        job.scenario.strategy.sync.meets(step, job.period)
+        job.scenario.strategy.sync.exchanges(step, job.period)
         for step in range(run.warmup, run.warmup + run.steps)
     )
     often: dict[tuple[str, int, int], float] = defaultdict(float)
     for meeting, count in meetings.items():
-        for name, nbytes in (
-            stage for message in job.messages_of[meeting] for stage in message.stages
-        ):
+        for name, nbytes in (stage for call in job.calls_of[meeting] for stage in call.stages):
             turns = len(job.collectives[name])
             for turn in range(turns):
                 often[name, nbytes, turn] += count / run.steps / turns * _repeats(job, turn)

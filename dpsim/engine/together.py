@@ -13,9 +13,9 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
+from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps, clock_gaps, versions, versions_behind
 from dpsim.engine.timeline import Timeline
-from dpsim.engine.wire import Message
 from dpsim.workload import Loading
 
 
@@ -95,7 +95,7 @@ class _Run:
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
         self.updated = len(job.positions) - 1
-        marks = {message.ready for messages in job.messages_of.values() for message in messages}
+        marks = {call.ready for calls in job.calls_of.values() for call in calls}
         layers = len(job.model.layers)
         shown = set() if timeline is None else {layers, 2 * layers}
         self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown), self.quorum)
@@ -105,9 +105,9 @@ class _Run:
 
         Seconds for which the network was busy, and when each worker's gradient was there.
         """
-        messages, walk = self.job.messages(step), self.walk
-        gradients = tuple(message for message in messages if message.ready < self.updated)
-        models = messages[len(gradients) :]
+        calls, walk = self.job.calls(step), self.walk
+        gradients = tuple(call for call in calls if call.ready < self.updated)
+        models = calls[len(gradients) :]
         busy = self._communicate(step, gradients)
         walk.to(self.updated - 1)
         done = (
@@ -121,21 +121,21 @@ class _Run:
         walk.decode(models)
         return busy, done
 
-    def _communicate(self, step: int, messages: tuple[Message, ...]) -> float:
-        """Send messages one after the other; returns how many seconds the network was busy with
+    def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> float:
+        """Send calls one after the other; returns how many seconds the network was busy with
         them.
 
-        A worker encodes a message when it is ready, which holds up what it computes next; it
+        A worker encodes a call when it is ready, which holds up what it computes next; it
         decodes all of them together. Where not all workers are waited for, those that are late take
         part from when the others begin.
         """
         walk, busy, begin = self.walk, 0.0, 0.0
-        for message in messages:
+        for call in calls:
             check()
-            there = walk.encode(message)
+            there = walk.encode(call)
             if self.quorum < len(there):
                 there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
-            for name, nbytes in message.stages:
+            for name, nbytes in call.stages:
                 starts = np.maximum(there, walk.free)
                 outcome = self.job.collective(name, step).finish_after(
                     starts, nbytes, walk.rested_at
@@ -143,9 +143,9 @@ class _Run:
                 walk.free, walk.rested_at = outcome.finishes, outcome.rested_at
                 begin = float(starts.max())
                 busy += float(walk.free.max() - begin)
-                walk.note("communication", f"{message.name}: {name}", starts, walk.free)
-            walk.wait_for(walk.free, message.needed + self.sync.lag * self.updated)
-        if messages:
+                walk.note("communication", f"{call.name}: {name}", starts, walk.free)
+            walk.wait_for(walk.free, call.needed + self.sync.lag * self.updated)
+        if calls:
             self.rounds.append((begin, float(walk.free.max())))
         return busy
 
@@ -203,24 +203,22 @@ class _Walk:
             where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()
         }
 
-    def encode(self, message: Message) -> FloatArray:
-        """Compute up to where ``message`` is ready and encode it, at whatever speed; returns when
+    def encode(self, call: StagedCall) -> FloatArray:
+        """Compute up to where ``call`` is ready and encode it, at whatever speed; returns when
         each worker has.
         """
-        there = self.reached(message.ready)
-        if not message.encode.any():
+        there = self.reached(call.ready)
+        if not call.encode.any():
             return there
         before = self.time
-        self._spend(message.encode)
-        self.note("compute", f"encode {message.name}", before, self.time)
-        return np.maximum(there + message.encode[self.kind_of], self.time)
+        self._spend(call.encode)
+        self.note("compute", f"encode {call.name}", before, self.time)
+        return np.maximum(there + call.encode[self.kind_of], self.time)
 
-    def decode(self, messages: tuple[Message, ...]) -> None:
+    def decode(self, calls: tuple[StagedCall, ...]) -> None:
         """Decode what has arrived."""
         before = self.time
-        self._spend(
-            sum((message.decode for message in messages), start=np.zeros(self.positions.shape[1]))
-        )
+        self._spend(sum((call.decode for call in calls), start=np.zeros(self.positions.shape[1])))
         self.note("compute", "decode", before, self.time)
 
     def _spend(self, seconds: FloatArray) -> None:

@@ -42,8 +42,8 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     All ranks enter together; the operations of a step run one after another, without computation in
     between.
     """
-    messages = job.messages_of["gradients"] or job.messages_of["models"]
-    sent = [(job.collective(name), size) for message in messages for name, size in message.stages]
+    calls = job.calls_of["gradients"] or job.calls_of["models"]
+    sent = [(job.collective(name), size) for call in calls for name, size in call.stages]
     if not sent:
         return LinkLoads("no communication: one worker", np.zeros(len(job.network.capacities)), 0.0)
     if nbytes is not None:

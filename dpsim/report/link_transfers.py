@@ -56,10 +56,10 @@ def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[i
         start, end = spans.get((each.name, turn), (each.start, each.end))
         spans[each.name, turn] = (max(start, each.start), max(end, each.end))
     sizes = {
-        f"{message.name}: {name}": (name, size)
-        for all_ in job.messages_of.values()
-        for message in all_
-        for name, size in message.stages
+        f"{call.name}: {name}": (name, size)
+        for all_ in job.calls_of.values()
+        for call in all_
+        for name, size in call.stages
     }
     for (name, turn), (start, end) in spans.items():
         collective, nbytes = sizes[name]
@@ -75,16 +75,10 @@ def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[i
 def _alone(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
     """Pushes and pulls, or exchanges of pairs: the routes of each worker's own."""
     sizes = {
-        **{
-            f"{message.name}: {name}": size
-            for message in job.messages(0)
-            for name, size in message.stages
-        },
-        "pull": sum(
-            size for message in job.messages(0) for name, size in message.stages if name == "pull"
-        ),
+        **{f"{call.name}: {name}": size for call in job.calls(0) for name, size in call.stages},
+        "pull": sum(size for call in job.calls(0) for name, size in call.stages if name == "pull"),
     }
-    whole = sum(size for message in job.messages(0) for _, size in message.stages)
+    whole = sum(size for call in job.calls(0) for _, size in call.stages)
     aggregation = job.scenario.strategy.aggregation
     servers = (
         aggregation.place(job.setting) if isinstance(aggregation, ParameterServerConfig) else None

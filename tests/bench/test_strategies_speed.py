@@ -47,7 +47,7 @@ def test_1024_workers_at_16_servers(measured, sync, steps):
 
 def test_1024_workers_that_push_buckets(measured):
     scenario = job("asp", "buckets", 5)
-    pushes = len([message for message in prepare(scenario).messages(0) if message.stages])
+    pushes = len([call for call in prepare(scenario).calls(0) if call.stages])
     taken = seconds_of_this_core(scenario)
     measured(
         f"asp, 1,024 workers, 16 servers, {pushes} pushes each", "5 iterations", taken, limit=20

@@ -16,7 +16,7 @@ WORKERS = pytest.mark.parametrize("workers", [2, 3, 5])
 
 def bytes_decoded(tiny, workers, compression, **aggregation):
     job = prepare(tiny(workers, aggregation=aggregation, compression=compression))
-    (message,) = job.messages(0)
+    (message,) = job.calls(0)
     (seconds,) = message.decode
     return seconds * 3e15
 

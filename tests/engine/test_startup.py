@@ -15,7 +15,7 @@ STATES = pytest.mark.parametrize(
 
 def startup_s(tiny, optimizer, **aggregation):
     scenario = tiny(2, aggregation=aggregation, workload={"optimizer": optimizer})
-    return simulate(scenario).once.startup_s
+    return simulate(scenario).one_time.startup_s
 
 
 @STATES

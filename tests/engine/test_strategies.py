@@ -52,10 +52,10 @@ def test_what_is_sent_is_what_the_encoder_makes(kind):
 
 def test_no_codec_is_exactly_the_job_without_one():
     job = prepare(quickstart())
-    assert [message.stages for message in job.messages(0)] == [
+    assert [call.stages for call in job.calls(0)] == [
         (("all-reduce", operation.nbytes),) for operation in job.plan
     ]
-    assert not any(message.encode.any() or message.decode.any() for message in job.messages(0))
+    assert not any(call.encode.any() or call.decode.any() for call in job.calls(0))
 
 
 def test_a_slow_worker_holds_up_all_others():

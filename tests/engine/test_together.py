@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpsim.engine.job import Job, prepare
+from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.together import run_together
-from dpsim.engine.wire import Message
 from dpsim.network import CollectiveModel, Outcome
-from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.aggregation import CollectiveCall
 from dpsim.strategy.sync import BspConfig
 from dpsim.workload import LayerTimes
 
@@ -31,12 +31,14 @@ def job(plan, workers=2):
     scenario, model = SimpleNamespace(strategy=strategy), SimpleNamespace(layers=[None, None])
     made = Job(scenario, cluster, model, (times,), {"all-reduce": (OneSecond(),)}, setting=None)
     nothing = np.zeros(1)
-    messages = tuple(
-        Message(op.name, op.ready, op.needed, (("all-reduce", op.nbytes),), nothing, nothing)
-        for op in plan
+    calls = tuple(
+        StagedCall(
+            call.name, call.ready, call.needed, (("all-reduce", call.nbytes),), nothing, nothing
+        )
+        for call in plan
     )
     made.__dict__.update(
-        period=1, messages_of={"gradients": messages}
+        period=1, calls_of={"gradients": calls}
     )  # as the overlap policy and the codec would have it
     return made
 
@@ -58,7 +60,7 @@ def test_backward_runs_from_the_last_layer_to_the_first():
 
 
 def test_one_operation_after_backward_is_exposed_whole():
-    steps = run((Operation("all", 8, ready=4, needed=4),), [[1, 1]])
+    steps = run((CollectiveCall("all", 8, ready=4, needed=4),), [[1, 1]])
     assert steps.step.tolist() == [[11.5, 11.5]]  # 10 + 1 + 0.5
     assert steps.exposed_comm.tolist() == [[1.0, 1.0]]
     assert steps.overlapped_comm.tolist() == [[0.0, 0.0]]
@@ -66,7 +68,7 @@ def test_one_operation_after_backward_is_exposed_whole():
 
 def test_an_operation_that_is_ready_early_is_hidden():
     steps = run(
-        (Operation("bucket0", 8, ready=3, needed=4),), [[1, 1]]
+        (CollectiveCall("bucket0", 8, ready=3, needed=4),), [[1, 1]]
     )  # from 7 to 8, while layer 0 computes until 10
     assert steps.step.tolist() == [[10.5, 10.5]]
     assert steps.exposed_comm.tolist() == [[0.0, 0.0]]
@@ -75,7 +77,7 @@ def test_an_operation_that_is_ready_early_is_hidden():
 
 def test_operations_wait_for_one_another():
     plan = tuple(
-        Operation(f"bucket{i}", 8, ready=3, needed=4) for i in range(5)
+        CollectiveCall(f"bucket{i}", 8, ready=3, needed=4) for i in range(5)
     )  # 7 to 12: two seconds past the end of backward
     steps = run(plan, [[1, 1]])
     assert steps.exposed_comm.tolist() == [[2.0, 2.0]]
@@ -84,19 +86,19 @@ def test_operations_wait_for_one_another():
 
 def test_a_layer_waits_for_what_its_forward_pass_needs():
     plan = (
-        Operation("weights of layer 1", 8, ready=0, needed=1),
-        Operation("all", 8, ready=4, needed=4),
+        CollectiveCall("weights of layer 1", 8, ready=0, needed=1),
+        CollectiveCall("all", 8, ready=4, needed=4),
     )
     steps = run(plan, [[1, 1]])  # from 0 to 1 beside layer 0, hidden; the second one is not
     assert steps.step.tolist() == [[11.5, 11.5]]
-    late = run((Operation("weights of layer 0", 8, ready=0, needed=0), plan[1]), [[1, 1]])
+    late = run((CollectiveCall("weights of layer 0", 8, ready=0, needed=0), plan[1]), [[1, 1]])
     assert late.exposed_comm.tolist() == [[2.0, 2.0]]
 
 
 def test_what_the_next_forward_pass_needs_is_awaited_in_the_next_step():
     plan = (
-        Operation("layer 1", 8, ready=3, needed=6),
-        Operation("layer 0", 8, ready=4, needed=5),
+        CollectiveCall("layer 1", 8, ready=3, needed=6),
+        CollectiveCall("layer 0", 8, ready=4, needed=5),
     )  # 5: before its layer 0
     steps = run(
         plan, [[1, 1], [1, 1]]
@@ -106,7 +108,7 @@ def test_what_the_next_forward_pass_needs_is_awaited_in_the_next_step():
 
 def test_a_slow_worker_makes_the_others_wait():
     steps = run(
-        (Operation("all", 8, ready=4, needed=4),), [[1, 2]]
+        (CollectiveCall("all", 8, ready=4, needed=4),), [[1, 2]]
     )  # backward ends at 10 and at 20; the sum is there at 21
     assert steps.straggler_wait.tolist() == [[10.0, 0.0]]
     assert steps.exposed_comm.tolist() == [[1.0, 1.0]]
@@ -116,7 +118,7 @@ def test_a_slow_worker_makes_the_others_wait():
 
 def test_the_next_step_starts_when_each_worker_is_ready():
     steps = run(
-        (Operation("all", 8, ready=4, needed=4),), [[1, 2], [1, 1]]
+        (CollectiveCall("all", 8, ready=4, needed=4),), [[1, 2], [1, 1]]
     )  # worker 1 ends step 0 half a second after worker 0
     assert steps.straggler_wait[1].tolist() == [0.5, 0.0]
 

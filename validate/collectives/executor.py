@@ -1,4 +1,4 @@
-"""Runs any `dpsim.collectives.Schedule` on real ranks, over point-to-point calls of
+"""Runs any `dpsim.collectives.Schedule` on real ranks, over point-to-point messages of
 ``torch.distributed``.
 
 The rules are those of the simulator's executors: a round of a rank begins when all its transfers of

@@ -8,7 +8,7 @@ Passes are timed waits, everything that is communicated is sent for real.
     measured.steps                                                              # as dpsim.engine.steps.Steps
 
 Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits
-that sleep until absolute times, and has a thread that carries its messages in their order:
+that sleep until absolute times, and has a thread that carries its calls in their order:
 all-reduces and the like by their schedules over point-to-point messages
 (`validate.collectives.executor`), gloo's own all-reduce by ``torch.distributed``, pushes and pulls
 to parameter servers that are ranks of their own, exchanges of pairs. Payloads are as many bytes as
@@ -23,19 +23,19 @@ from dpsim.base.errors import DpsimError
 if find_spec("torch") is None:
     raise DpsimError("emulation needs torch: pip install 'dpsim[validate]'")
 
-from validate.emulate.layout import Layout, check, layout
+from validate.emulate.placement import Placement, check, placement
 from validate.emulate.program import emulate
 from validate.emulate.ranks import Case, Measured, as_rank, carry_out, measured, run_cases
 
 __all__ = [
     "Case",
-    "Layout",
     "Measured",
+    "Placement",
     "as_rank",
     "carry_out",
     "check",
     "emulate",
-    "layout",
     "measured",
+    "placement",
     "run_cases",
 ]

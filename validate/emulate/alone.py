@@ -1,6 +1,6 @@
 """Workers that act alone, as real ranks.
 
-At parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.apart`.
+At parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.alone`.
 
 A worker that has done its steps goes on until all have done theirs, so that the load on the others
 stays.
@@ -17,13 +17,13 @@ from itertools import count
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.engine import MOST_ROUNDS, Job, Message
+from dpsim.engine import MOST_ROUNDS, Job, StagedCall
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
 from validate.ranks import World
 
 
-class Meeting(ABC):
+class MeetingPoint(ABC):
     """What a worker does with the others.
 
     Hand over what it computed, and fetch what it goes on with.
@@ -34,8 +34,8 @@ class Meeting(ABC):
         """An iteration begins."""
 
     @abstractmethod
-    def ready(self, message: Message) -> None:
-        """``message`` is computed and encoded; the worker goes on computing."""
+    def ready(self, call: StagedCall) -> None:
+        """``call`` is computed and encoded; the worker goes on computing."""
 
     @abstractmethod
     def end(self, row: Row) -> None:
@@ -82,8 +82,8 @@ class Over:
 class AloneWorker:
     """One worker of ``job`` and its life."""
 
-    def __init__(self, job: Job, rank: int, meeting: Meeting, start: float) -> None:
-        self._messages = job.messages(0)
+    def __init__(self, job: Job, rank: int, meeting: MeetingPoint, start: float) -> None:
+        self._calls = job.calls(0)
         self._positions = job.positions[:, job.kind_of[rank]].tolist()
         self._kind = int(job.kind_of[rank])
         self._loading = None if job.input is None else job.input.of(rank).start()
@@ -101,16 +101,16 @@ class AloneWorker:
         row.begin = now()
         self._meeting.begin(row)
         at = 0
-        for message in self._messages:
-            pace.spend(factor * (positions[message.ready] - positions[at]))
-            at = message.ready
-            self._code(row, float(message.encode[self._kind]))
-            self._meeting.ready(message)
+        for call in self._calls:
+            pace.spend(factor * (positions[call.ready] - positions[at]))
+            at = call.ready
+            self._code(row, float(call.encode[self._kind]))
+            self._meeting.ready(call)
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
         self._meeting.end(row)
         pace.resume()
-        self._code(row, sum(float(message.decode[self._kind]) for message in self._messages))
+        self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))
         self._meeting.after(row)
         row.end = now()
@@ -124,7 +124,7 @@ class AloneWorker:
 def work_alone(
     job: Job,
     rank: int,
-    meeting: Meeting,
+    meeting: MeetingPoint,
     over: Over,
     factors: FloatArray,
     start: float,

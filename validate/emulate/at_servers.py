@@ -10,15 +10,15 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.engine import DROPPED, Job, Message
-from validate.emulate.alone import Meeting
+from dpsim.engine import DROPPED, Job, StagedCall
+from validate.emulate.alone import MeetingPoint
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, Client
 from validate.emulate.row import Row
 from validate.emulate.servers import OWN_NUMBERS
 
 
-class AtServers(Meeting):
+class AtServers(MeetingPoint):
     """SSP, ASP and backup workers.
 
     Of several servers, the one that lets the worker wait longest says how long it waited.
@@ -28,12 +28,9 @@ class AtServers(Meeting):
 
     def __init__(self, job: Job, client: Client) -> None:
         self._client = client
-        self._messages = len(job.messages(0))
+        self._calls = len(job.calls(0))
         self._pull = sum(
-            nbytes
-            for message in job.messages(0)
-            for name, nbytes in message.stages
-            if name == "pull"
+            nbytes for call in job.calls(0) for name, nbytes in call.stages if name == "pull"
         )
         self._pushed: list[float] = []
         self._replies: Callable[[], Any] = lambda: None
@@ -45,13 +42,13 @@ class AtServers(Meeting):
     def begin(self, row: Row) -> None:
         """Tell the servers, and make room for what they will answer."""
         self._pushed.clear()
-        self._replies = self._client.expect_reply(OWN_NUMBERS + self._messages)
+        self._replies = self._client.expect_reply(OWN_NUMBERS + self._calls)
         self._client.expect(self._pull)
         self._client.go(row.step)
 
-    def ready(self, message: Message) -> None:
+    def ready(self, call: StagedCall) -> None:
         """Push it, after what still has to be pushed."""
-        self._jobs.put(sum(nbytes for name, nbytes in message.stages if name == "push"))
+        self._jobs.put(sum(nbytes for name, nbytes in call.stages if name == "push"))
 
     def end(self, row: Row) -> None:
         """Wait until all is pushed and applied, until the worker may go on, and until it has

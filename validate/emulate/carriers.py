@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from dpsim.collectives import Schedule, algorithm
-from dpsim.engine import Job, Message
+from dpsim.engine import Job, StagedCall
 from dpsim.network import CollectiveModel, HostPathModel, schedule_on
 from dpsim.network.libraries import GlooModel
 from validate.collectives import Executor
@@ -91,7 +91,7 @@ class ThroughHost(Carrier):
 
 
 class PushPull(Carrier):
-    """A message to the servers, and back what has become of it when all workers' shares are
+    """A call to the servers, and back what has become of it when all workers' shares are
     applied.
     """
 
@@ -106,26 +106,25 @@ class PushPull(Carrier):
 
 
 class Carriers:
-    """The carriers of all messages of a job for one worker of ``world``, made before time counts."""
+    """The carriers of all calls of a job for one worker of ``world``, made before time counts."""
 
     def __init__(self, job: Job, world: World, client: Client | None) -> None:
         self._job = job
         self._client = client
         self._world = replace(world, place=Place(world.rank, job.workers))
         self._made: dict[tuple[str, int, int], Carrier] = {}
-        for messages in job.messages_of.values():
-            for message in messages:
-                for turn in range(max(len(job.collectives[name]) for name, _ in message.stages)):
-                    self.of(message, turn)
+        for calls in job.calls_of.values():
+            for call in calls:
+                for turn in range(max(len(job.collectives[name]) for name, _ in call.stages)):
+                    self.of(call, turn)
 
-    def of(self, message: Message, step: int) -> list[Carrier]:
-        """What carries ``message`` in step ``step``, one after the other."""
-        stages = dict(message.stages)
+    def of(self, call: StagedCall, step: int) -> list[Carrier]:
+        """What carries ``call`` in step ``step``, one after the other."""
+        stages = dict(call.stages)
         if "push" in stages:
             return [self._kept(("push", stages["push"], stages["pull"]), self._push_pull)]
         turns = [
-            (name, nbytes, step % len(self._job.collectives[name]))
-            for name, nbytes in message.stages
+            (name, nbytes, step % len(self._job.collectives[name])) for name, nbytes in call.stages
         ]
         return [self._kept(turn, self._collective) for turn in turns]
 

@@ -16,9 +16,9 @@ from typing import Any, cast
 import torch
 
 from dpsim.disturbance import stream
-from dpsim.engine import Job, Message, neighbours
+from dpsim.engine import Job, StagedCall, neighbours
 from dpsim.strategy.aggregation import GossipConfig
-from validate.emulate.alone import Meeting
+from validate.emulate.alone import MeetingPoint
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, payload, receive, send
 from validate.emulate.row import Row
@@ -27,7 +27,7 @@ from validate.ranks import World
 ASK, GRANT, START, MODEL, BACK = 1006, 1007, 1008, 1009, 1010
 
 
-class InPairs(Meeting):
+class InPairs(MeetingPoint):
     """One worker's exchanges: a thread for its own, and one for those of each other worker."""
 
     def __init__(self, job: Job, world: World) -> None:
@@ -37,7 +37,7 @@ class InPairs(Meeting):
         turns = aggregation.turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn)[world.rank] for turn in turns]
         self._random = stream(job.setting.seed, "gossip", world.rank)
-        self._nbytes = sum(nbytes for message in job.messages(0) for _, nbytes in message.stages)
+        self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
         self._model = payload(self._nbytes)
         self._lock = threading.Lock()
         self._touched = self._touched_before = self._step = 0
@@ -52,8 +52,8 @@ class InPairs(Meeting):
         """Others average with it from now on, too."""
         self._touched_before, self._step = self._touched, row.step
 
-    def ready(self, message: Message) -> None:
-        """Begin to average: the model is the one message."""
+    def ready(self, call: StagedCall) -> None:
+        """Begin to average: the model is the one call."""
         self._averaged = self._own.submit(self._average, self._step)
 
     def end(self, row: Row) -> None:

@@ -15,7 +15,7 @@ from validate.emulate.at_servers import AtServers
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.in_pairs import InPairs
-from validate.emulate.layout import check, layout
+from validate.emulate.placement import check, placement
 from validate.emulate.push_pull import Client
 from validate.emulate.row import Carried, Row
 from validate.emulate.servers import serve_alone, serve_together
@@ -35,7 +35,7 @@ def emulate(job: Job, world: World, case: int, say: Say) -> None:
     clocks do not compare.
     """
     check(job)
-    placed = layout(job.scenario)
+    placed = placement(job.scenario)
     if placed.ranks != world.size:
         servers = f" and {placed.servers} servers" if placed.servers else ""
         raise DpsimError(

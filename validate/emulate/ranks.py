@@ -42,7 +42,7 @@ class Case:
 class Measured:
     """What was measured of one case.
 
-    All its steps, warm-up included; mean seconds of each message; why it is not all, if so.
+    All its steps, warm-up included; mean seconds of each call; why it is not all, if so.
     """
 
     steps: Steps

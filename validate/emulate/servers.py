@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from dpsim.engine import DROPPED, Job, Message
+from dpsim.engine import DROPPED, Job, StagedCall
 from dpsim.strategy.aggregation import ParameterServerConfig
 from dpsim.strategy.sync import SspConfig
 from validate.emulate.clock import now, sleep_until
@@ -38,7 +38,7 @@ class Server:
     """One server of ``job``: what its threads share.
 
     ``apply`` takes up shares one after the other at the server's rate. ``version`` counts its
-    updates, ``clocks`` what each worker has handed over, as `dpsim.engine.server_meeting` does for
+    updates, ``clocks`` what each worker has handed over, as `dpsim.engine.at_servers` does for
     all servers together; here each server goes by what it has seen.
     """
 
@@ -107,15 +107,12 @@ class Server:
 
 
 def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
-    """Answer each message when all workers' shares of it are applied."""
+    """Answer each call when all workers' shares of it are applied."""
     server = Server(job)
     schedule = [
-        message
-        for step in range(steps)
-        for message in job.messages(step)
-        if "push" in dict(message.stages)
+        call for step in range(steps) for call in job.calls(step) if "push" in dict(call.stages)
     ]
-    pulls = iter([share(dict(message.stages)["pull"], servers) for message in schedule])
+    pulls = iter([share(dict(call.stages)["pull"], servers) for call in schedule])
 
     def answer() -> None:
         """To all workers, each server beginning with another."""
@@ -129,7 +126,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
     met = threading.Barrier(job.workers, answer, world.timeout)
 
     def serve(worker: int) -> None:
-        rooms = [payload(share(dict(message.stages)["push"], servers)) for message in schedule]
+        rooms = [payload(share(dict(call.stages)["push"], servers)) for call in schedule]
         coming: Any = receive(world, rooms[0], worker, PUSH) if rooms else None
         for number in range(len(schedule)):
             coming.wait()
@@ -145,8 +142,8 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
     """Take what each worker pushes, let it wait as it must, and send it what it goes on with, until
     all have left.
     """
-    server, messages = Server(job), job.messages(0)
-    pull = sum(nbytes for message in messages for name, nbytes in message.stages if name == "pull")
+    server, calls = Server(job), job.calls(0)
+    pull = sum(nbytes for call in calls for name, nbytes in call.stages if name == "pull")
 
     def serve(worker: int) -> None:
         read = 0
@@ -157,7 +154,7 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
             if int(word) == LEAVE:
                 server.leave(worker)
                 return
-            arrived = _receive_all(world, worker, messages, servers, server)
+            arrived = _receive_all(world, worker, calls, servers, server)
             taken = now()
             stale = server.take(worker, read)
             version = server.release(worker, stale, read)
@@ -180,12 +177,12 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
 
 
 def _receive_all(
-    world: World, worker: int, messages: tuple[Message, ...], servers: int, server: Server
+    world: World, worker: int, calls: tuple[StagedCall, ...], servers: int, server: Server
 ) -> list[float]:
-    """When each message's share had come; returns when all are applied."""
+    """When each call's share had come; returns when all are applied."""
     rooms = [
-        payload(share(sum(size for name, size in message.stages if name == "push"), servers))
-        for message in messages
+        payload(share(sum(size for name, size in call.stages if name == "push"), servers))
+        for call in calls
     ]
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []

@@ -1,6 +1,6 @@
 """Workers that act together, as real ranks.
 
-Passes are timed waits, and a communication thread carries messages in their order.
+Passes are timed waits, and a communication thread carries calls in their order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from dpsim.base.arrays import FloatArray
-from dpsim.engine import Job, Message
+from dpsim.engine import Job, StagedCall
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now
 from validate.emulate.quorum import Quorum
@@ -23,14 +23,12 @@ Say = Callable[[Row | Carried], None]
 class Courier:
     """A worker's communication thread.
 
-    It carries every message of every step, one after the other, when its turn has come.
+    It carries every call of every step, one after the other, when its turn has come.
     """
 
     def __init__(self, job: Job, carriers: Carriers, steps: int, gate: Quorum, say: Say) -> None:
-        self._messages = [
-            (step, message) for step in range(steps) for message in job.messages(step)
-        ]
-        self._tickets = [Ticket() for _ in self._messages]
+        self._calls = [(step, call) for step in range(steps) for call in job.calls(step)]
+        self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers
         self._gate = gate
         self._say = say
@@ -43,7 +41,7 @@ class Courier:
         self._thread.start()
 
     def give(self) -> Ticket:
-        """The next message of all is ready here; the answer is what says that it has come.
+        """The next call of all is ready here; the answer is what says that it has come.
 
         Raises what went wrong so far.
         """
@@ -61,15 +59,15 @@ class Courier:
 
     def _work(self) -> None:
         try:
-            for number, (step, message) in enumerate(self._messages):
+            for number, (step, call) in enumerate(self._calls):
                 self._gate.wait(number)
                 stamps = []
-                for carrier in self._carriers.of(message, step):
+                for carrier in self._carriers.of(call, step):
                     began = now()
                     carrier.carry()
                     stamps.append((began, now()))
                 self._tickets[number].set()
-                self._say(Carried(step, message.name, stamps))
+                self._say(Carried(step, call.name, stamps))
         except BaseException as error:
             self._failed = error
             for ticket in self._tickets:  # nobody waits for what will never come
@@ -88,9 +86,9 @@ class TogetherWorker:
 
     def step(self, step: int, factor: float) -> Row:
         """Take one step."""
-        walk, messages = self._walk, self._job.messages(step)
-        gradients = tuple(message for message in messages if message.ready < walk.last)
-        models = messages[len(gradients) :]
+        walk, calls = self._walk, self._job.calls(step)
+        gradients = tuple(call for call in calls if call.ready < walk.last)
+        models = calls[len(gradients) :]
         walk.begin(step, factor)
         self._communicate(gradients)
         walk.to(walk.last - 1)
@@ -107,14 +105,14 @@ class TogetherWorker:
         walk.end()
         return walk.row
 
-    def _communicate(self, messages: tuple[Message, ...]) -> None:
-        for message in messages:
-            self._walk.to(message.ready)
-            self._walk.spend_coding(float(message.encode[self._kind]))
-            self._walk.wait_for(self._courier.give(), message.needed + self._lag)
+    def _communicate(self, calls: tuple[StagedCall, ...]) -> None:
+        for call in calls:
+            self._walk.to(call.ready)
+            self._walk.spend_coding(float(call.encode[self._kind]))
+            self._walk.wait_for(self._courier.give(), call.needed + self._lag)
 
-    def _decode(self, messages: tuple[Message, ...]) -> None:
-        self._walk.spend_coding(sum(float(message.decode[self._kind]) for message in messages))
+    def _decode(self, calls: tuple[StagedCall, ...]) -> None:
+        self._walk.spend_coding(sum(float(call.decode[self._kind]) for call in calls))
 
 
 def work_together(
@@ -123,7 +121,7 @@ def work_together(
     """Take all steps, a row of ``factors`` (steps, workers) each, as worker ``world.rank``; time 0
     is ``start``.
     """
-    total = sum(len(job.messages(step)) for step in range(len(factors)))
+    total = sum(len(job.calls(step)) for step in range(len(factors)))
     gate = Quorum(world, job.workers, job.scenario.strategy.sync.quorum(job.workers), total)
     courier = Courier(job, carriers, len(factors), gate, say)
     worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), courier)

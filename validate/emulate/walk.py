@@ -13,7 +13,7 @@ from dpsim.engine import Job
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
 
-Ticket = threading.Event  # a message that will have come
+Ticket = threading.Event  # a call that will have come
 
 
 class Walk:
@@ -28,9 +28,7 @@ class Walk:
         self._pace = Pace(start)
         self._start = start
         self._loading = None if job.input is None else job.input.of(rank).start()
-        self._marks = {
-            message.ready for messages in job.messages_of.values() for message in messages
-        }
+        self._marks = {call.ready for calls in job.calls_of.values() for call in calls}
         self._awaited: dict[int, list[Ticket]] = {}
         self._reached: dict[int, float] = {}
         self._at = 0
@@ -57,7 +55,7 @@ class Walk:
         self.row.end = now()
 
     def reached(self, position: int) -> float:
-        """When it had computed up to ``position``: one where messages become ready, or 0."""
+        """When it had computed up to ``position``: one where calls become ready, or 0."""
         return self._reached[position]
 
     def to(self, position: int) -> None:

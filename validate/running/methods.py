@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
-from validate.emulate import layout
+from validate.emulate import placement
 from validate.training import Method, method_named
 
 
@@ -105,7 +105,7 @@ def _drawn_together(scenario: Scenario) -> Method | None:
 
 
 def _at_servers(scenario: Scenario) -> Method | None:
-    sync, servers = scenario.strategy.sync, layout(scenario).servers
+    sync, servers = scenario.strategy.sync, placement(scenario).servers
     if scenario.strategy.overlap.kind != "sequential":
         return None
     if sync.kind == "backup":

@@ -23,7 +23,7 @@ from dpsim.base.terminal import write_whole
 from dpsim.engine import Steps
 from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
-from validate.emulate import Case, Layout, Measured, layout
+from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench import Settings, launched, profile
 from validate.ranks import joined
 from validate.ranks.launch import RunFailed, connected, launch, loopback, record
@@ -60,7 +60,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         )
     with tempfile.TemporaryDirectory(prefix="dpsim-real-") as folder:
         own, waits = _predictable(case, Path(folder))
-        config, placed = extended(scenario.testbed, layout(scenario))
+        config, placed = extended(scenario.testbed, placement(scenario))
         failed = ""
         command = [
             sys.executable,
@@ -122,7 +122,7 @@ def _measured_profile(batch: int) -> ModelProfile:
     return profile(run.of("layers"), run.settings)
 
 
-def _steps(records: Sequence[Mapping[str, Any]], placed: Layout) -> Steps:
+def _steps(records: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
     """Communication is not told from waiting for others; what methods do beside computing counts
     with it.
     """

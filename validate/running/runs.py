@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import simulate
-from validate.emulate import Case, Layout, check, emulate, layout, measured, run_cases
+from validate.emulate import Case, Placement, check, emulate, measured, placement, run_cases
 from validate.ranks import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.running.step_run import StepRun, step_run
@@ -38,7 +38,7 @@ def on_testbed(
     Raises PartialRunError as soon as a run fails, DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
-    groups: dict[tuple[TestbedConfig, Layout], list[Case]] = {}
+    groups: dict[tuple[TestbedConfig, Placement], list[Case]] = {}
     for case, job in jobs.items():
         check(job)
         testbed = job.scenario.testbed
@@ -46,12 +46,12 @@ def on_testbed(
             raise DpsimError(
                 f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
             )
-        groups.setdefault(extended(testbed, layout(job.scenario)), []).append(case)
+        groups.setdefault(extended(testbed, placement(job.scenario)), []).append(case)
     for (testbed, placed), members in groups.items():
         yield from _on_one(testbed, placed, members, repetitions, timeout_s)
 
 
-def extended(testbed: TestbedConfig, placed: Layout) -> tuple[TestbedConfig, Layout]:
+def extended(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, Placement]:
     """The testbed with hosts for servers too."""
     hosts = max(placed.hosts) + 1
     if hosts == testbed.hosts:
@@ -66,7 +66,7 @@ def extended(testbed: TestbedConfig, placed: Layout) -> tuple[TestbedConfig, Lay
 
 def _on_one(
     testbed: TestbedConfig,
-    placed: Layout,
+    placed: Placement,
     cases: Sequence[Case],
     repetitions: int,
     timeout_s: float | None,

@@ -16,7 +16,7 @@ from validate.training.models import cnn
 if find_spec("torch") is None:
     raise DpsimError("training needs torch: pip install 'dpsim[validate]'")
 
-from validate.training.crew import Replayed
+from validate.training.all_workers import Replayed
 from validate.training.method import Method
 from validate.training.record import Event, Record
 from validate.training.replay import replay

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsim.base.registry import Registry
-from validate.training.crew import Replayed
+from validate.training.all_workers import Replayed
 from validate.training.method import Method
 from validate.training.record import Record
 from validate.training.replay_pairs import replay_pairs

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from dpsim.base.errors import DpsimError
-from validate.training.crew import Crew, Replayed, mean
+from validate.training.all_workers import AllWorkers, Replayed, mean
 from validate.training.pairs import AVERAGED, READ, UPDATED, Pairs
 from validate.training.record import Event, Record
 from validate.training.settings import Training
@@ -19,23 +19,23 @@ from validate.training.settings import Training
 
 def replay_pairs(method: Pairs, records: Sequence[Record], training: Training) -> Replayed:
     """Every worker goes through its log; a meeting happens when both have come to it."""
-    pairs = _Pairs(Crew(training, len(records)), records)
+    pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
         if not any(pairs.advance(worker) for worker in range(len(records))):
             raise DpsimError("the logs of a run must fit each other, but no worker can go on")
-    return pairs.crew.done(mean(pairs.shared))
+    return pairs.workers.done(mean(pairs.shared))
 
 
 class _Pairs:
     """Each worker's model, what is left of its log, and the change that its next update makes."""
 
-    def __init__(self, crew: Crew, records: Sequence[Record]) -> None:
-        self.crew = crew
+    def __init__(self, workers: AllWorkers, records: Sequence[Record]) -> None:
+        self.workers = workers
         self.logs = [
             deque(e for e in record.log if e.what in (READ, AVERAGED, UPDATED))
             for record in records
         ]
-        self.shared = [replica.weights.clone() for replica in crew.replicas]
+        self.shared = [replica.weights.clone() for replica in workers.replicas]
         self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
 
     def advance(self, worker: int) -> bool:
@@ -48,9 +48,9 @@ class _Pairs:
             return self._meet(worker, event)
         log.popleft()
         if event.what == READ:
-            self.crew.replicas[worker].weights.copy_(self.shared[worker])
-            self.crew.learn(worker, event.clock)
-            self._changes[worker] = self.crew.change(worker)
+            self.workers.replicas[worker].weights.copy_(self.shared[worker])
+            self.workers.learn(worker, event.clock)
+            self._changes[worker] = self.workers.change(worker)
         else:
             self.shared[worker] += self._changes[worker]
         return True

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from dpsim.base.errors import DpsimError
-from validate.training.crew import Crew, Replayed
+from validate.training.all_workers import AllWorkers, Replayed
 from validate.training.parameter_server import ParameterServer
 from validate.training.record import Event, Record
 from validate.training.server_state import READ, UPDATED
@@ -24,10 +24,10 @@ def replay_servers(
     """Every server goes through its log as far as it can, again and again; an update can be applied
     once all shares were read.
     """
-    replayed = _Servers(method, Crew(training, method.workers(len(records))))
+    replayed = _Servers(method, AllWorkers(training, method.workers(len(records))))
     logs = [
         deque(e for e in record.log if e.what in (READ, UPDATED))
-        for record in records[len(replayed.crew) :]
+        for record in records[len(replayed.workers) :]
     ]
     while any(logs):
         if not sum(replayed.advance(server, log) for server, log in enumerate(logs)):
@@ -36,15 +36,15 @@ def replay_servers(
                 f"a log must hold what can follow each other, but has {stuck.what} of "
                 f"{stuck.worker} at {stuck.clock}"
             )
-    return replayed.crew.done(replayed.weights)
+    return replayed.workers.done(replayed.weights)
 
 
 class _Servers:
     """The weights of all servers, and the changes that workers have pushed."""
 
-    def __init__(self, method: ParameterServer, crew: Crew) -> None:
-        self.crew, self.servers, self.scale = crew, method.servers, method.scale(len(crew))
-        self.weights = crew.replicas[0].weights.clone()
+    def __init__(self, method: ParameterServer, workers: AllWorkers) -> None:
+        self.workers, self.servers, self.scale = workers, method.servers, method.scale(len(workers))
+        self.weights = workers.replicas[0].weights.clone()
         self._shares = self.weights.tensor_split(self.servers)
         self._reads: Counter[tuple[int, int]] = Counter()
         self._changes: dict[tuple[int, int], tuple[Tensor, ...]] = {}
@@ -65,10 +65,10 @@ class _Servers:
 
     def _read(self, server: int, worker: int, clock: int) -> None:
         """A worker gets a share; with the last one it computes."""
-        self.crew.replicas[worker].weights.tensor_split(self.servers)[server].copy_(
+        self.workers.replicas[worker].weights.tensor_split(self.servers)[server].copy_(
             self._shares[server]
         )
         self._reads[worker, clock] += 1
         if self._reads[worker, clock] == self.servers:
-            self.crew.learn(worker, clock)
-            self._changes[worker, clock] = self.crew.change(worker).tensor_split(self.servers)
+            self.workers.learn(worker, clock)
+            self._changes[worker, clock] = self.workers.change(worker).tensor_split(self.servers)

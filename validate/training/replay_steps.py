@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from dpsim.strategy.compression import Exchange
+from validate.training.all_workers import AllWorkers, Replayed, mean
 from validate.training.compressed import Compressed
-from validate.training.crew import Crew, Replayed, mean
 from validate.training.gossip import HEARD, Gossip
 from validate.training.learners import Learners
 from validate.training.local_sgd import AVERAGED_GRADIENTS, AVERAGED_MODELS, LocalSgd
@@ -26,80 +26,82 @@ def replay_whole_batch(method: Method, records: Sequence[Record], training: Trai
 
     What every bulk-synchronous method should equal.
     """
-    crew = Crew(training, method.workers(len(records)))
+    workers = AllWorkers(training, method.workers(len(records)))
     for step in range(training.steps):
-        crew.learn_all(step)
-        gradient = mean([replica.gradient for replica in crew.replicas])
-        for replica in crew.replicas:
+        workers.learn_all(step)
+        gradient = mean([replica.gradient for replica in workers.replicas])
+        for replica in workers.replicas:
             replica.gradient.copy_(gradient)
             replica.update()
-    return crew.done(crew.replicas[0].weights)
+    return workers.done(workers.replicas[0].weights)
 
 
 def replay_compressed(
     method: Compressed, records: Sequence[Record], training: Training
 ) -> Replayed:
     """The same with the mean that `dpsim.strategy.compression.Exchange` makes."""
-    crew = Crew(training, len(records))
-    exchange = Exchange(method.codec, len(crew), crew.replicas[0].weights.numel(), training.seed)
+    workers = AllWorkers(training, len(records))
+    exchange = Exchange(
+        method.codec, len(workers), workers.replicas[0].weights.numel(), training.seed
+    )
     for step in range(training.steps):
-        crew.learn_all(step)
-        vectors = np.stack([replica.gradient.float().numpy() for replica in crew.replicas])
+        workers.learn_all(step)
+        vectors = np.stack([replica.gradient.float().numpy() for replica in workers.replicas])
         gradient = torch.from_numpy(exchange.mean(vectors))
-        for replica in crew.replicas:
+        for replica in workers.replicas:
             replica.gradient.copy_(gradient)
             replica.update()
-    return crew.done(crew.replicas[0].weights)
+    return workers.done(workers.replicas[0].weights)
 
 
 def replay_local_sgd(method: LocalSgd, records: Sequence[Record], training: Training) -> Replayed:
     """Each worker alone, and averages where rank 0 logged them."""
-    crew = Crew(training, len(records))
+    workers = AllWorkers(training, len(records))
     averages = {(event.what, event.clock) for event in records[0].log}
     for step in range(training.steps):
-        crew.learn_all(step)
+        workers.learn_all(step)
         if (AVERAGED_GRADIENTS, step) in averages:
-            gradient = mean([replica.gradient for replica in crew.replicas])
-            for replica in crew.replicas:
+            gradient = mean([replica.gradient for replica in workers.replicas])
+            for replica in workers.replicas:
                 replica.gradient.copy_(gradient)
-        for replica in crew.replicas:
+        for replica in workers.replicas:
             replica.update()
         if (AVERAGED_MODELS, step) in averages:
-            weights = mean([replica.weights for replica in crew.replicas])
-            for replica in crew.replicas:
+            weights = mean([replica.weights for replica in workers.replicas])
+            for replica in workers.replicas:
                 replica.weights.copy_(weights)
-    return crew.done(crew.replicas[0].weights)
+    return workers.done(workers.replicas[0].weights)
 
 
 def replay_gossip(method: Gossip, records: Sequence[Record], training: Training) -> Replayed:
     """Each worker mixes the old models of those that it logged to have heard."""
-    crew = Crew(training, len(records))
+    workers = AllWorkers(training, len(records))
     for step in range(training.steps):
-        crew.learn_all(step)
-        models = [replica.weights.clone() for replica in crew.replicas]
-        for worker, replica in enumerate(crew.replicas):
+        workers.learn_all(step)
+        models = [replica.weights.clone() for replica in workers.replicas]
+        for worker, replica in enumerate(workers.replicas):
             heard = [e.worker for e in records[worker].log if e.what == HEARD and e.clock == step]
             replica.weights.copy_(mean([models[worker], *(models[other] for other in heard)]))
             replica.update()
-    return crew.done(mean([replica.weights for replica in crew.replicas]))
+    return workers.done(mean([replica.weights for replica in workers.replicas]))
 
 
 def replay_learners(method: Learners, records: Sequence[Record], training: Training) -> Replayed:
     """The three equations, learner by learner; losses are the means over each rank's learners."""
     k = method.learners
-    crew = Crew(training, len(records) * k)
-    pull = method.drawn(len(crew))
-    average = previous = crew.replicas[0].weights.clone()
+    workers = AllWorkers(training, len(records) * k)
+    pull = method.drawn(len(workers))
+    average = previous = workers.replicas[0].weights.clone()
     for step in range(training.steps):
-        crew.learn_all(step)
-        corrections = [pull * (replica.weights - average) for replica in crew.replicas]
+        workers.learn_all(step)
+        corrections = [pull * (replica.weights - average) for replica in workers.replicas]
         for worker, correction in enumerate(corrections):
-            crew.change(worker)
-            crew.replicas[worker].weights.sub_(correction)
+            workers.change(worker)
+            workers.replicas[worker].weights.sub_(correction)
         moved = (
             average + torch.stack(corrections).sum(dim=0) + method.inertia * (average - previous)
         )
         average, previous = moved, average
-    done = crew.done(average)
+    done = workers.done(average)
     by_rank = np.asarray(done.losses).reshape(len(records), k, -1).mean(axis=1)
     return Replayed(by_rank.tolist(), done.weights)

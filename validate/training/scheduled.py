@@ -1,4 +1,4 @@
-"""Averages gradients by a schedule of dpsim's own, over point-to-point calls.
+"""Averages gradients by a schedule of dpsim's own, over point-to-point messages.
 
 The ring, or any other all-reduce that dpsim knows.
 

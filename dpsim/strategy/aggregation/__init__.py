@@ -1,6 +1,6 @@
 """How gradients meet.
 
-Each way says its operations in a step, and builds the models of the collectives that carry them.
+Each way says its calls in a step, and builds the models of the collectives that carry them.
 """
 
 from typing import Annotated
@@ -9,9 +9,9 @@ from pydantic import Field
 
 from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
+from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, merged
 from dpsim.strategy.aggregation.gossip import GossipConfig
 from dpsim.strategy.aggregation.host import HostConfig
-from dpsim.strategy.aggregation.operation import ELEMENT, Operation, merged
 from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.strategy.aggregation.sharded import ShardedConfig
@@ -26,9 +26,9 @@ __all__ = [
     "Aggregation",
     "AggregationConfig",
     "AllReduceConfig",
+    "CollectiveCall",
     "GossipConfig",
     "HostConfig",
-    "Operation",
     "ParameterServerConfig",
     "Setting",
     "ShardedConfig",

@@ -1,6 +1,6 @@
 """What every way to meet says of itself.
 
-Its operations in a step, and the models of the collectives that carry them.
+Its calls in a step, and the models of the collectives that carry them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
-from dpsim.strategy.aggregation.operation import Operation
+from dpsim.strategy.aggregation.collective_call import CollectiveCall
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
 
@@ -39,18 +39,18 @@ class Aggregation(Config):
         return False
 
     @abstractmethod
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
-        """The operations of a step of ``batch`` samples a worker, after which all go on with what
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+        """The calls of a step of ``batch`` samples a worker, after which all go on with what
         they hold in common.
         """
 
     @abstractmethod
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
-        """The operations that average the workers' models after a step."""
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+        """The calls that average the workers' models after a step."""
 
     @abstractmethod
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A model for each collective that the operations name: one, or one for each step in turn."""
+        """A model for each collective that the calls name: one, or one for each step in turn."""
 
     def stages(
         self,

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from dpsim.collectives import ALL_REDUCES
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.operation import Operation, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
 
@@ -55,13 +55,13 @@ class AllReduceConfig(Aggregation):
             return {"algorithm": "auto", **data}
         return data
 
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which the backward pass makes
         gradients ready.
         """
         return gradients(model, "all-reduce")
 
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
         """One all-reduce of the whole model."""
         return whole_model(model, "all-reduce")
 

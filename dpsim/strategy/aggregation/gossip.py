@@ -20,7 +20,7 @@ from pydantic import Field
 from dpsim.collectives import Schedule, gossip_turns, most_neighbours
 from dpsim.network import FlowsModel, RoundsModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
-from dpsim.strategy.aggregation.operation import Operation, whole_model
+from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
 
@@ -38,15 +38,15 @@ class GossipConfig(Aggregation):
         "or a random partner in each step.",
     )
 
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
         end = 2 * len(model.layers)
         return tuple(
-            Operation(operation.name, operation.nbytes, 0, end, "gossip", "models")
-            for operation in whole_model(model, "gossip")
+            CollectiveCall(call.name, call.nbytes, 0, end, "gossip", "models")
+            for call in whole_model(model, "gossip")
         )
 
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
         """An exchange of whole models after the optimiser's step."""
         return whole_model(model, "gossip")
 

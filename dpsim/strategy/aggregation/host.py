@@ -19,7 +19,12 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
 from dpsim.network import HostPathModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.operation import ELEMENT, Operation, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import (
+    ELEMENT,
+    CollectiveCall,
+    gradients,
+    whole_model,
+)
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Hosts
 from dpsim.workload import Model
@@ -59,7 +64,7 @@ class HostConfig(Aggregation):
         """
         return self.way == "copies"
 
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """Gradients by way of the CPU; or weights and samples out before the step, outputs and
         gradients in.
         """
@@ -70,14 +75,14 @@ class HostConfig(Aggregation):
             round(batch * nbytes) for nbytes in (self.bytes_per_sample, self.bytes_per_output)
         )
         spread = [
-            Operation("replicate", model.parameters * ELEMENT, 0, 0, "broadcast", "weights"),
-            Operation("samples", samples, 0, 0, "scatter", "samples"),
-            Operation("outputs", outputs, layers, layers, "gather", "samples"),
-            Operation("gradients", model.parameters * ELEMENT, end, end, "reduce", "weights"),
+            CollectiveCall("replicate", model.parameters * ELEMENT, 0, 0, "broadcast", "weights"),
+            CollectiveCall("samples", samples, 0, 0, "scatter", "samples"),
+            CollectiveCall("outputs", outputs, layers, layers, "gather", "samples"),
+            CollectiveCall("gradients", model.parameters * ELEMENT, end, end, "reduce", "weights"),
         ]
-        return tuple(operation for operation in spread if operation.nbytes)
+        return tuple(call for call in spread if call.nbytes)
 
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
         """Whole models by way of the CPU."""
         return whole_model(model, "host-path")
 

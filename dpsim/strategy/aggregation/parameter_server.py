@@ -20,7 +20,12 @@ from pydantic import Field, PositiveInt, model_validator
 from dpsim.base.units import BytesPerSecond
 from dpsim.network import Servers, ServersModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
-from dpsim.strategy.aggregation.operation import ELEMENT, Operation, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import (
+    ELEMENT,
+    CollectiveCall,
+    gradients,
+    whole_model,
+)
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Hosts
 from dpsim.workload import Model
@@ -72,13 +77,13 @@ class ParameterServerConfig(Aggregation):
         """The servers do."""
         return True
 
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """One push and pull per parameter tensor, in the order in which the backward pass makes
         gradients ready.
         """
         return gradients(model, _COLLECTIVE)
 
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
         """A push and pull of the whole model."""
         return whole_model(model, _COLLECTIVE)
 

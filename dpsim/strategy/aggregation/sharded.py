@@ -21,7 +21,12 @@ from pydantic import Field, NonNegativeInt
 
 from dpsim.base.units import PositiveBytes
 from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
-from dpsim.strategy.aggregation.operation import ELEMENT, Operation, gradients, whole_model
+from dpsim.strategy.aggregation.collective_call import (
+    ELEMENT,
+    CollectiveCall,
+    gradients,
+    whole_model,
+)
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
 
@@ -60,17 +65,17 @@ class ShardedConfig(Aggregation):
         """In every stage."""
         return True
 
-    def operations(self, model: Model, batch: int) -> tuple[Operation, ...]:
+    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights at the start of a step or before
         each unit's passes.
         """
         scatters = gradients(model, "reduce-scatter")
         if self.stage < 3:
             size = model.parameters * self.weight_bytes
-            return (Operation("weights", size, 0, 0, "all-gather", "weights"), *scatters)
+            return (CollectiveCall("weights", size, 0, 0, "all-gather", "weights"), *scatters)
         return (*self._gathers(model), *scatters)
 
-    def averaging(self, model: Model) -> tuple[Operation, ...]:
+    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
         """Nobody holds a whole model to average.
 
         The table of combinations does not let it come to this.
@@ -102,7 +107,7 @@ class ShardedConfig(Aggregation):
         )
         return float(broadcast + scattered)
 
-    def _gathers(self, model: Model) -> tuple[Operation, ...]:
+    def _gathers(self, model: Model) -> tuple[CollectiveCall, ...]:
         """All-gathers of the units.
 
         In order for the forward pass, and back for the backward pass but for the last, still there.
@@ -118,7 +123,7 @@ class ShardedConfig(Aggregation):
         ]
         places = [place for place, _ in (*forward, *backward)]
         return tuple(
-            Operation(
+            CollectiveCall(
                 name,
                 size * self.weight_bytes,
                 places[max(number - self.prefetch, 0)],

@@ -1,4 +1,4 @@
-"""When communication runs beside the backward pass: each policy merges and orders operations."""
+"""When communication runs beside the backward pass: each policy merges and orders calls."""
 
 from typing import Annotated
 

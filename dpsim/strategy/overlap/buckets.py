@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import Operation, merged
+from dpsim.strategy.aggregation import CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
@@ -31,14 +31,16 @@ class BucketsConfig(Overlap):
         default=2.0**20, description="The same for the first bucket."
     )
 
-    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
-        """The operations merged to buckets, in order."""
-        buckets: list[Operation] = []
-        inside: list[Operation] = []
-        for operation in operations:
-            inside.append(operation)
+    def plan(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
+        """The calls merged to buckets, in order."""
+        buckets: list[CollectiveCall] = []
+        inside: list[CollectiveCall] = []
+        for call in calls:
+            inside.append(call)
             limit = self.bucket_size if buckets else self.first_bucket
-            if sum(op.nbytes for op in inside) >= limit:
+            if sum(call.nbytes for call in inside) >= limit:
                 buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
                 inside = []
         if inside:

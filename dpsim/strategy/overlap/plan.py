@@ -1,6 +1,6 @@
 """What an overlap policy is, and what it may know.
 
-When operations become ready, and what a collective costs.
+When calls become ready, and what a collective costs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
-from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.aggregation import CollectiveCall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,9 +32,9 @@ class Outlook:
         """The position at which the backward pass ends."""
         return len(self.positions) - 2
 
-    def ready(self, operation: Operation) -> float:
-        """Seconds from the start of a step until ``operation`` can start."""
-        return float(self.positions[operation.ready])
+    def ready(self, call: CollectiveCall) -> float:
+        """Seconds from the start of a step until ``call`` can start."""
+        return float(self.positions[call.ready])
 
     def seconds(self, nbytes: int) -> float:
         """How long a collective on ``nbytes`` takes."""
@@ -42,42 +42,46 @@ class Outlook:
 
 
 class Overlap(Config):
-    """Merges and orders the operations of a step.
+    """Merges and orders the calls of a step.
 
-    ``beside``: whether communication runs beside computation at all.
+    ``overlaps``: whether communication runs beside computation at all.
     """
 
-    beside: ClassVar[bool] = True
+    overlaps: ClassVar[bool] = True
 
     @abstractmethod
-    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
-        """The ``operations`` on gradients, merged and in order."""
+    def plan(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
+        """The ``calls`` on gradients, merged and in order."""
 
-    def step(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
-        """All operations of a step in the order in which they become ready, those on gradients as
+    def step(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
+        """All calls of a step in the order in which they become ready, those on gradients as
         planned.
         """
-        gradients = tuple(op for op in operations if op.payload == "gradients")
+        gradients = tuple(call for call in calls if call.payload == "gradients")
         others = tuple(
-            op if self.beside else replace(op, ready=op.needed)
-            for op in operations
-            if op.payload != "gradients"
+            call if self.overlaps else replace(call, ready=call.needed)
+            for call in calls
+            if call.payload != "gradients"
         )
         planned = self.plan(gradients, outlook) if gradients else ()
         return in_order(planned, others)
 
 
 def in_order(
-    planned: tuple[Operation, ...], others: tuple[Operation, ...]
-) -> tuple[Operation, ...]:
+    planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
+) -> tuple[CollectiveCall, ...]:
     """``planned`` in the order that it has, with each of ``others`` before the first that becomes
     ready later than it.
     """
     order = list(planned)
-    for operation in others:
+    for call in others:
         place = next(
-            (place for place, other in enumerate(order) if other.ready > operation.ready),
+            (place for place, other in enumerate(order) if other.ready > call.ready),
             len(order),
         )
-        order.insert(place, operation)
+        order.insert(place, call)
     return tuple(order)

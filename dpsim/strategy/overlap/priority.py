@@ -21,7 +21,7 @@ from pydantic import Field
 
 from dpsim.base.budget import check
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.aggregation import CollectiveCall
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 _MOST_SLICES = 10_000
@@ -37,16 +37,18 @@ class PriorityConfig(Overlap):
         default=4 * 2.0**20, description="Larger gradients travel in slices of this size."
     )
 
-    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
+    def plan(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
         """The slices in the order in which the network takes them."""
         waiting = deque(
             sorted(
-                (part for op in operations for part in self._slices(op, outlook)),
+                (part for call in calls for part in self._slices(call, outlook)),
                 key=lambda part: part.ready,
             )
         )
-        order: list[Operation] = []
-        ready: list[tuple[int, int, Operation]] = []
+        order: list[CollectiveCall] = []
+        ready: list[tuple[int, int, CollectiveCall]] = []
         free, arrivals = 0.0, count()
         while waiting or ready:
             check()
@@ -60,16 +62,13 @@ class PriorityConfig(Overlap):
             free += outlook.seconds(part.nbytes)
         return tuple(order)
 
-    def _slices(self, operation: Operation, outlook: Outlook) -> list[Operation]:
+    def _slices(self, call: CollectiveCall, outlook: Outlook) -> list[CollectiveCall]:
         """Equal slices, each needed where the layer's forward pass of the next step begins."""
         check()
-        layer = outlook.end - operation.ready
+        layer = outlook.end - call.ready
         needed = outlook.end + 1 + layer
-        slices = max(min(math.ceil(operation.nbytes / self.slice_size), _MOST_SLICES), 1)
-        sizes = [
-            operation.nbytes * (i + 1) // slices - operation.nbytes * i // slices
-            for i in range(slices)
-        ]
-        names = [f"{operation.name}/{i}" if slices > 1 else operation.name for i in range(slices)]
+        slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
+        sizes = [call.nbytes * (i + 1) // slices - call.nbytes * i // slices for i in range(slices)]
+        names = [f"{call.name}/{i}" if slices > 1 else call.name for i in range(slices)]
         parts = zip(names, sizes, strict=True)
-        return [replace(operation, name=name, nbytes=size, needed=needed) for name, size in parts]
+        return [replace(call, name=name, nbytes=size, needed=needed) for name, size in parts]

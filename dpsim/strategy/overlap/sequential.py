@@ -7,20 +7,22 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from dpsim.strategy.aggregation import Operation, merged
+from dpsim.strategy.aggregation import CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
 class SequentialConfig(Overlap):
-    """One merged operation after the backward pass."""
+    """One merged call after the backward pass."""
 
-    beside: ClassVar[bool] = False
+    overlaps: ClassVar[bool] = False
 
     kind: Literal["sequential"] = Field(
         description="Communication starts after the whole backward pass, all of it merged."
     )
 
-    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
-        """All operations as one, ready when the backward pass ends."""
-        everything = merged("all", operations)
+    def plan(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
+        """All calls as one, ready when the backward pass ends."""
+        everything = merged("all", calls)
         return (replace(everything, ready=everything.needed),)

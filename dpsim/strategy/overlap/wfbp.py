@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.aggregation import CollectiveCall
 from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 
@@ -20,6 +20,8 @@ class WfbpConfig(Overlap):
         description="Every tensor's gradient travels on its own as soon as it is there."
     )
 
-    def plan(self, operations: tuple[Operation, ...], outlook: Outlook) -> tuple[Operation, ...]:
-        """The operations as they are."""
-        return operations
+    def plan(
+        self, calls: tuple[CollectiveCall, ...], outlook: Outlook
+    ) -> tuple[CollectiveCall, ...]:
+        """The calls as they are."""
+        return calls

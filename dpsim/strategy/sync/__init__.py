@@ -10,7 +10,7 @@ from dpsim.strategy.sync.bsp import BspConfig
 from dpsim.strategy.sync.local_sgd import LocalSgdConfig
 from dpsim.strategy.sync.sma import SmaConfig
 from dpsim.strategy.sync.ssp import SspConfig
-from dpsim.strategy.sync.sync import Meeting, Sync
+from dpsim.strategy.sync.sync import Exchanged, Sync
 
 SyncConfig = Annotated[
     BspConfig | BackupConfig | SspConfig | AspConfig | LocalSgdConfig | SmaConfig,
@@ -21,8 +21,8 @@ __all__ = [
     "AspConfig",
     "BackupConfig",
     "BspConfig",
+    "Exchanged",
     "LocalSgdConfig",
-    "Meeting",
     "SmaConfig",
     "SspConfig",
     "Sync",

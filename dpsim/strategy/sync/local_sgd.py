@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dpsim.base.errors import DpsimError
-from dpsim.strategy.sync.sync import Meeting, Sync
+from dpsim.strategy.sync.sync import Exchanged, Sync
 
 
 class LocalSgdConfig(Sync):
@@ -41,7 +41,7 @@ class LocalSgdConfig(Sync):
         """Each has a model of its own."""
         return False
 
-    def meets(self, step: int, period: int) -> Meeting:
+    def exchanges(self, step: int, period: int) -> Exchanged:
         """Gradients until the switch; models at the end of each period after it."""
         if step < self.switch_after:
             return "gradients"

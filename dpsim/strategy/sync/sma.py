@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dpsim.strategy.sync.sync import Meeting, Sync
+from dpsim.strategy.sync.sync import Exchanged, Sync
 
 
 class SmaConfig(Sync):
@@ -44,6 +44,6 @@ class SmaConfig(Sync):
         """Each has a model of its own."""
         return False
 
-    def meets(self, step: int, period: int) -> Meeting:
+    def exchanges(self, step: int, period: int) -> Exchanged:
         """Models, after every step."""
         return "models"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from dpsim.base.config import Config
 
-Meeting = Literal["gradients", "models", "nothing"]
+Exchanged = Literal["gradients", "models", "nothing"]
 
 
 class Sync(Config):
@@ -29,7 +29,7 @@ class Sync(Config):
         """
         return workers
 
-    def meets(self, step: int, period: int) -> Meeting:
+    def exchanges(self, step: int, period: int) -> Exchanged:
         """What the workers exchange in step ``step`` (from 0), where models are averaged every
         ``period`` steps.
         """

@@ -83,7 +83,7 @@ class LocalSgd(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """A step of their own, and what the simulated workers exchange with it."""
-        meeting = self._sync.meets(step, self._period)
+        meeting = self._sync.exchanges(step, self._period)
         if meeting == "gradients":
             gradients = np.broadcast_to(
                 self._average.mean(self._of_workers(gradients)), gradients.shape
@@ -168,7 +168,7 @@ class Gossip(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """The update is added to the mean of the old models, or made before they are mixed."""
-        meeting, turn = self._sync.meets(step, self._period), step % len(self._mixing)
+        meeting, turn = self._sync.exchanges(step, self._period), step % len(self._mixing)
         if meeting == "gradients":
             self.models = self._mixed(turn)
         self.models = self.models - self.moves(gradients)

@@ -23,8 +23,8 @@ from dpsim.engine import (
     Steps,
     bytes_in_step,
     logged,
+    one_time_costs,
     provenance,
-    start_and_end,
 )
 from dpsim.scenario import ReplayConfig, Scenario
 from dpsim.strategy.aggregation import ParameterServerConfig
@@ -158,7 +158,7 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.acts_alone:
         kinds = [
-            (job.scenario.strategy.sync.meets(step, job.period), step % turns)
+            (job.scenario.strategy.sync.exchanges(step, job.period), step % turns)
             for step in range(len(log.times))
         ]
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
@@ -237,7 +237,7 @@ class _Training:
 
     def _agreed(self, parameters: RealArray) -> RealArray:
         """Replicas that gossiped take their mean in a last round, which takes time."""
-        consensus = start_and_end(self._job).consensus_s
+        consensus = one_time_costs(self._job).consensus_s
         if consensus:
             last = self._watch.points[-1]
             self._watch.points.append(

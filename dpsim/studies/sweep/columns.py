@@ -125,7 +125,10 @@ COLUMNS = (
         lambda result: result.staleness["dropped"],
     ),
     Column(
-        "startup_s", "seconds until all hold the model", float, lambda result: result.once.startup_s
+        "startup_s",
+        "seconds until all hold the model",
+        float,
+        lambda result: result.one_time.startup_s,
     ),
     Column(
         "memory_bytes",

@@ -39,32 +39,30 @@ def test_a_name_is_enough(kind):
 
 @EVERY_WAY
 def test_operations_are_ready_before_they_are_needed_and_have_names_of_their_own(way):
-    operations = aggregation(way).operations(MODEL, batch=4)
-    assert len({operation.name for operation in operations}) == len(operations) > 0
-    for operation in operations:
-        assert 0 <= operation.ready <= operation.needed <= END
-        assert operation.nbytes > 0
+    calls = aggregation(way).calls(MODEL, batch=4)
+    assert len({call.name for call in calls}) == len(calls) > 0
+    for call in calls:
+        assert 0 <= call.ready <= call.needed <= END
+        assert call.nbytes > 0
 
 
 @EVERY_WAY
 def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(way):
     """Where gradients travel at all: gossip exchanges whole models in their place."""
-    operations = [
-        op for op in aggregation(way).operations(MODEL, batch=4) if op.payload == "gradients"
-    ]
+    calls = [call for call in aggregation(way).calls(MODEL, batch=4) if call.payload == "gradients"]
     tensors = MODEL.tensors()
     if way["kind"] == "gossip":
-        (model,) = aggregation(way).operations(MODEL, batch=4)
+        (model,) = aggregation(way).calls(MODEL, batch=4)
         assert (model.payload, model.nbytes) == ("models", MODEL.parameters * 4)
     else:
-        assert [op.nbytes for op in operations] == (4 * tensors.elements[::-1]).tolist()
-        assert [op.ready for op in operations] == (END - tensors.layer[::-1]).tolist()
+        assert [call.nbytes for call in calls] == (4 * tensors.elements[::-1]).tolist()
+        assert [call.ready for call in calls] == (END - tensors.layer[::-1]).tolist()
 
 
 @EVERY_WAY
 def test_an_average_of_models_is_the_whole_model_after_the_update(way):
-    (operation,) = aggregation(way).averaging(MODEL)
-    assert (operation.payload, operation.nbytes, operation.ready) == (
+    (call,) = aggregation(way).averaging(MODEL)
+    assert (call.payload, call.nbytes, call.ready) == (
         "models",
         MODEL.parameters * 4,
         END + 1,
@@ -76,8 +74,8 @@ def test_an_average_of_models_is_the_whole_model_after_the_update(way):
 def test_every_stage_has_its_collective_which_ends_after_it_begins(tiny, way, workers):
     job = prepare(tiny(workers, 1e-3, aggregation=way))
     starts = np.linspace(1, 2, workers)
-    for message in job.messages(0):
-        for name, nbytes in message.stages:
+    for call in job.calls(0):
+        for name, nbytes in call.stages:
             model = job.collective(name)
             assert (model.finish(starts, nbytes).finishes >= starts).all()
             assert model.traffic(nbytes).total > 0
@@ -100,5 +98,5 @@ def test_the_start_costs_at_least_the_weights_for_whoever_lacks_them(tiny, way):
     """2 MB of weights and as much of momentum leave rank 0, or 2 MB come from the servers; nothing
     for a worker alone.
     """
-    assert simulate(tiny(4, 1e-3, aggregation=way)).once.startup_s >= 2 * 3 / 4
-    assert simulate(tiny(1, 1e-3, aggregation={"kind": "allreduce"})).once.startup_s == 0
+    assert simulate(tiny(4, 1e-3, aggregation=way)).one_time.startup_s >= 2 * 3 / 4
+    assert simulate(tiny(1, 1e-3, aggregation={"kind": "allreduce"})).one_time.startup_s == 0

@@ -21,7 +21,7 @@ NEEDED = [("unit0", 0), ("unit1", 2), ("unit2", 3), ("unit1-again", 5), ("unit0-
 
 def gathers(prefetch):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", prefetch=prefetch)
-    return [op for op in config.operations(MODEL, batch=1) if op.payload == "weights"]
+    return [call for call in config.calls(MODEL, batch=1) if call.payload == "weights"]
 
 
 def test_units_are_gathered_forwards_and_then_backwards_but_the_last_once_only():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.strategy import StrategyConfig
-from dpsim.strategy.aggregation import Operation
+from dpsim.strategy.aggregation import CollectiveCall
 from dpsim.strategy.overlap import (
     BucketsConfig,
     MgWfbpConfig,
@@ -35,17 +35,18 @@ def model(backward, sizes, forward=1.0):
     layers = len(sizes)
     positions = np.cumsum([0.0, *[forward] * layers, *reversed(backward), 0.0])
     end = 2 * layers
-    operations = tuple(
-        Operation(f"t{layer}", sizes[layer], end - layer, end) for layer in reversed(range(layers))
+    calls = tuple(
+        CollectiveCall(f"t{layer}", sizes[layer], end - layer, end)
+        for layer in reversed(range(layers))
     )
-    return operations, positions
+    return calls, positions
 
 
 def finish(plan, outlook):
-    """When the last operation ends, one after the other at alpha + beta n."""
+    """When the last call ends, one after the other at alpha + beta n."""
     free = 0.0
-    for operation in plan:
-        free = max(free, outlook.ready(operation)) + outlook.seconds(operation.nbytes)
+    for call in plan:
+        free = max(free, outlook.ready(call)) + outlook.seconds(call.nbytes)
     return free
 
 
@@ -58,25 +59,25 @@ costs = st.tuples(st.floats(0, 5), st.floats(0, 0.1))
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: f"{p.kind}-{getattr(p, 'merge', '')}")
 @given(model=models, cost=costs)
 def test_no_policy_loses_or_repeats_a_byte_or_sends_before_it_is_there(policy, model, cost):
-    operations, positions = model
-    plan = policy.plan(operations, Outlook(positions, *cost))
-    assert sum(op.nbytes for op in plan) == sum(op.nbytes for op in operations)
-    by_ready = {op.ready: 0 for op in operations}
-    for op in operations:
-        by_ready[op.ready] += op.nbytes
+    calls, positions = model
+    plan = policy.plan(calls, Outlook(positions, *cost))
+    assert sum(call.nbytes for call in plan) == sum(call.nbytes for call in calls)
+    by_ready = {call.ready: 0 for call in calls}
+    for call in calls:
+        by_ready[call.ready] += call.nbytes
     for ready in (
         by_ready
     ):  # what is sent with a ready position up to here cannot be more than what is there
         there = sum(nbytes for when, nbytes in by_ready.items() if when <= ready)
-        assert sum(op.nbytes for op in plan if op.ready <= ready) <= there
+        assert sum(call.nbytes for call in plan if call.ready <= ready) <= there
 
 
 @given(model=models, cost=costs)
 def test_merging_is_never_slower_than_not_merging_nor_than_merging_everything(model, cost):
-    operations, positions = model
+    calls, positions = model
     outlook = Outlook(positions, *cost)
     ends = {
-        name: finish(policy.plan(operations, outlook), outlook)
+        name: finish(policy.plan(calls, outlook), outlook)
         for name, policy in (
             ("wfbp", WfbpConfig(kind="wfbp")),
             ("all", SequentialConfig(kind="sequential")),
@@ -91,11 +92,11 @@ def test_merging_is_never_slower_than_not_merging_nor_than_merging_everything(mo
 
 
 def test_a_start_up_that_costs_more_than_waiting_is_saved():
-    operations, positions = model([2.0, 1.0, 1.0], [10, 10, 10])
+    calls, positions = model([2.0, 1.0, 1.0], [10, 10, 10])
     names = [
-        op.name
-        for op in MgWfbpConfig(kind="mg-wfbp").plan(
-            operations, Outlook(positions, alpha=1.5, beta=0.0)
+        call.name
+        for call in MgWfbpConfig(kind="mg-wfbp").plan(
+            calls, Outlook(positions, alpha=1.5, beta=0.0)
         )
     ]
     assert names == [
@@ -105,23 +106,23 @@ def test_a_start_up_that_costs_more_than_waiting_is_saved():
 
 
 def test_buckets_are_closed_when_they_are_full():
-    operations, positions = model([1.0] * 5, [60, 60, 60, 60, 60])
+    calls, positions = model([1.0] * 5, [60, 60, 60, 60, 60])
     plan = BucketsConfig(kind="buckets", bucket_size="100 B", first_bucket="10 B").plan(
-        operations, Outlook(positions, 0, 0)
+        calls, Outlook(positions, 0, 0)
     )
-    assert [(op.nbytes, op.ready) for op in plan] == [(60, 6), (120, 8), (120, 10)]
+    assert [(call.nbytes, call.ready) for call in plan] == [(60, 6), (120, 8), (120, 10)]
 
 
 def test_front_layers_overtake():
     """While the large last layer is under way, the others become ready; the first layer goes next
     though it came last.
     """
-    operations, positions = model([1.0, 1.0, 1.0], [64, 64, 128])
+    calls, positions = model([1.0, 1.0, 1.0], [64, 64, 128])
     plan = PriorityConfig(kind="priority", slice_size="64 B").plan(
-        operations, Outlook(positions, alpha=0, beta=3 / 64)
+        calls, Outlook(positions, alpha=0, beta=3 / 64)
     )
-    assert [op.name for op in plan] == ["t2/0", "t0", "t1", "t2/1"]
-    assert [op.needed - 7 for op in plan] == [
+    assert [call.name for call in plan] == ["t2/0", "t0", "t1", "t2/1"]
+    assert [call.needed - 7 for call in plan] == [
         2,
         0,
         1,

@@ -57,7 +57,7 @@ def test_every_step_has_its_meeting_and_some_step_in_each_period_has_one(kind):
     period = one.period(samples_per_step=8, epoch=5)
     assert period >= 1
     assert one.lag >= 0
-    meetings = [one.meets(step, period) for step in range(3 * period)]
+    meetings = [one.exchanges(step, period) for step in range(3 * period)]
     assert set(meetings) <= {"gradients", "models", "nothing"}
     assert sum(meeting != "nothing" for meeting in meetings) >= 3
 

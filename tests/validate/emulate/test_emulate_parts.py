@@ -17,7 +17,7 @@ pytestmark = [
 if find_spec("torch"):
     from dpsim.base.errors import DpsimError
     from dpsim.engine.steps import DROPPED
-    from validate.emulate import Case, check, layout
+    from validate.emulate import Case, check, placement
     from validate.emulate.account import account, collective_seconds
     from validate.emulate.clock import Pace, sleep_until
     from validate.emulate.push_pull import rotated, share
@@ -52,7 +52,7 @@ def test_a_time_that_has_passed_is_not_waited_for():
     ],
 )
 def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brief, sets, hosts):
-    assert layout(Case(brief, tuple(sets)).scenario()).hosts == hosts
+    assert placement(Case(brief, tuple(sets)).scenario()).hosts == hosts
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_asynchronous_workers_run_ahead(served, met):
 
 def test_codecs_and_samples_cost_timed_waits(met):
     case, steps = met["gathered"]
-    messages = case.job().messages(0)
-    planned = sum(float(message.encode[0] + message.decode[0]) for message in messages)
+    calls = case.job().calls(0)
+    planned = sum(float(call.encode[0] + call.decode[0]) for call in calls)
     assert steps.encode == pytest.approx(planned)
     assert met["input"][1].input.sum() > 0

@@ -14,7 +14,7 @@ _OPTIMISER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # values of fp32 for e
 
 
 @dataclass(frozen=True, slots=True)
-class Once:
+class OneTimeCosts:
     """``startup_s``: until all have what rank 0 has, at the start and after a restart.
 
     ``consensus_s``: the round at the end.
@@ -24,11 +24,11 @@ class Once:
     consensus_s: float
 
 
-def start_and_end(job: Job) -> Once:
+def one_time_costs(job: Job) -> OneTimeCosts:
     """What ``job`` pays once."""
     aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
     state = parameters * ELEMENT * (1 + _OPTIMISER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     if isinstance(aggregation, GossipConfig):
-        return Once(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
-    return Once(startup, 0.0)
+        return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
+    return OneTimeCosts(startup, 0.0)

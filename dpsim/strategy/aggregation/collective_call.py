@@ -1,6 +1,6 @@
 """What strategies meet through.
 
-An operation says what is communicated, what it waits for and what waits for it.
+A call says what is communicated, what it waits for and what waits for it.
 
 Both are positions in a step of L layers: 0 is its start, l + 1 the end of layer l's forward pass, 2
 L - l the end of layer l's backward pass, so that 2 L is the end of the backward pass. The
@@ -24,7 +24,7 @@ Payload = Literal["gradients", "models", "weights", "loss", "samples"]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class CollectiveCall:
     """A collective on ``nbytes`` that can start at position ``ready``; nothing past position
     ``needed`` starts before its end.
 
@@ -40,25 +40,27 @@ class Operation:
     payload: Payload = "gradients"
 
 
-def merged(name: str, operations: tuple[Operation, ...]) -> Operation:
-    """One operation with the payloads of all.
+def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
+    """One call with the payloads of all.
 
     It waits for the last of them, and is waited for where the first of them is.
     """
-    (collective,) = {op.collective for op in operations}
-    (payload,) = {op.payload for op in operations}
-    ready, needed = max(op.ready for op in operations), min(op.needed for op in operations)
-    return Operation(name, sum(op.nbytes for op in operations), ready, needed, collective, payload)
+    (collective,) = {call.collective for call in calls}
+    (payload,) = {call.payload for call in calls}
+    ready, needed = max(call.ready for call in calls), min(call.needed for call in calls)
+    return CollectiveCall(
+        name, sum(call.nbytes for call in calls), ready, needed, collective, payload
+    )
 
 
-def gradients(model: Model, collective: str) -> tuple[Operation, ...]:
-    """One operation per parameter tensor, in the order in which the backward pass makes gradients
+def gradients(model: Model, collective: str) -> tuple[CollectiveCall, ...]:
+    """One call per parameter tensor, in the order in which the backward pass makes gradients
     ready.
     """
     tensors = model.tensors()
     end = 2 * len(model.layers)
     return tuple(
-        Operation(
+        CollectiveCall(
             f"tensor{index}",
             int(tensors.elements[index]) * ELEMENT,
             end - int(tensors.layer[index]),
@@ -69,7 +71,7 @@ def gradients(model: Model, collective: str) -> tuple[Operation, ...]:
     )
 
 
-def whole_model(model: Model, collective: str) -> tuple[Operation, ...]:
+def whole_model(model: Model, collective: str) -> tuple[CollectiveCall, ...]:
     """All parameters after the optimiser's step: what is averaged where models meet, not gradients."""
     end = 2 * len(model.layers) + 1
-    return (Operation("model", model.parameters * ELEMENT, end, end, collective, "models"),)
+    return (CollectiveCall("model", model.parameters * ELEMENT, end, end, collective, "models"),)

@@ -11,21 +11,21 @@ from typing import cast
 import numpy as np
 import simpy
 
-from dpsim.engine.apart import Meeting, Process, Worker
+from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
+from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import DROPPED
-from dpsim.engine.wire import Message
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig
 from dpsim.strategy.sync import SspConfig
 
 
-class ServerMeeting(Meeting):
+class AtServers(MeetingPoint):
     """SSP, ASP and backup workers. ``version`` counts the updates that the servers have applied.
 
     Under SSP and ASP each worker's gradient is an update when its last part is applied; under
     backup the first m of a version together are one, and later ones of that version are dropped. A
-    worker's messages follow one another.
+    worker's calls follow one another.
     """
 
     def __init__(self, job: Job) -> None:
@@ -42,33 +42,30 @@ class ServerMeeting(Meeting):
         self._living = job.workers
         self._free = 0.0
         self._changed = self.env.event()
-        self._queues: list[deque[tuple[Worker, Message]]] = [deque() for _ in range(job.workers)]
+        self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
         self._open = [0] * job.workers
         self._handed_over: list[simpy.Event | None] = [None] * job.workers
         self._pull = sum(
-            nbytes
-            for message in job.messages(0)
-            for name, nbytes in message.stages
-            if name == "pull"
+            nbytes for call in job.calls(0) for name, nbytes in call.stages if name == "pull"
         )
 
     def begin(self, worker: Worker) -> None:
         """Nothing is sent."""
 
-    def ready(self, worker: Worker, message: Message) -> None:
+    def ready(self, worker: Worker, call: StagedCall) -> None:
         """Push it, after what the worker still has to push."""
         queue = self._queues[worker.rank]
-        queue.append((worker, message))
+        queue.append((worker, call))
         self._open[worker.rank] += 1
         if len(queue) == 1:
-            self._push(worker, message)
+            self._push(worker, call)
 
-    def _push(self, worker: Worker, message: Message) -> None:
-        nbytes = sum(size for name, size in message.stages if name == "push")
+    def _push(self, worker: Worker, call: StagedCall) -> None:
+        nbytes = sum(size for name, size in call.stages if name == "push")
         begin = self.env.now
 
         def arrived(_: object) -> None:
-            worker.communicated(f"{message.name}: push", begin)
+            worker.communicated(f"{call.name}: push", begin)
             queue = self._queues[worker.rank]
             queue.popleft()
             if queue:
@@ -82,7 +79,7 @@ class ServerMeeting(Meeting):
         self.network.send(self.servers.to_servers, np.array([worker.rank]), float(nbytes), arrived)
 
     def _applied(self, worker: Worker) -> None:
-        """The servers have taken up one of its messages; with the last of them its gradient is
+        """The servers have taken up one of its calls; with the last of them its gradient is
         theirs.
         """
         self._open[worker.rank] -= 1

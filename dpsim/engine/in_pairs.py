@@ -12,14 +12,14 @@ import simpy
 
 from dpsim.collectives import Schedule, ranks_array
 from dpsim.disturbance import stream
-from dpsim.engine.apart import Meeting, Process, Worker
+from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
-from dpsim.engine.wire import Message
+from dpsim.engine.staged_call import StagedCall
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
 
 
-class PairMeeting(Meeting):
+class InPairs(MeetingPoint):
     """Each worker has one communication thread, which does one exchange at a time, its own or
     another's.
 
@@ -42,14 +42,14 @@ class PairMeeting(Meeting):
         self._random = [stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)]
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
-        self._nbytes = sum(nbytes for message in job.messages(0) for _, nbytes in message.stages)
+        self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
 
     def begin(self, worker: Worker) -> None:
         """Others average with it from now on, too."""
         worker.version = self._touched[worker.rank]
 
-    def ready(self, worker: Worker, message: Message) -> None:
-        """Begin to average: the model is the one message."""
+    def ready(self, worker: Worker, call: StagedCall) -> None:
+        """Begin to average: the model is the one call."""
         self._averaged[worker.rank] = self.env.process(self._average(worker))
 
     def leave(self) -> None:

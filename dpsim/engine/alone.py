@@ -19,16 +19,16 @@ import simpy
 from dpsim.base.arrays import FloatArray
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
+from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
-from dpsim.engine.wire import Message
 from dpsim.network import SharedNetwork
 
 Process = Generator[simpy.Event, None, None]
 MOST_ROUNDS = 8
 
 
-class Meeting(ABC):
+class MeetingPoint(ABC):
     """What workers that act alone share.
 
     They hand over what they computed, and fetch what they go on with.
@@ -41,8 +41,8 @@ class Meeting(ABC):
         """``worker`` begins to compute on what it has fetched."""
 
     @abstractmethod
-    def ready(self, worker: Worker, message: Message) -> None:
-        """``worker`` has computed (and encoded) ``message`` and goes on computing."""
+    def ready(self, worker: Worker, call: StagedCall) -> None:
+        """``worker`` has computed (and encoded) ``call`` and goes on computing."""
 
     @abstractmethod
     def end(self, worker: Worker) -> Process:
@@ -94,15 +94,15 @@ class Worker:
         """All passes, with what becomes ready on the way."""
         positions, factor = self.world.positions[self.rank], self.world.factor(self)
         at = 0
-        for message in self.world.messages:
+        for call in self.world.calls:
             yield from self.spend(
-                "compute", factor * (positions[message.ready] - positions[at]), "passes"
+                "compute", factor * (positions[call.ready] - positions[at]), "passes"
             )
-            at = message.ready
+            at = call.ready
             yield from self.spend(
-                "encode", self.world.coding(self.rank, message.encode), f"encode {message.name}"
+                "encode", self.world.coding(self.rank, call.encode), f"encode {call.name}"
             )
-            self.world.meeting.ready(self, message)
+            self.world.meeting.ready(self, call)
         yield from self.spend("compute", factor * (positions[-2] - positions[at]), "passes")
 
     def update(self) -> Process:
@@ -114,9 +114,7 @@ class Worker:
 
     def decode(self) -> Process:
         """Decode what has been fetched."""
-        seconds = sum(
-            self.world.coding(self.rank, message.decode) for message in self.world.messages
-        )
+        seconds = sum(self.world.coding(self.rank, call.decode) for call in self.world.calls)
         yield from self.spend("encode", seconds, "decode")
 
     def spend(self, part: str, seconds: float, name: str) -> Process:
@@ -161,7 +159,7 @@ class World:
     def __init__(
         self,
         job: Job,
-        meeting: Meeting,
+        meeting: MeetingPoint,
         factors: FloatArray,
         progress: Callable[[int], None],
         timeline: Timeline | None = None,
@@ -171,7 +169,7 @@ class World:
         self.meeting = meeting
         self.timeline = timeline
         self.log = log
-        self.messages = job.messages(0)
+        self.calls = job.calls(0)
         self.positions = job.positions[:, job.kind_of].T.tolist()
         self.records = Steps.empty(*factors.shape)
         self.finished = False

@@ -24,7 +24,7 @@ class Replayed:
     weights: RealArray
 
 
-class Crew:
+class AllWorkers:
     """A replica and a shard for each worker; replicas all start as rank 0's did."""
 
     def __init__(self, training: Training, workers: int) -> None:

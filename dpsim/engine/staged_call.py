@@ -1,4 +1,4 @@
-"""What an operation becomes on the wire.
+"""What a collective call becomes on the wire.
 
 Its codec's bytes, by which collectives they travel, and what that costs the GPU.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
-from dpsim.strategy.aggregation import ELEMENT, Aggregation, Operation
+from dpsim.strategy.aggregation import ELEMENT, Aggregation, CollectiveCall
 from dpsim.strategy.compression import Codec, NoCompressionConfig
 
 _PLAIN = NoCompressionConfig(kind="none")
@@ -19,7 +19,7 @@ _COMPRESSED = ("gradients", "models")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Message:
+class StagedCall:
     """``stages``.
 
     Collectives, one after the other, and their bytes; ``encode`` and ``decode``: seconds on each
@@ -34,19 +34,19 @@ class Message:
     decode: FloatArray
 
 
-def message(
-    operation: Operation,
+def staged(
+    call: CollectiveCall,
     codec: Codec,
     aggregation: Aggregation,
     workers: int,
     gpus: tuple[Gpu, ...],
-) -> Message:
-    """``operation`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the
+) -> StagedCall:
+    """``call`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the
     loss travel as they are.
     """
-    codec = codec if operation.payload in _COMPRESSED else _PLAIN
-    elements = max(operation.nbytes // ELEMENT, 1)
-    wire = (operation.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
+    codec = codec if call.payload in _COMPRESSED else _PLAIN
+    elements = max(call.nbytes // ELEMENT, 1)
+    wire = (call.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
     summed = codec.sums_in_flight
     payloads = aggregation.payloads(workers, sums_in_flight=summed)
     costs = [
@@ -56,12 +56,12 @@ def message(
         codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0
         for cost in costs
     ]
-    return Message(
-        operation.name,
-        operation.ready,
-        operation.needed,
+    return StagedCall(
+        call.name,
+        call.ready,
+        call.needed,
         aggregation.stages(
-            operation.collective, wire, operation.nbytes, sums_in_flight=summed, workers=workers
+            call.collective, wire, call.nbytes, sums_in_flight=summed, workers=workers
         ),
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
         np.array(decode),

@@ -15,7 +15,7 @@ from dpsim.strategy.aggregation import ParameterServerConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Placement:
     """``workers`` and then ``servers`` ranks; ``hosts[rank]`` is the number of the host that a rank
     runs on.
     """
@@ -30,7 +30,7 @@ class Layout:
         return self.workers + self.servers
 
 
-def layout(scenario: Scenario) -> Layout:
+def placement(scenario: Scenario) -> Placement:
     """The ranks of ``scenario``.
 
     Servers that are colocated share the workers' hosts in turn, others have hosts after those.
@@ -38,12 +38,12 @@ def layout(scenario: Scenario) -> Layout:
     workers = scenario.cluster.ranks
     aggregation = scenario.strategy.aggregation
     if not isinstance(aggregation, ParameterServerConfig):
-        return Layout(workers, 0, tuple(range(workers)))
+        return Placement(workers, 0, tuple(range(workers)))
     servers = aggregation.servers or workers
     places = (
         server % workers if aggregation.colocated else workers + server for server in range(servers)
     )
-    return Layout(workers, servers, (*range(workers), *places))
+    return Placement(workers, servers, (*range(workers), *places))
 
 
 def check(job: Job) -> None:
