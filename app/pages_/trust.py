@@ -111,7 +111,7 @@ def _recorded() -> None:
     if not files:
         st.info(
             "This version comes without recorded runs. On Linux, as root, `python -m "
-            "validate.running` makes some on the testbed: "
+            "validate.run` makes some on the testbed: "
             "upload them under “your own runs”."
         )
         return

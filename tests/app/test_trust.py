@@ -14,7 +14,7 @@ import validate.published
 from app.published import KEPT, MOST_POINTS, TABLES, compared, published
 from app.run_files import MOST_BYTES, run_records
 from dpsim.base.errors import DpsimError
-from validate.records.run_record import RunRecord, RunRecords
+from validate.records import RunRecord, RunRecords
 
 DATA = Path(validate.published.__file__).parent / "data"
 RUNS = RunRecords(

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from validate.collectives import Collective, LibraryCollective, Part
 from validate.ranks import World, choose, first_line, grouped, meet, place_from_environment
-from validate.ranks.launch import connected, record
+from validate.ranks.launch import connected, write_row
 
 _ELEMENTS = 1000
 _WORKS = "works"
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))
     connected()
     for operation, problem in try_operations(world, operations):
-        record({"operation": operation, "problem": problem})
+        write_row({"operation": operation, "problem": problem})
 
 
 if __name__ == "__main__":

@@ -166,18 +166,16 @@ def _ranks_say(
         str(timeout),
         *left,
     ]
-    ended, records = "", []
+    ended, rows = "", []
     try:
-        records = launch(
-            command, loopback(ranks), timeout_s=_START + 4 * timeout * len(left)
-        ).records
+        rows = launch(command, loopback(ranks), timeout_s=_START + 4 * timeout * len(left)).rows
     except RunFailed as failed:
-        ended, records = (
+        ended, rows = (
             f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}",
-            failed.run.records,
+            failed.run.rows,
         )
     answers: dict[str, str] = {}
-    for row in records:
+    for row in rows:
         answers[row["operation"]] = answers.get(row["operation"]) or row["problem"]
     if not ended and set(answers) != set(left):
         ended = "the ranks ended without an answer"

@@ -27,7 +27,7 @@ from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench import Settings, launched
 from validate.ranks import World, joined
-from validate.ranks.launch import connected, launch, record
+from validate.ranks.launch import connected, launch, write_row
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
@@ -66,7 +66,7 @@ def measure(
             run = launch(
                 command, up.hosts, timeout_s=_LONGEST, connect_timeout_s=60.0, on_line=on_line
             )
-        rows = [row for row in run.records if row["rank"] == 0]
+        rows = [row for row in run.rows if row["rank"] == 0]
         for case, row in zip(some, rows, strict=True):
             if row["wrong"]:
                 raise DpsimError(f"{case.name}: {row['wrong']:,} values were wrong")
@@ -95,7 +95,7 @@ def as_rank(cases: Sequence[CollectiveCase]) -> None:
         for number, case in enumerate(cases, 1):
             times, wrong = _measured(_made(case, world), case)
             if world.rank == 0:
-                record({"case": case.name, "times_s": times, "wrong": wrong})
+                write_row({"case": case.name, "times_s": times, "wrong": wrong})
                 sys.stdout.write(f"measured {number}\n")
         world.barrier()
 

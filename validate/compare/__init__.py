@@ -2,7 +2,7 @@
 
 Errors by kind, choices, the worst cases and what is off in them.
 
-    comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.records.run_record
+    comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.records
     comparison.groups["steps"].mean_ape
 
 Records that calibration was fitted on, and those of runs that failed, count in no error.

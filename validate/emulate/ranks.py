@@ -15,9 +15,9 @@ from validate.emulate.account import account, collective_seconds
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
 from validate.ranks import joined
-from validate.ranks.launch import Host, RunFailed, connected, launch, record
+from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 
-Records = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 REALTIME = "DPSIM_REALTIME"  # the environment variable that asks ranks for real-time scheduling
 CONNECT_TIMEOUT = 180.0  # seconds until all ranks must have found each other
 
@@ -70,7 +70,7 @@ def run_cases(
     ]
     failure = None
     try:
-        records = launch(
+        rows = launch(
             command,
             hosts,
             timeout_s=timeout,
@@ -79,16 +79,16 @@ def run_cases(
             # themselves.
             realtime=False,
             environment={REALTIME: "1"} if any(host.realtime for host in hosts) else None,
-        ).records
+        ).rows
     except RunFailed as error:
-        failure, records = error, error.run.records
-    return [measured(case.job(), records, number) for number, case in enumerate(cases)], failure
+        failure, rows = error, error.run.rows
+    return [measured(case.job(), rows, number) for number, case in enumerate(cases)], failure
 
 
 def as_rank(text: str) -> None:
     """What `run_cases` starts: one rank of all cases."""
     jobs = [Case(file, tuple(set_)).job() for file, set_ in json.loads(text)]
-    carry_out(jobs, record)
+    carry_out(jobs, write_row)
 
 
 def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
@@ -103,12 +103,12 @@ def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> 
             emulate(job, world, number, say)
 
 
-def measured(job: Job, records: Records, number: int) -> Measured:
-    """What ``records`` of all ranks say of case ``number``."""
+def measured(job: Job, rows: Rows, number: int) -> Measured:
+    """What ``rows`` of all ranks say of case ``number``."""
     mine: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     carried: list[list[Mapping[str, Any]]] = [[] for _ in range(job.workers)]
     start = 0.0
-    for row in records:
+    for row in rows:
         if row["case"] != number:
             continue
         if "start" in row:

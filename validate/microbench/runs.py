@@ -18,13 +18,13 @@ from validate.microbench.machine import device_name, machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
 from validate.ranks import World, first_line, joined
-from validate.ranks.launch import Host, RunFailed, connected, launch, record
+from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 
 _LONGEST = 3600.0  # seconds
 _PROGRESS = "progress"
 _EVERY = 0.2  # seconds between two words about progress
 
-Record = dict[str, Any]
+Row = dict[str, Any]
 
 
 def launched(
@@ -37,18 +37,18 @@ def launched(
     command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
     failed = None
     try:
-        records = launch(
+        rows = launch(
             command,
             hosts,
             timeout_s=timeout,
             connect_timeout_s=settings.timeout,
             on_line=_listener(progress),
-        ).records
+        ).rows
     except RunFailed as error:
-        failed, records = str(error), error.run.records
-        if not records:
+        failed, rows = str(error), error.run.rows
+        if not rows:
             raise
-    return _run_file(settings, records, failed)
+    return _run_file(settings, rows, failed)
 
 
 def here(settings: Settings, progress: Progress) -> RunFile | None:
@@ -56,20 +56,20 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
     this; None but on rank 0.
     """
     _known(settings)
-    records: list[Record] = []
+    rows: list[Row] = []
     failed = None
     try:
-        run_ranks(settings, records.append, progress)
+        run_ranks(settings, rows.append, progress)
     except DpsimError:
         raise
     except Exception as error:
-        if not records:
+        if not rows:
             raise
         failed = first_line(error)
-    return _run_file(settings, records, failed) if records else None
+    return _run_file(settings, rows, failed) if rows else None
 
 
-def run_ranks(settings: Settings, say: Callable[[Record], None], progress: Progress) -> None:
+def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress) -> None:
     """One rank's part.
 
     Joins the others and measures; rank 0 says ``run``, where everyone is, and then ``row`` after
@@ -91,7 +91,7 @@ def run_ranks(settings: Settings, say: Callable[[Record], None], progress: Progr
 
 
 def as_rank(settings: Settings) -> None:
-    """What `launched` starts: measures, records, and tells about progress on stdout."""
+    """What `launched` starts: measures, writes rows, and tells about progress on stdout."""
     last = 0.0
 
     def tell(what: str, done: int, total: int) -> None:
@@ -100,7 +100,7 @@ def as_rank(settings: Settings) -> None:
             last = time.monotonic()
             sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")
 
-    run_ranks(settings, record, tell)
+    run_ranks(settings, write_row, tell)
 
 
 def _known(settings: Settings) -> None:
@@ -108,7 +108,7 @@ def _known(settings: Settings) -> None:
         BENCHMARKS[name]  # raises for one that is not known
 
 
-def _place(world: World) -> Record:
+def _place(world: World) -> Row:
     where = RankPlace(
         rank=world.rank,
         host=socket.gethostname(),
@@ -128,8 +128,8 @@ def _listener(progress: Progress) -> Callable[[int, str, str], None]:
     return hear
 
 
-def _run_file(settings: Settings, records: Iterable[Record], failed: str | None) -> RunFile:
-    about, *rest = records
+def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:
+    about, *rest = rows
     rows = [each["row"] for each in rest]
     return RunFile(
         what=settings.what,

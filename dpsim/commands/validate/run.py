@@ -16,7 +16,7 @@ from dpsim.commands.validate.torch_first import torch_first
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from validate.running import StepRun
+    from validate.run import StepRun
 
 
 def run(
@@ -71,7 +71,7 @@ def run(
         raise DpsimError(f"--compute must be emulated or real, but got {compute!r}")
     torch_first("run")
     from validate.emulate import Case
-    from validate.running import PartialRunError, here, on_testbed, real_run
+    from validate.run import PartialRunError, here, on_testbed, real_run
 
     case = Case(str(file), (*_testbed(testbed), *(set_ or ())))
     case.scenario()

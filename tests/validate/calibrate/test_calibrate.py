@@ -26,7 +26,7 @@ from validate.calibrate import (
 )
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
-from validate.records.run_record import RunRecord, RunRecords, load_run_records, save_run_records
+from validate.records import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
 RECORDED = Path(__file__).parents[3] / "validate" / "recorded"

@@ -13,7 +13,7 @@ from validate.collectives.executor import Executor
 from validate.collectives.library import LibraryCollective, Pair
 from validate.collectives.payload import TYPES, values
 from validate.collectives.timing import measure
-from validate.ranks.launch import connected, record
+from validate.ranks.launch import connected, write_row
 from validate.ranks.processes import Place, joined
 
 OPTIONS = [ring.with_channels(3), double_binary_tree.with_chunks(3)]
@@ -54,7 +54,7 @@ def among_the_first(ranks, world, what, sizes=(37,), **options):
             differs_from_arithmetic(first, schedule, elements, **options) for elements in sizes
         )
         case = f"{schedule.operation}/{schedule.algorithm}/{schedule.chunks}"
-        record({"what": what, "ranks": ranks, "case": case, "wrong": wrong})
+        write_row({"what": what, "ranks": ranks, "case": case, "wrong": wrong})
 
 
 def types_and_reductions(world):
@@ -69,13 +69,13 @@ def types_and_reductions(world):
         timing = measure(
             Executor(schedule, 1001, world, TYPES[name], redop), repetitions=1, in_place=False
         )
-        record({"what": "type", "case": f"{name}/{redop}", "wrong": timing.wrong})
+        write_row({"what": "type", "case": f"{name}/{redop}", "wrong": timing.wrong})
 
 
 def own_starts(world):
     executor = Executor(ring.RING.schedule(world.size), 1001, world)
     timing = measure(executor, repetitions=2, starts=[0.05 * rank for rank in range(world.size)])
-    record(
+    write_row(
         {
             "what": "starts",
             "begins": timing.begins.tolist(),
@@ -97,8 +97,8 @@ def library(world):
             wrong = sum(
                 measure(collective, repetitions=1, warmup=0, in_place=way).wrong for way in ways
             )
-            record({"what": "library", "case": f"{operation}/{elements}", "wrong": wrong})
-    record(
+            write_row({"what": "library", "case": f"{operation}/{elements}", "wrong": wrong})
+    write_row(
         {
             "what": "library",
             "case": "sendrecv",
@@ -111,7 +111,7 @@ def a_false_promise(world):
     """A ring that is said to broadcast leaves sums where rank 0's input was promised."""
     phases = ring.RING.schedule(world.size).phases
     false = Schedule("broadcast", "ring", world.size, world.size, phases)
-    record(
+    write_row(
         {
             "what": "false",
             "wrong": measure(Executor(false, 100, world), repetitions=1, warmup=0).wrong,

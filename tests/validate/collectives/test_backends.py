@@ -79,9 +79,9 @@ def test_a_failure_is_that_of_its_operation_alone():
     ]
     with pytest.raises(RunFailed, match="no more") as failed:
         launch([sys.executable, program, "gloo", "cpu", "1", *names], loopback(2), timeout_s=60)
-    records = failed.value.run.records
-    problems = {row["operation"]: row["problem"] for row in records}
-    assert [row["operation"] for row in records] == names[:-2] * 2  # of both ranks, until one died
+    rows = failed.value.run.rows
+    problems = {row["operation"]: row["problem"] for row in rows}
+    assert [row["operation"] for row in rows] == names[:-2] * 2  # of both ranks, until one died
     assert {name for name, problem in problems.items() if not problem} == {
         "send",
         "recv",

@@ -10,7 +10,7 @@ import pytest
 from dpsim import cli
 from dpsim.base.errors import DpsimError
 from validate.compare import Comparison, cause, comparison_figure, page, predict_again
-from validate.records.run_record import RunRecord, RunRecords
+from validate.records import RunRecord, RunRecords
 
 ROOT = Path(__file__).parents[3]
 
@@ -178,7 +178,7 @@ def test_its_json_is_as_documented(dpsim, tmp_path):
 def test_recorded_steps_are_predicted_within_the_target(monkeypatch):
     """At least 30 cases; 4 % on average, 8 % at the 95th percentile."""
     monkeypatch.chdir(ROOT)
-    from validate.records.run_record import load_run_records
+    from validate.records import load_run_records
 
     comparison = Comparison(predict_again(load_run_records("validate/recorded/steps.json.gz").runs))
     steps = comparison.groups["steps"]

@@ -164,7 +164,7 @@ def test_an_ssp_server_holds_who_is_too_far_ahead(brief):
 
 def test_typical_steps_are_those_of_the_median_repetition():
     from dpsim.engine.steps import Steps
-    from validate.running import typical
+    from validate.run import typical
 
     def steps(*compute):
         made = Steps.empty(len(compute), 2)

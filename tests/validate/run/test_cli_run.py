@@ -36,7 +36,7 @@ def measured_once():
 
     Its layers are measured in the first and known in the others.
     """
-    from validate.running import real
+    from validate.run import real
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(real, "_measured_profile", cache(real._measured_profile))
@@ -122,7 +122,7 @@ def test_what_cannot_be_run_is_exit_code_2_with_the_reason(dpsim, arguments, sai
 
 @pytest.mark.testbed
 def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
-    from validate.records.run_record import load_run_records
+    from validate.records import load_run_records
 
     path = tmp_path / "run.json"
     code, out, _ = dpsim(
@@ -145,7 +145,7 @@ def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
 
 @pytest.mark.testbed
 def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim, tmp_path):
-    from validate.records.run_record import load_run_records
+    from validate.records import load_run_records
 
     path = tmp_path / "run.json"
     sets = ["--set", "testbed.hosts=2", "--set", "run.steps=2000"]

@@ -16,8 +16,8 @@ pytestmark = [
 if find_spec("torch"):
     from dpsim.engine.steps import Steps
     from validate.emulate import Case, Measured, check
-    from validate.records.run_record import load_run_records
-    from validate.running import load_plan, step_run, write
+    from validate.records import load_run_records
+    from validate.run import load_plan, step_run, write
 
 ROOT = Path(__file__).parents[3]
 PLAN = ROOT / "validate" / "recorded" / "steps.yaml"

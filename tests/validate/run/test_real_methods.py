@@ -18,8 +18,8 @@ if find_spec("torch"):
     from dpsim.engine.simulate import slow_downs
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
-    from validate.running.methods import method_of
-    from validate.running.waits import stretched, waits_of
+    from validate.run.methods import method_of
+    from validate.run.waits import stretched, waits_of
 
 SCENARIO = Path(__file__).parents[3] / "scenarios" / "testbed" / "allreduce.yaml"
 SECONDS = 0.152  # of one worker's step, by the scenario's profile

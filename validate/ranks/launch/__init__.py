@@ -5,8 +5,8 @@ On the testbed's hosts or on this machine alone.
     from validate.ranks.launch import launch, loopback
 
     run = launch([sys.executable, "-m", "package.program", "argument"], loopback(4), timeout_s=60)
-    run.records            # what the ranks recorded: a list of dicts, each with its "rank", sorted by rank, then by time
-    run.ranks[2].stdout    # and .stderr, .exit_code, .host, .records of one rank
+    run.rows            # what the ranks wrote: a list of dicts, each with its "rank", sorted by rank, then by time
+    run.ranks[2].stdout    # and .stderr, .exit_code, .host, .rows of one rank
 
     with Testbed(TestbedConfig(hosts=4)) as testbed:      # from validate.ranks.testbed
         run = launch(command, testbed.hosts, timeout_s=60)
@@ -20,27 +20,27 @@ MASTER_PORT (free there), GLOO_SOCKET_IFNAME, OMP_NUM_THREADS=1, PYTHONUNBUFFERE
 not; where that is not permitted ``run.notes`` says so): a rank that waits there must sleep, since
 one that spins keeps others of its priority off its processor.
 
-**What a rank says.** `record` appends one JSON object to the rank's own file at once, so that what
+**What a rank says.** `write_row` appends one JSON object to the rank's own file at once, so that what
 was measured before a crash is kept; `connected` says that the rank has found the others, which
 ``connect_timeout_s`` waits for. Everything on stdout and stderr is collected (the last 256 KiB of
 each), and given to ``on_line(rank, stream, line)`` as it comes.
 
-    from validate.ranks.launch import connected, record     # in the rank
+    from validate.ranks.launch import connected, write_row     # in the rank
 
     dist.init_process_group("gloo"); connected()
-    record({"bytes": 4096, "time_s": 0.001})
+    write_row({"bytes": 4096, "time_s": 0.001})
 
 **What can go wrong.** A rank that exits with another code than 0, is killed, has not connected
 within ``connect_timeout_s`` or not finished within ``timeout_s`` ends the run: all are killed
 within `ENDED_WITHIN_S`, and `RunFailed` says which rank on which host, how, and its last words;
-``error.run`` is the `Run` with the records, output and exit codes until then. However the launcher
+``error.run`` is the `Run` with the rows, output and exit codes until then. However the launcher
 itself ends, also by kill -9, its ranks and what they started end too (all but what left their
 process group; the testbed ends that as well).
 """
 
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
 from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch
-from validate.ranks.launch.records import connected, record
+from validate.ranks.launch.rows import connected, write_row
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 
 __all__ = [
@@ -53,5 +53,5 @@ __all__ = [
     "connected",
     "launch",
     "loopback",
-    "record",
+    "write_row",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from validate.ranks.launch.host import Host
-from validate.ranks.launch.records import FOLDER
+from validate.ranks.launch.rows import FOLDER
 
 # Below the ports that Linux gives to outgoing connections (32768 and up), so that none takes it
 # before rank 0 listens.

@@ -15,7 +15,7 @@ from validate.ranks.launch.environment import environments
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
-from validate.ranks.launch.records import read_records, records_file
+from validate.ranks.launch.rows import read_rows, rows_file
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 from validate.ranks.launch.watch import Limits, Watch
 
@@ -40,13 +40,17 @@ def launch(
     exited with code 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
-    call `connected` in time. ``folder`` keeps the records as ``rank-N.jsonl``, also where this
+    call `connected` in time. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this
     process is killed; without it they are in the `Run` alone. Raises RunFailed as soon as one rank
     fails or a limit is passed; DpsimError where the command or an argument cannot be used.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
-    with _records(folder, len(hosts)) as place, ProcessGroup() as group, Output(on_line) as output:
+    with (
+        _rows_folder(folder, len(hosts)) as place,
+        ProcessGroup() as group,
+        Output(on_line) as output,
+    ):
         began = time.monotonic()
         for rank, (host, variables) in enumerate(
             zip(hosts, environments(hosts, place, environment or {}), strict=True)
@@ -81,7 +85,7 @@ def _rank_run(rank: int, host: Host, code: int | None, output: Output, folder: P
         code,
         output.text(rank, "stdout"),
         output.text(rank, "stderr"),
-        read_records(folder, rank),
+        read_rows(folder, rank),
     )
 
 
@@ -121,8 +125,8 @@ def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tup
 
 
 @contextmanager
-def _records(folder: Path | None, ranks: int) -> Iterator[Path]:
-    """The folder of the run's records, without any of an earlier run; a temporary one if none is
+def _rows_folder(folder: Path | None, ranks: int) -> Iterator[Path]:
+    """The folder of the run's rows, without any of an earlier run; a temporary one if none is
     asked for.
     """
     if folder is None:
@@ -131,7 +135,7 @@ def _records(folder: Path | None, ranks: int) -> Iterator[Path]:
         return
     if not folder.is_dir():
         raise DpsimError(f"{folder}: must be a folder, but is not")
-    found = [file.name for rank in range(ranks) if (file := records_file(folder, rank)).exists()]
+    found = [file.name for rank in range(ranks) if (file := rows_file(folder, rank)).exists()]
     if found:
-        raise DpsimError(f"{folder}: must be without records of another run, but has {found[0]}")
+        raise DpsimError(f"{folder}: must be without rows of another run, but has {found[0]}")
     yield folder.resolve()

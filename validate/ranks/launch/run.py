@@ -1,4 +1,4 @@
-"""What a run left: each rank's output, exit code and records, and what is said where a run failed."""
+"""What a run left: each rank's output, exit code and rows, and why a run failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RankRun:
     returncode: int | None
     stdout: str
     stderr: str
-    records: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Any], ...]
 
     @property
     def exit_code(self) -> int | None:
@@ -55,17 +55,15 @@ class RankRun:
         return "\n".join(lines[-_LAST_LINES:])
 
     def to_json(self) -> dict[str, Any]:
-        """The rank as plain values; its records are without the rank's number."""
-        records = [
-            {key: value for key, value in row.items() if key != "rank"} for row in self.records
-        ]
+        """The rank as plain values; its rows are without the rank's number."""
+        rows = [{key: value for key, value in row.items() if key != "rank"} for row in self.rows]
         ended = {
             "rank": self.rank,
             "host": self.host,
             "exit_code": self.exit_code,
             "signal": self.signal,
         }
-        return {**ended, "stdout": self.stdout, "stderr": self.stderr, "records": records}
+        return {**ended, "stdout": self.stdout, "stderr": self.stderr, "records": rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,9 @@ class Run:
     notes: tuple[str, ...] = ()
 
     @property
-    def records(self) -> list[dict[str, Any]]:
-        """What all ranks recorded, sorted by rank, then as recorded."""
-        return [row for rank in self.ranks for row in rank.records]
+    def rows(self) -> list[dict[str, Any]]:
+        """What all ranks wrote, sorted by rank, then as written."""
+        return [row for rank in self.ranks for row in rank.rows]
 
     def to_json(self) -> dict[str, Any]:
         """The run as plain values."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from validate.ranks.launch.output import Output
-from validate.ranks.launch.records import connected_file, records_file
+from validate.ranks.launch.rows import connected_file, rows_file
 from validate.ranks.launch.run import how_it_ended
 
 _LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is seen at once
@@ -111,5 +111,5 @@ class Watch:
 
     def _recorded(self, rank: int) -> float:
         """When a rank last recorded something, in seconds of the wall clock; 0 for never."""
-        file = records_file(self._folder, rank)
+        file = rows_file(self._folder, rank)
         return file.stat().st_mtime if file.exists() else 0.0

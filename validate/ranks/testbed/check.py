@@ -68,10 +68,8 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
         json.dumps(runs),
         json.dumps(addresses),
     ]
-    records = launch(
-        command, testbed.hosts, timeout_s=timeout_s, connect_timeout_s=timeout_s / 2
-    ).records
-    took = [_makespan(records, number) for number in range(len(runs))]
+    rows = launch(command, testbed.hosts, timeout_s=timeout_s, connect_timeout_s=timeout_s / 2).rows
+    took = [_makespan(rows, number) for number in range(len(runs))]
     return [
         _row(testbed.config, name, flows, tuple(took[number :: len(sized)]))
         for number, (name, flows) in enumerate(sized.items())
@@ -133,8 +131,8 @@ def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
     return [(source, destination, max(size, 2**16)) for source, destination, _ in flows]
 
 
-def _makespan(records: list[dict[str, Any]], number: int) -> float:
-    rows = [row for row in records if row["pattern"] == number]
+def _makespan(rows: list[dict[str, Any]], number: int) -> float:
+    rows = [row for row in rows if row["pattern"] == number]
     seconds: float = max(row["ended"] for row in rows if "ended" in row) - min(
         row["began"] for row in rows if "began" in row
     )

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from validate.ranks.launch import connected, record
+from validate.ranks.launch import connected, write_row
 
 _CHUNK = 2**18
 _PATIENCE_S = 20.0  # for the others to listen, send or receive
@@ -80,7 +80,7 @@ class Ranks:
         data = bytes(size)
         began = time.monotonic()
         self.to[destination].sendall(data)
-        record({"pattern": number, "flow": flow, "began": began})
+        write_row({"pattern": number, "flow": flow, "began": began})
 
     def _take(self, number: int, flow: Flow) -> None:
         source, _, size = flow
@@ -92,7 +92,7 @@ class Ranks:
                     f"rank {source} has closed the connection, {left} bytes short"
                 )
             left -= got
-        record({"pattern": number, "flow": flow, "ended": time.monotonic()})
+        write_row({"pattern": number, "flow": flow, "ended": time.monotonic()})
 
 
 def _reach(address: str, port: int, rank: int) -> socket.socket:

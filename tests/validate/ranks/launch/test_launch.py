@@ -18,9 +18,9 @@ from validate.ranks.launch import ENDED_WITHIN_S, Host, RunFailed, launch, loopb
 
 BEGIN = """
 import os, sys, time, signal, socket
-from validate.ranks.launch import connected, record
+from validate.ranks.launch import connected, write_row
 rank = int(os.environ["RANK"])
-record({"pid": os.getpid()})
+write_row({"pid": os.getpid()})
 """
 
 
@@ -32,7 +32,7 @@ def failure(code, ranks=3, **options):
     """The error of a run, after which nothing of the run is left."""
     with pytest.raises(RunFailed) as caught:
         launch(python(code), loopback(ranks), **{"timeout_s": 30, **options})
-    assert not [row["pid"] for row in caught.value.run.records if "pid" in row and runs(row["pid"])]
+    assert not [row["pid"] for row in caught.value.run.rows if "pid" in row and runs(row["pid"])]
     return caught.value
 
 
@@ -47,9 +47,9 @@ def test_a_rank_knows_its_place():
         "OMP_NUM_THREADS",
         "MORE",
     ]
-    code = f"record({{name: os.environ[name] for name in {names}}})"
+    code = f"write_row({{name: os.environ[name] for name in {names}}})"
     run = launch(python(code), loopback(2), environment={"MORE": "x"})
-    places = [tuple(row[name] for name in names) for row in run.records if "RANK" in row]
+    places = [tuple(row[name] for name in names) for row in run.rows if "RANK" in row]
     interface = loopback(1)[0].interface
     assert places == [
         (str(rank), "2", str(rank), "2", "127.0.0.1", interface, "1", "x") for rank in range(2)
@@ -58,9 +58,9 @@ def test_a_rank_knows_its_place():
 
 def test_local_ranks_count_on_each_host():
     a, b = (Host(name, "127.0.0.1", "lo") for name in "ab")
-    code = 'record({"local": [os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]]})'
+    code = 'write_row({"local": [os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"]]})'
     run = launch(python(code), [a, b, a])
-    assert [row["local"] for row in run.records if "local" in row] == [
+    assert [row["local"] for row in run.rows if "local" in row] == [
         ["0", "2"],
         ["0", "1"],
         ["1", "2"],
@@ -77,10 +77,10 @@ else:
     while True:
         try: socket.create_connection(place).close(); break
         except ConnectionRefusedError: time.sleep(0.02)
-record({"port": place[1]})
+write_row({"port": place[1]})
 """
     run = launch(python(code), loopback(3), timeout_s=20)
-    ports = {row["port"] for row in run.records if "port" in row}
+    ports = {row["port"] for row in run.rows if "port" in row}
     assert len(ports) == 1
     socket.create_server(("127.0.0.1", ports.pop())).close()  # and the port is free again
 
@@ -101,14 +101,14 @@ def test_the_end_of_endless_output_is_kept():
 
 def test_a_rank_that_exits_ends_the_run_with_its_last_words():
     error = failure(
-        'record({"x": 1})\nif rank == 1: raise SystemExit("no more paper")\ntime.sleep(60)'
+        'write_row({"x": 1})\nif rank == 1: raise SystemExit("no more paper")\ntime.sleep(60)'
     )
     assert (error.rank, error.host, error.exit_code, error.signal) == (1, "localhost", 1, None)
     assert error.last_words == "no more paper"
     assert str(error).startswith("rank 1 on localhost exited with code 1 after ")
     assert str(error).endswith("; its last words:\n  no more paper")
     assert [rank.exit_code for rank in error.run.ranks] == [None, 1, None]
-    assert {"rank": 1, "x": 1} in error.run.records
+    assert {"rank": 1, "x": 1} in error.run.rows
     assert error.run.seconds < 10
 
 
@@ -148,7 +148,7 @@ def test_a_hanging_run_ends_in_time_and_names_the_rank_that_was_silent_longest()
     code = """
 for step in range(1000):
     if rank == 1 and step == 3: time.sleep(60)
-    record({"step": step}); time.sleep(0.02)
+    write_row({"step": step}); time.sleep(0.02)
 """
     began = time.monotonic()
     error = failure(code, timeout_s=3)
@@ -156,7 +156,7 @@ for step in range(1000):
     assert (error.rank, error.exit_code, error.signal) == (1, None, None)
     assert "rank 1 on localhost had not finished after 3 s, silent for " in str(error)
     assert "so did rank 0, 2" in str(error)
-    assert [row["step"] for row in error.run.ranks[1].records if "step" in row] == [0, 1, 2]
+    assert [row["step"] for row in error.run.ranks[1].rows if "step" in row] == [0, 1, 2]
 
 
 def test_a_rank_that_finishes_is_not_named_as_hanging():
@@ -183,15 +183,13 @@ def test_connecting_in_time_is_enough():
 
 
 def test_what_ranks_start_ends_with_them():
-    code = (
-        'import subprocess\nchild = subprocess.Popen(["sleep", "60"]); record({"pid": child.pid})'
-    )
+    code = 'import subprocess\nchild = subprocess.Popen(["sleep", "60"]); write_row({"pid": child.pid})'
     began = time.monotonic()
     run = launch(
         python(code), loopback(2), timeout_s=30
     )  # although the children hold the ranks' stdout open
     assert time.monotonic() - began < 10
-    assert soon(lambda: not any(runs(row["pid"]) for row in run.records))
+    assert soon(lambda: not any(runs(row["pid"]) for row in run.rows))
 
 
 LAUNCHER = """
@@ -216,17 +214,17 @@ def test_ranks_and_what_they_started_end_with_their_launcher(how):
 
 
 def test_records_stay_in_a_folder_that_is_asked_for(tmp_path):
-    launch(python('record({"x": rank})'), loopback(2), folder=tmp_path)
+    launch(python('write_row({"x": rank})'), loopback(2), folder=tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["rank-0.jsonl", "rank-1.jsonl"]
     with pytest.raises(
-        DpsimError, match=r"must be without records of another run, but has rank-0\.jsonl"
+        DpsimError, match=r"must be without rows of another run, but has rank-0\.jsonl"
     ):
         launch(python("pass"), loopback(2), folder=tmp_path)
 
 
 def test_a_record_that_was_cut_off_is_left_out():
     torn = 'open(os.environ["DPSIM_RECORDS"] + "/rank-0.jsonl", "a").write(\'{"x": \')\nraise SystemExit(1)'
-    assert [list(row) for row in failure(torn, ranks=1).run.records] == [["rank", "pid"]]
+    assert [list(row) for row in failure(torn, ranks=1).run.rows] == [["rank", "pid"]]
 
 
 def test_an_error_in_on_line_leaves_no_rank_behind():
@@ -278,11 +276,10 @@ def test_recording_outside_of_a_run_is_an_error():
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("DPSIM_")
     }
-    code = "from validate.ranks.launch import connected, record\nconnected()\nrecord({})"
+    code = "from validate.ranks.launch import connected, write_row\nconnected()\nrecord({})"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert (
-        "DpsimError: a record must have a folder to go to, but DPSIM_RECORDS is not set"
-        in done.stderr
+        "DpsimError: a row must have a folder to go to, but DPSIM_RECORDS is not set" in done.stderr
     )

@@ -85,8 +85,8 @@ def test_a_command_runs_on_every_host_and_its_output_says_whose_it_is(dpsim):
 def test_a_rank_that_fails_is_exit_code_1_and_the_rest_is_kept(dpsim):
     code = """
 import os, time
-from validate.ranks.launch import record
-record({"x": 1})
+from validate.ranks.launch import write_row
+write_row({"x": 1})
 if os.environ["RANK"] == "1": raise SystemExit(7)
 time.sleep(60)
 """

@@ -51,7 +51,7 @@ def python(code):
     return [
         sys.executable,
         "-c",
-        "import os, sys, time\nfrom validate.ranks.launch import record\n" + code,
+        "import os, sys, time\nfrom validate.ranks.launch import write_row\n" + code,
     ]
 
 
@@ -73,10 +73,10 @@ def test_ranks_run_on_their_hosts():
         realtime, usual = (
             launch(python(code), up.hosts, realtime=wanted) for wanted in (True, False)
         )
-    assert [set(row["interfaces"]) >= {"lo", "eth0"} for row in realtime.records] == [True, True]
+    assert [set(row["interfaces"]) >= {"lo", "eth0"} for row in realtime.rows] == [True, True]
     expected = os.SCHED_OTHER if realtime.notes else os.SCHED_FIFO
-    assert [row["policy"] for row in realtime.records] == [expected] * 2
-    assert [row["policy"] for row in usual.records] == [os.SCHED_OTHER] * 2
+    assert [row["policy"] for row in realtime.rows] == [expected] * 2
+    assert [row["policy"] for row in usual.rows] == [os.SCHED_OTHER] * 2
 
 
 FAULTS = {
@@ -97,9 +97,9 @@ FAULTS = {
 def test_a_rank_that_fails_ends_the_run_and_keeps_what_was_measured(fault):
     does, timeout_s, said = FAULTS[fault]
     code = f"""
-for number in range(20): record({{"pid": os.getpid(), "number": number}}); time.sleep(0.01)
+for number in range(20): write_row({{"pid": os.getpid(), "number": number}}); time.sleep(0.01)
 if os.environ["RANK"] == "1": {does}
-for number in range(600): record({{"pid": os.getpid(), "number": 20 + number}}); time.sleep(0.1)
+for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}}); time.sleep(0.1)
 """
     began = time.monotonic()
     with testbed.Testbed(SMALL) as up, pytest.raises(RunFailed) as caught:
@@ -107,16 +107,16 @@ for number in range(600): record({{"pid": os.getpid(), "number": 20 + number}});
     error = caught.value
     assert time.monotonic() - began < min(timeout_s, 10) + ENDED_WITHIN_S
     assert said in str(error)
-    assert not any(runs(row["pid"]) for row in error.run.records)
-    assert [row["number"] for row in error.run.ranks[1].records] == list(range(20))
-    other = [row["number"] for row in error.run.ranks[0].records]
+    assert not any(runs(row["pid"]) for row in error.run.rows)
+    assert [row["number"] for row in error.run.ranks[1].rows] == list(range(20))
+    other = [row["number"] for row in error.run.ranks[0].rows]
     assert other == list(range(len(other))) != []
 
 
 def test_what_left_its_process_group_ends_with_the_testbed():
     code = "import subprocess\nrecord({'pid': subprocess.Popen(['sleep', '60'], start_new_session=True).pid})"
     with testbed.Testbed(SMALL) as up:
-        pids = [row["pid"] for row in launch(python(code), up.hosts).records]
+        pids = [row["pid"] for row in launch(python(code), up.hosts).rows]
         assert [runs(pid) for pid in pids] == [True, True]
     assert not any(map(runs, pids))
 

@@ -1,4 +1,4 @@
-"""``python -m validate.running PLAN OUTPUT [TEXT...]``.
+"""``python -m validate.run PLAN OUTPUT [TEXT...]``.
 
 Runs a plan's cases (those that contain a TEXT) and records them.
 
@@ -12,7 +12,7 @@ from dpsim.base.errors import FailedError
 from dpsim.base.terminal import narrate
 from validate.microbench import machine
 from validate.records import load_run_records
-from validate.running.plan import load_plan, run_plan, write
+from validate.run.plan import load_plan, run_plan, write
 
 
 def main(plan: Path, output: Path, chosen: list[str]) -> None:

@@ -12,7 +12,7 @@ from dpsim.engine import simulate
 from validate.emulate import Case, Placement, check, emulate, measured, placement, run_cases
 from validate.ranks import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
-from validate.running.step_run import StepRun, step_run
+from validate.run.step_run import StepRun, step_run
 
 _START_S = 180.0  # until ranks have loaded everything and met, at the most
 _PATIENCE = 4.0  # times what is predicted

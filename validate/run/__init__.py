@@ -7,11 +7,11 @@
 gives the records that `validate.compare` reads.
 """
 
-from validate.running.plan import Plan, load_plan, run_plan, write
-from validate.running.real import real_run
-from validate.running.runs import PartialRunError, here, on_testbed
-from validate.running.step_run import StepRun, step_run
-from validate.running.typical import typical
+from validate.run.plan import Plan, load_plan, run_plan, write
+from validate.run.real import real_run
+from validate.run.runs import PartialRunError, here, on_testbed
+from validate.run.step_run import StepRun, step_run
+from validate.run.typical import typical
 
 __all__ = [
     "PartialRunError",

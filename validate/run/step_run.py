@@ -12,7 +12,7 @@ from dpsim.engine import Interval, Result, recorded, simulate
 from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
 from validate.records import RunRecord
-from validate.running.typical import typical
+from validate.run.typical import typical
 
 _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 

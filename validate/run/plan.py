@@ -13,8 +13,8 @@ from dpsim.engine import provenance
 from dpsim.scenario import load
 from validate.emulate import Case
 from validate.records import RunRecord, RunRecords
-from validate.running.runs import PartialRunError, on_testbed
-from validate.running.step_run import StepRun
+from validate.run.runs import PartialRunError, on_testbed
+from validate.run.step_run import StepRun
 
 
 class Variant(Config):

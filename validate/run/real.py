@@ -4,7 +4,7 @@ A small network learns scikit-learn's digits on each rank's share of the process
 
 The prediction is for that network: its layers are measured on one rank alone first. Ranks beyond
 the cores then share them, which the prediction does not know of. What the scenario says of jitter
-and slow workers is waited for (`validate.running.waits`).
+and slow workers is waited for (`validate.run.waits`).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench import Settings, launched, profile
 from validate.ranks import joined
-from validate.ranks.launch import RunFailed, connected, launch, loopback, record
+from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
 from validate.ranks.testbed import Testbed
-from validate.running.methods import method_of
-from validate.running.runs import PartialRunError, extended
-from validate.running.step_run import StepRun, step_run
-from validate.running.waits import Waits, stretched, waits_of
+from validate.run.methods import method_of
+from validate.run.runs import PartialRunError, extended
+from validate.run.step_run import StepRun, step_run
+from validate.run.waits import Waits, stretched, waits_of
 from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
 _TIMEOUT_S = 300.0
-_FACTORY = "validate.running.real:network"
+_FACTORY = "validate.run.real:network"
 
 
 def network() -> Any:
@@ -65,20 +65,20 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
         command = [
             sys.executable,
             "-m",
-            "validate.running.real",
+            "validate.run.real",
             json.dumps([case.file, case.set]),
             str(waits),
         ]
         with Testbed(config) as up:
             try:
-                records = launch(
+                rows = launch(
                     command,
                     [up.hosts[host] for host in placed.hosts],
                     timeout_s=timeout_s or _TIMEOUT_S,
-                ).records
+                ).rows
             except RunFailed as error:
-                failed, records = str(error), error.run.records
-        found = step_run(own, [Measured(_steps(records, placed), {})] if records else [], failed)
+                failed, rows = str(error), error.run.rows
+        found = step_run(own, [Measured(_steps(rows, placed), {})] if rows else [], failed)
     if failed or found is None:
         raise PartialRunError(failed or "no rank has recorded anything", [found] if found else [])
     return found
@@ -122,12 +122,12 @@ def _measured_profile(batch: int) -> ModelProfile:
     return profile(run.of("layers"), run.settings)
 
 
-def _steps(records: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
+def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
     """Communication is not told from waiting for others; what methods do beside computing counts
     with it.
     """
     workers = [
-        row for row in sorted(records, key=lambda row: row["rank"]) if row["rank"] < placed.workers
+        row for row in sorted(rows, key=lambda row: row["rank"]) if row["rank"] < placed.workers
     ]
     whole = min(len(row["step_s"]) for row in workers)
     steps = Steps.empty(whole, len(workers))
@@ -142,7 +142,7 @@ def as_rank(text: str, waits: str) -> None:
     with joined("gloo", "cpu") as world:
         connected()
         said = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
-        record({key: said[key] for key in ("step_s", "parts_s", "losses")})
+        write_row({key: said[key] for key in ("step_s", "parts_s", "losses")})
 
 
 if __name__ == "__main__":

@@ -16,18 +16,18 @@ from dpsim.base.errors import DpsimError
 FOLDER = "DPSIM_RECORDS"  # the environment variable that names the folder
 
 
-def record(row: Mapping[str, Any]) -> None:
-    """Append ``row`` to this rank's records.
+def write_row(row: Mapping[str, Any]) -> None:
+    """Append ``row`` to this rank's file.
 
     Raises DpsimError in a process that `launch` did not start.
     """
     folder = os.environ.get(FOLDER)
     if folder is None:
         raise DpsimError(
-            f"a record must have a folder to go to, but {FOLDER} is not set, as in processes that "
+            f"a row must have a folder to go to, but {FOLDER} is not set, as in processes that "
             "launch() started"
         )
-    with records_file(Path(folder), int(os.environ["RANK"])).open("ab", buffering=0) as file:
+    with rows_file(Path(folder), int(os.environ["RANK"])).open("ab", buffering=0) as file:
         file.write(json.dumps(row).encode() + b"\n")  # in one system call: whole or not at all
 
 
@@ -39,8 +39,8 @@ def connected() -> None:
         connected_file(Path(os.environ[FOLDER]), int(os.environ["RANK"])).touch()
 
 
-def records_file(folder: Path, rank: int) -> Path:
-    """The file of one rank's records."""
+def rows_file(folder: Path, rank: int) -> Path:
+    """The file of one rank's rows."""
     return folder / f"rank-{rank}.jsonl"
 
 
@@ -49,10 +49,10 @@ def connected_file(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.connected"
 
 
-def read_records(folder: Path, rank: int) -> tuple[dict[str, Any], ...]:
-    """What a rank has recorded, each row with its rank; a line that was cut off in the middle is
+def read_rows(folder: Path, rank: int) -> tuple[dict[str, Any], ...]:
+    """What a rank has written, each row with its rank; a line that was cut off in the middle is
     left out.
     """
-    file = records_file(folder, rank)
+    file = rows_file(folder, rank)
     lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
     return tuple({"rank": rank, **json.loads(line)} for line in lines)
