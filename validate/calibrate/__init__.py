@@ -14,17 +14,14 @@ from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted, predicted_s
 from validate.calibrate.profile import LEAST
 from validate.calibrate.profile import calibrate as profile_of
-from validate.calibrate.ranking import Choice, choices, within
-from validate.calibrate.sources import Measurements, parse_testbed, read, read_records
+from validate.calibrate.sources import Measurements, parse_testbed, read
 
 __all__ = [
     "LEAST",
     "MOST_PREDICTIONS",
-    "Choice",
     "CollectiveCase",
     "Measurements",
     "case_of",
-    "choices",
     "combined",
     "full_plan",
     "measure",
@@ -35,6 +32,4 @@ __all__ = [
     "predicted_s",
     "profile_of",
     "read",
-    "read_records",
-    "within",
 ]

@@ -108,15 +108,6 @@ def _checked(path: Path, testbed: TestbedConfig | None, ranks: int) -> TestbedCo
     return testbed
 
 
-def read_records(path: Path, testbed: TestbedConfig | None) -> list[RunRecord]:
-    """The records of a file; of microbenchmarks, its collectives, which were measured on
-    ``testbed``. Raises DpsimError.
-    """
-    if _is_microbenchmark(path):
-        return list(_of_microbenchmarks(path, testbed))
-    return list(load_run_records(path).runs)
-
-
 def parse_testbed(text: str) -> TestbedConfig:
     """The testbed of a YAML file, or of ``hosts=4,rate=100 Mbit/s``.
 

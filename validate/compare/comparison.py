@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from validate.calibrate import Choice, choices, within
 from validate.compare.causes import Cause, worst
+from validate.compare.ranking import Choice, choices, within
 from validate.compare.scores import Score, counted, groups, partial, score
 from validate.records import RunRecord
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpsim.hardware import CalibrationProfile, MeasuredModel
-    from validate.calibrate import Choice, Measurements
+    from validate.calibrate import Measurements
+    from validate.compare import Choice
     from validate.records import RunRecord
 
 
@@ -70,7 +71,8 @@ def calibrate(
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json -o profile.json
     """
-    from validate.calibrate import MOST_PREDICTIONS, choices, combined
+    from validate.calibrate import MOST_PREDICTIONS, combined
+    from validate.compare import choices
 
     with bars() as progress:
         measured, provenance = _measured(runs or [], testbed, every, progress)
@@ -141,7 +143,7 @@ def _write_records(path: Path, told: list[RunRecord], provenance: dict[str, str]
 
 
 def _choices(chosen: list[Choice]) -> dict[str, Any]:
-    from validate.calibrate import within
+    from validate.compare import within
 
     return {
         "settings": len(chosen),
@@ -212,7 +214,7 @@ def _residuals(profile: CalibrationProfile) -> Table:
 
 
 def _ranking(chosen: list[Choice]) -> str:
-    from validate.calibrate import within
+    from validate.compare import within
 
     if not chosen:
         return "no setting has several algorithms that were held out"

@@ -16,16 +16,15 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate import (
     CollectiveCase,
     case_of,
-    choices,
     parse_testbed,
     predicted,
     predicted_s,
     profile_of,
-    read_records,
-    within,
+    read,
 )
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
+from validate.compare import choices, within
 from validate.records import RunRecord, RunRecords, load_run_records, save_run_records
 
 KIB = 1024
@@ -269,10 +268,10 @@ def test_microbenchmarks_need_to_know_the_links(tmp_path):
     path = tmp_path / "run.json"
     path.write_text(run.to_json())
     with pytest.raises(DpsimError, match="must come with --testbed"):
-        read_records(path, None)
+        read([path], None)
     with pytest.raises(DpsimError, match="must have a rank on each of 4 hosts, but has 2 ranks"):
-        read_records(path, TestbedConfig())
-    (found,) = read_records(path, parse_testbed("hosts=2"))
+        read([path], TestbedConfig())
+    (found,) = read([path], parse_testbed("hosts=2")).records
     assert case_of(found).algorithm == "gloo"
     assert found.median_s == 1.5e-3
 
