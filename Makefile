@@ -6,13 +6,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constrain
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long bench lint golden clean
+.PHONY: help run app all test test-long bench lint golden clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: .venv/.core ## install the core into .venv and predict scenarios/quickstart.yaml (SCENARIO=... another)
 	@$(BIN)/dpsim run $(SCENARIO)
+
+app: .venv/.app ## install the dashboard's extra into .venv and open the dashboard on localhost
+	@$(BIN)/dpsim app
+
+all: .venv/.all ## install every extra into .venv: dashboard, tuning, Dask, torch
 
 test: lint ## lint, types, import arrows and the whole suite, in minutes
 	@$(BIN)/python -m pytest -n 2
@@ -52,6 +57,16 @@ clean: ## remove .venv and everything else that was made here
 .venv/.dev: .venv/.core
 	@echo "installing the development extras ..." >&2
 	@$(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/.app: .venv/.core
+	@echo "installing the dashboard's extra ..." >&2
+	@$(PIP) --no-build-isolation -e '.[app]'
+	@touch $@
+
+.venv/.all: .venv/.core
+	@echo "installing every extra; torch takes minutes ..." >&2
+	@$(PIP) --no-build-isolation -e '.[app,cluster,tune,validate]'
 	@touch $@
 
 $(BIN)/python:

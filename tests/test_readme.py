@@ -1,5 +1,6 @@
-"""Tables of the README, and the tour of the scenarios, hold what is predicted; tests/docs holds
-their blocks to it.
+"""The tables of README and docs/accuracy.md agree with the program and with each other.
+
+The tour of the scenarios shows every kind. tests/docs holds the blocks of all three to what runs.
 """
 
 import re
@@ -13,6 +14,7 @@ from dpsim.strategy import StrategyConfig
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+ACCURACY = (ROOT / "docs" / "accuracy.md").read_text()
 TOUR = (ROOT / "scenarios" / "tour.md").read_text()
 
 
@@ -30,8 +32,24 @@ def test_the_tour_links_a_scenario_of_every_kind(part):
 
 @pytest.mark.parametrize("gpus", [8, 256, 352])
 def test_the_table_of_goyal_et_al_is_what_is_predicted(gpus):
-    row = re.search(rf"^\| {gpus} \| ([\d.]+) ms \| ([\d.]+) ms \|", README, re.MULTILINE)
+    row = re.search(rf"^\| {gpus} \| ([\d.]+) ms \| ([\d.]+) ms \|", ACCURACY, re.MULTILINE)
     predicted = simulate(
         load_scenario(ROOT / "scenarios" / "imagenet" / f"goyal-2017-{gpus}gpus.yaml")
     ).step_time_s["mean"]
     assert f"{predicted * 1e3:.1f}" == row[2]
+
+
+def cells_of(text):
+    """The cells of every row of a table, in order."""
+    rows = re.findall(r"^\| (.*) \|$", text, re.MULTILINE)
+    return [[cell.strip() for cell in row.split("|")] for row in rows]
+
+
+def test_the_table_of_the_readme_says_what_the_tables_of_accuracy_say():
+    """Its n, median and worst error stand together in a row there."""
+    table = README.split("| what | n | median error | worst | target |\n")[1].split("\n\n")[0]
+    rows = cells_of(table)[1:]
+    assert len(rows) == 5
+    there = cells_of(ACCURACY)
+    for _, *numbers, _ in rows:
+        assert any(set(numbers) <= set(row) for row in there), numbers

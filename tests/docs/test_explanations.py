@@ -1,4 +1,4 @@
-"""The explanations keep their shape, and no error that they name is other than the README's."""
+"""The explanations keep their shape, and name no error that accuracy.md does not name."""
 
 import re
 from pathlib import Path
@@ -7,21 +7,26 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "explanation").glob("*.md"))
-README = (DOCS.parent / "README.md").read_text()
 PERCENTAGE = re.compile(r"-?\d[\d.]*(?: / \d[\d.]*)? %")
-SECTION = re.compile(r"README, \*(.+?)\*")
+SECTION = re.compile(r"\]\(\.\./((?:accuracy|limits)\.md)#([\w-]+)\)")
 MOST_LINES = 100
 
 
-def section(name):
-    """The text of the README under the heading ``name``, up to the next heading of its level or
-    above.
-    """
-    found = re.search(
-        rf"^(#+) {re.escape(name)}\n(.*?)(?=^#{{1,3}} |\Z)", README, re.MULTILINE | re.DOTALL
-    )
-    assert found, f"the README has no heading {name!r}"
-    return " ".join(found[2].split())
+def anchor(heading):
+    """What a link to the heading ends with, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def section(page, place):
+    """The text of a page of docs/ under the heading that ``place`` links, up to the next one."""
+    parts = re.split(r"^#+ (.+)$", (DOCS / page).read_text(), flags=re.MULTILINE)
+    found = [
+        text
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+        if anchor(heading) == place
+    ]
+    assert found, f"{page} has no heading {place!r}"
+    return " ".join(found[0].split())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -37,33 +42,29 @@ def test_a_page_is_short_and_says_what_it_assumes_and_does_not_know(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_percentage_is_the_readmes(page):
+def test_every_percentage_is_that_of_the_section_it_links(page):
     for paragraph in re.split(r"\n\s*\n|\n(?=- )", page.read_text()):
         said = PERCENTAGE.findall(paragraph)
-        text = " ".join(section(name) for name in SECTION.findall(" ".join(paragraph.split())))
+        text = " ".join(section(*link) for link in SECTION.findall(paragraph))
         missing = [
             number
             for number in said
             if number not in text and number.removeprefix("-") not in TERMS.get(page.stem, ())
         ]
-        assert missing == [], (
-            f"of a section of the README that the paragraph names: {paragraph[:80]!r}"
-        )
+        assert missing == [], f"in no section that the paragraph links: {paragraph[:80]!r}"
 
 
 TERMS = {"step": ("95 %",), "convergence": ("95 %",)}  # of an interval, which is no error
 
 
-def test_named_sections_are_there():
-    named = {name for page in PAGES for name in SECTION.findall(" ".join(page.read_text().split()))}
+def test_linked_sections_are_there():
+    named = {link for page in PAGES for link in SECTION.findall(page.read_text())}
     assert len(named) >= 4
-    assert all(section(name) for name in named)
+    assert all(section(*link) for link in named)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_link_leads_to_a_heading(page):
     for target, place in re.findall(r"\]\(([^)#]+\.md)#([^)]+)\)", page.read_text()):
         headings = re.findall(r"^#+ (.+)$", (page.parent / target).read_text(), re.MULTILINE)
-        assert place in {
-            re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings
-        }, (target, place)
+        assert place in {anchor(each) for each in headings}, (target, place)

@@ -98,9 +98,11 @@ def test_parameter_servers_and_gossip_are_shown(whole):
         ("gossip", "gossip"),
     ],
 )
-def test_the_readme_says_what_is_measured(whole, heading, group):
+def test_the_page_of_accuracy_says_what_is_measured(whole, heading, group):
     (cells,) = re.findall(
-        rf"^\| {re.escape(heading)} \|(.*)\|$", (ROOT / "README.md").read_text(), re.MULTILINE
+        rf"^\| {re.escape(heading)} \|(.*)\|$",
+        (ROOT / "docs" / "accuracy.md").read_text(),
+        re.MULTILINE,
     )
     errors = whole.groups[group]
     said = [f"{100 * errors[name]:.1f} %" for name in ("median_ape", "mean_ape", "worst_ape")]
