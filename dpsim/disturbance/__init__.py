@@ -9,14 +9,14 @@ from dpsim.disturbance.checkpoints import (
     waiting_share,
     young_interval,
 )
-from dpsim.disturbance.compose import factors
+from dpsim.disturbance.compute_times import factors
 from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
 from dpsim.disturbance.crashes import CrashesConfig, Goodput
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
-from dpsim.disturbance.network import BackgroundConfig, LinkChangeConfig
-from dpsim.disturbance.slow import SlowWorkersConfig
-from dpsim.disturbance.streams import stream
+from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
+from dpsim.disturbance.random_streams import stream
+from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
 __all__ = [

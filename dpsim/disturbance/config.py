@@ -10,8 +10,8 @@ from dpsim.base.config import Config
 from dpsim.disturbance.crashes import CrashesConfig
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
-from dpsim.disturbance.network import BackgroundConfig, LinkChangeConfig
-from dpsim.disturbance.slow import SlowWorkersConfig
+from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
+from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
 JitterConfig = Annotated[

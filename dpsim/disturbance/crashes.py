@@ -13,7 +13,7 @@ from dpsim.base.config import Config
 from dpsim.base.units import PositiveSeconds, Seconds
 from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.streams import stream
+from dpsim.disturbance.random_streams import stream
 
 _HOUR = 3600.0
 

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from dpsim.disturbance.groups import Grouped
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.streams import stream
+from dpsim.disturbance.random_streams import stream
 
 
 class TransientConfig(Grouped):

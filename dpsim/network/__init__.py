@@ -1,6 +1,5 @@
 """How long transfers take: by rounds, by fluid flows, by closed forms."""
 
-from dpsim.network.choice import MODEL_KINDS, ModelKind, collective_model, named_model, schedule_on
 from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import Background, Conditions, LinkChange
 from dpsim.network.fastest import FastestModel
@@ -17,6 +16,13 @@ from dpsim.network.in_network import InNetworkModel
 from dpsim.network.libraries import LIBRARIES, Library, library_model
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.model_choice import (
+    MODEL_KINDS,
+    ModelKind,
+    collective_model,
+    named_model,
+    schedule_on,
+)
 from dpsim.network.rounds import RoundsModel
 from dpsim.network.servers import Servers, ServersModel
 from dpsim.network.transport import TransportModel, transport_model

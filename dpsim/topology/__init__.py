@@ -35,8 +35,8 @@ from dpsim.topology.host_copies import host_copy_rates
 from dpsim.topology.hosts import Among, Hosts
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
+from dpsim.topology.over_transport import transported
 from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
-from dpsim.topology.transported import transported
 
 __all__ = [
     "HASHED",

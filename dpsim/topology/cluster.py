@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
-from dpsim.topology.both_ways import BothWays
+from dpsim.topology.duplex_limits import BothWays
 from dpsim.topology.fabrics import Fabric
 from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths

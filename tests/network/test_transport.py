@@ -12,7 +12,7 @@ from dpsim.collectives import algorithm, algorithm_names
 from dpsim.hardware.calibration import Transport
 from dpsim.network import RoundsModel, TransportModel, transport_model
 from dpsim.network.libraries.gloo import segment_count
-from dpsim.network.transport.programs import gloo_programs, schedule_programs
+from dpsim.network.transport.rank_programs import gloo_programs, schedule_programs
 from dpsim.topology import TestbedConfig, UniformSwitch, build_cluster
 
 RATE, LATENCY = 1e6, 1e-3

@@ -2,7 +2,7 @@
 
 from dpsim.network.flows.flows import FlowsModel, SharedJob, finish_together
 from dpsim.network.flows.fluid import FluidNetwork, Record
-from dpsim.network.flows.shared import SharedNetwork, ends_of_flows
+from dpsim.network.flows.shared_network import SharedNetwork, ends_of_flows
 
 __all__ = [
     "FlowsModel",

@@ -16,7 +16,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows.shared import SharedNetwork
+from dpsim.network.flows.shared_network import SharedNetwork
 from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.topology import Network, Routes
 

@@ -21,7 +21,7 @@ from dpsim.collectives import Phase, Round, Schedule, Split, bytes_over_turns
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.network.rounds.cycles import Cycles, cycles_of
-from dpsim.network.rounds.repeated import TimedRound
+from dpsim.network.rounds.timed_round import TimedRound
 from dpsim.topology import Network
 
 _KEPT = 1 << 22  # numbers kept of rounds whose pattern moves, at most: 32 MiB an array

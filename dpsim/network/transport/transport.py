@@ -9,7 +9,7 @@ all has come. Each post, send and arrival takes ``overhead`` s of one of the mac
 program's own posts and adding up ``dispatch`` s more; what comes takes ``per_byte`` s a byte,
 adding up ``gamma`` s a byte, and entering the collective ``entry`` s. Processors take what is asked
 of them in that order, one thing at a time for each rank. Links are those of
-`dpsim.network.transport.limited`.
+`dpsim.network.transport.rate_limits`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import IN_NETWORK, Schedule, algorithm, algorithm_names
 from dpsim.hardware import Transport
-from dpsim.network.choice import schedule_on
 from dpsim.network.fastest import FastestModel
 from dpsim.network.libraries import segment_count
 from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model_choice import schedule_on
 from dpsim.network.rounds import RoundsModel
-from dpsim.network.transport.limited import Limiter
-from dpsim.network.transport.programs import Program, gloo_programs, schedule_programs
+from dpsim.network.transport.rank_programs import Program, gloo_programs, schedule_programs
+from dpsim.network.transport.rate_limits import Limiter
 from dpsim.network.transport.transport_run import TransportRun
 from dpsim.topology import Network
 

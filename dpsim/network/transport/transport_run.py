@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.transport.limited import Clock, LimitedLinks, Message
-from dpsim.network.transport.programs import Phase, Program
+from dpsim.network.transport.rank_programs import Phase, Program
+from dpsim.network.transport.rate_limits import Clock, LimitedLinks, Message
 
 if TYPE_CHECKING:
     from dpsim.network.transport.transport import TransportModel

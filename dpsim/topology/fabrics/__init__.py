@@ -9,7 +9,7 @@ from dpsim.topology.fabrics.full_mesh import FullMesh, FullMeshConfig
 from dpsim.topology.fabrics.leaf_spine import LeafSpine, LeafSpineConfig
 from dpsim.topology.fabrics.ports import Ports
 from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
-from dpsim.topology.fabrics.shortest import ShortestPaths
+from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
 from dpsim.topology.fabrics.torus import RingConfig, Torus, TorusConfig
 

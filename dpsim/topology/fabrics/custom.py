@@ -21,7 +21,7 @@ from dpsim.hardware import LinkRef
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig
 from dpsim.topology.fabrics.ports import Ports
-from dpsim.topology.fabrics.shortest import ShortestPaths
+from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
 _MOST_CARDS = 2**16  # each is looked at by name

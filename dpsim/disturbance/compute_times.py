@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.disturbance.jitter import Factors, Jitter
-from dpsim.disturbance.slow import SlowWorkersConfig
+from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
 

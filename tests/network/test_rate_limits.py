@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpsim.network.transport.limited import Clock, LimitedLinks, Limiter, Message
+from dpsim.network.transport.rate_limits import Clock, LimitedLinks, Limiter, Message
 
 RATE = 1e6  # B/s
 

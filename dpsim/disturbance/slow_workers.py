@@ -19,7 +19,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance.groups import Grouped
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.streams import stream
+from dpsim.disturbance.random_streams import stream
 
 
 class SlowWorkersConfig(Grouped):
