@@ -1,6 +1,6 @@
 """Collective operations as data: schedules, one file per algorithm, and their proof by arithmetic."""
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, everywhere
 from dpsim.collectives.arithmetic import execute
 from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
 from dpsim.collectives.operations import OPERATIONS, Operation
@@ -28,7 +28,7 @@ __all__ = [
     "Algorithm",
     "Costs",
     "Cyclic",
-    "Layout",
+    "RankLayout",
     "Operation",
     "Phase",
     "Rings",

@@ -39,7 +39,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RankLayout:
     """``ranks`` ranks, numbered node by node, ``per_node`` in each; None where nodes hold unequal
     numbers of them.
     """
@@ -63,7 +63,7 @@ class Layout:
         return self.per_node
 
 
-def everywhere(layout: Layout, split: Split, costs: Costs) -> bool:
+def everywhere(layout: RankLayout, split: Split, costs: Costs) -> bool:
     """Whether the exact time holds for this layout, size and these costs: yes."""
     return True
 
@@ -79,19 +79,19 @@ class Algorithm:
     name: str
     description: str
     source: str
-    compile: Callable[[Layout], Schedule]
-    exact_time: Callable[[Layout, Split, Costs], float]
-    exact_for: Callable[[Layout, Split, Costs], bool] = everywhere
+    compile: Callable[[RankLayout], Schedule]
+    exact_time: Callable[[RankLayout, Split, Costs], float]
+    exact_for: Callable[[RankLayout, Split, Costs], bool] = everywhere
 
     def schedule(self, ranks: int, per_node: int | None = 1) -> Schedule:
         """The schedule for ``ranks`` ranks, ``per_node`` on each node, compiled once and kept.
 
         Raises DpsimError where the algorithm has none for them.
         """
-        return _compiled(self, Layout(ranks, per_node))
+        return _compiled(self, RankLayout(ranks, per_node))
 
 
 @lru_cache(maxsize=64)
-def _compiled(algorithm: Algorithm, layout: Layout) -> Schedule:
+def _compiled(algorithm: Algorithm, layout: RankLayout) -> Schedule:
     assert layout.ranks >= 1, f"a collective has at least 1 rank, but got {layout.ranks}"
     return algorithm.compile(layout)

@@ -5,12 +5,12 @@ In m-1 rounds each rank's chunk travels once round the ring and is kept by every
 Exact: (m-1) (o + alpha + c beta), c the largest chunk. Source: Patarasuk and Yuan, JPDC 69, 2009.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
 
-def compile_ring(layout: Layout) -> Schedule:
+def compile_ring(layout: RankLayout) -> Schedule:
     """In round k rank i sends chunk i-k to rank i+1."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
@@ -18,7 +18,7 @@ def compile_ring(layout: Layout) -> Schedule:
     return Schedule("all-gather", "ring", ranks, ranks, around)
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: (m-1) (o + alpha + c beta)."""
     return (layout.ranks - 1) * costs.message(split.largest)
 

@@ -7,11 +7,11 @@ link out and each link in. Source: the naive baseline of the all-reduce literatu
 Thakur et al., IJHPCA 19, 2005.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_all_to_all(layout: Layout) -> Schedule:
+def compile_all_to_all(layout: RankLayout) -> Schedule:
     """One round; turn t is everyone's message to the rank t+1 places on."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
@@ -26,7 +26,7 @@ def compile_all_to_all(layout: Layout) -> Schedule:
     return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: (m-1) o + alpha + (m-1) S (beta + gamma)."""
     ranks = layout.ranks
     if ranks == 1:

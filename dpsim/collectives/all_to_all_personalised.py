@@ -7,12 +7,12 @@ alpha + c beta), c the largest chunk, which rank 0 receives in every round. Sour
 exchange of Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Layout
+from dpsim.collectives.algorithm import Algorithm, RankLayout
 from dpsim.collectives.all_gather import exact_time
 from dpsim.collectives.schedule import Cyclic, Phase, Schedule, ranks_array
 
 
-def compile_pairwise(layout: Layout) -> Schedule:
+def compile_pairwise(layout: RankLayout) -> Schedule:
     """m-1 rounds; in each, every rank sends one chunk and receives one."""
     ranks = layout.ranks
     rank = ranks_array(ranks)

@@ -7,11 +7,11 @@ barrier synchronization", 1988.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_dissemination(layout: Layout) -> Schedule:
+def compile_dissemination(layout: RankLayout) -> Schedule:
     """Messages of no chunks over distances 1, 2, 4, ..."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
@@ -22,7 +22,7 @@ def compile_dissemination(layout: Layout) -> Schedule:
     return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: ceil(log2 m) (o + alpha)."""
     return len(binomial.levels(layout.ranks)) * costs.message(0)
 

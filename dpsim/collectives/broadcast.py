@@ -4,17 +4,17 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_broadcast(layout: Layout) -> Schedule:
+def compile_broadcast(layout: RankLayout) -> Schedule:
     """The whole vector down the tree, the largest subtree first."""
     ranks = layout.ranks
     return Schedule("broadcast", "tree", ranks, 1, binomial.down(ranks, 1))
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: L (o + alpha + S beta)."""
     return len(binomial.levels(layout.ranks)) * costs.message(split.total)
 

@@ -9,11 +9,11 @@ Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_butterfly(layout: Layout) -> Schedule:
+def compile_butterfly(layout: RankLayout) -> Schedule:
     """Fold, one exchange per power of two, unfold."""
     ranks = layout.ranks
     rank = ranks_array(binomial.power_of_two(ranks))
@@ -30,7 +30,7 @@ def compile_butterfly(layout: Layout) -> Schedule:
     )
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding
     of the surplus.
     """

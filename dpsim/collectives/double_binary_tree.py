@@ -14,7 +14,7 @@ learning training with NCCL 2.4", 2019.
 
 from functools import partial
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
 from dpsim.collectives.schedule import Schedule, Split
 
@@ -35,19 +35,19 @@ def with_chunks(chunks: int) -> Algorithm:
     )
 
 
-def compile_double_tree(chunks: int, layout: Layout) -> Schedule:
+def compile_double_tree(chunks: int, layout: RankLayout) -> Schedule:
     """All chunks up, then all down."""
     ranks = layout.ranks
     phases = reduce_and_broadcast(ranks, trees=2, chunks=chunks)
     return Schedule("all-reduce", "double-binary-tree", ranks, 2 * chunks, phases)
 
 
-def exact_time(chunks: int, layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(chunks: int, layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
     return lockstep_time(compile_double_tree(chunks, layout), split, costs)
 
 
-def is_exact(layout: Layout, split: Split, costs: Costs) -> bool:
+def is_exact(layout: RankLayout, split: Split, costs: Costs) -> bool:
     """For equal chunks, no overhead, and 1 rank or 2^h of them, h odd."""
     ranks = layout.ranks
     odd_power = ranks & (ranks - 1) == 0 and ranks.bit_length() % 2 == 0

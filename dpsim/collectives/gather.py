@@ -8,11 +8,11 @@ Rabenseifner and Gropp, IJHPCA 19, 2005.
 import numpy as np
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
 
 
-def compile_gather(layout: Layout) -> Schedule:
+def compile_gather(layout: RankLayout) -> Schedule:
     """Blocks of 1, 2, 4, ... chunks up the tree, leaves first."""
     ranks = layout.ranks
     phases = tuple(_blocks(ranks, level) for level in binomial.levels(ranks))
@@ -30,7 +30,7 @@ def _blocks(ranks: int, level: int) -> Phase:
     )
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1)
     = 0.
     """

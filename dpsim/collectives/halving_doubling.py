@@ -12,12 +12,12 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.butterfly import folding_time
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_halving_doubling(layout: Layout) -> Schedule:
+def compile_halving_doubling(layout: RankLayout) -> Schedule:
     """Fold, halve over distances 1 .. p/2, double over distances p/2 .. 1, unfold.
 
     The largest blocks go to the nearest ranks.
@@ -69,7 +69,7 @@ def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
     return blocks
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d
     chunks; and the folding.
     """

@@ -12,12 +12,12 @@ scalable deep learning training system with mixed-precision", 2018; rails as in 
 
 import numpy as np
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings, all_reduce_time
 from dpsim.collectives.schedule import Phase, Schedule, Split, ranks_array
 
 
-def compile_hierarchical(layout: Layout) -> Schedule:
+def compile_hierarchical(layout: RankLayout) -> Schedule:
     """Groups are nodes."""
     group = layout.groups_of("hierarchical")
     return Schedule(
@@ -51,7 +51,7 @@ def in_groups_time(ranks: int, group: int, split: Split, costs: Costs) -> float:
     return all_reduce_time(group, part, costs) + all_reduce_time(groups, split.largest, costs)
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
     return in_groups_time(layout.ranks, layout.groups_of("hierarchical"), split, costs)
 

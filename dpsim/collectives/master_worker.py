@@ -7,11 +7,11 @@ Exact, for m > 1: 2 alpha + 2 (m-1) S beta + (m-1) S gamma, and o a message: o f
 distributed machine learning with the parameter server", OSDI 2014, with a single server.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_master_worker(layout: Layout) -> Schedule:
+def compile_master_worker(layout: RankLayout) -> Schedule:
     """Two rounds: m-1 messages to rank 0, m-1 messages from it."""
     ranks = layout.ranks
     workers = ranks_array(ranks)[1:]
@@ -20,7 +20,7 @@ def compile_master_worker(layout: Layout) -> Schedule:
     return Schedule("all-reduce", "master-worker", ranks, 1, (gather, spread) if ranks > 1 else ())
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: m o + 2 alpha + 2 (m-1) S beta + (m-1) S gamma."""
     ranks = layout.ranks
     if ranks == 1:

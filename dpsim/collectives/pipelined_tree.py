@@ -13,7 +13,7 @@ bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009.
 
 from functools import partial
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
 from dpsim.collectives.schedule import Schedule, Split
 
@@ -34,19 +34,19 @@ def with_chunks(chunks: int) -> Algorithm:
     )
 
 
-def compile_pipelined_tree(chunks: int, layout: Layout) -> Schedule:
+def compile_pipelined_tree(chunks: int, layout: RankLayout) -> Schedule:
     """All chunks up, then all down."""
     ranks = layout.ranks
     phases = reduce_and_broadcast(ranks, trees=1, chunks=chunks)
     return Schedule("all-reduce", "pipelined-tree", ranks, chunks, phases)
 
 
-def exact_time(chunks: int, layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(chunks: int, layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
     return lockstep_time(compile_pipelined_tree(chunks, layout), split, costs)
 
 
-def is_exact(layout: Layout, split: Split, costs: Costs) -> bool:
+def is_exact(layout: RankLayout, split: Split, costs: Costs) -> bool:
     """For equal chunks, no overhead, and a power of two."""
     ranks = layout.ranks
     return ranks == 1 or (ranks & (ranks - 1) == 0 and is_equal_and_free(split, costs))

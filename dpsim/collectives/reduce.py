@@ -7,17 +7,17 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_reduce(layout: Layout) -> Schedule:
+def compile_reduce(layout: RankLayout) -> Schedule:
     """Whole vectors up the tree, leaves first."""
     ranks = layout.ranks
     return Schedule("reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True))
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of
     two below m; t(1) = 0.
     """

@@ -6,12 +6,12 @@ Exact: (m-1) (o + alpha + c beta + c gamma), c the largest chunk. Source: Patara
 69, 2009.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
 
-def compile_ring(layout: Layout) -> Schedule:
+def compile_ring(layout: RankLayout) -> Schedule:
     """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i in the
     end.
     """
@@ -21,7 +21,7 @@ def compile_ring(layout: Layout) -> Schedule:
     return Schedule("reduce-scatter", "ring", ranks, ranks, around)
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: (m-1) (o + alpha + c beta + c gamma)."""
     return (layout.ranks - 1) * (costs.message(split.largest) + split.largest * costs.gamma)
 

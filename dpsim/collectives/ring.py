@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout, everywhere
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, everywhere
 from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
@@ -36,7 +36,7 @@ def with_channels(channels: int) -> Algorithm:
     )
 
 
-def compile_ring(channels: int, layout: Layout) -> Schedule:
+def compile_ring(channels: int, layout: RankLayout) -> Schedule:
     """Share-reduce, then share-only: m-1 rounds each, a chunk per rank and channel in flight."""
     ranks = layout.ranks
     rank, channel = np.tile(ranks_array(ranks), channels), np.repeat(ranks_array(channels), ranks)
@@ -51,13 +51,13 @@ def compile_ring(channels: int, layout: Layout) -> Schedule:
     )
 
 
-def exact_time(channels: int, layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(channels: int, layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: 2 (m-1) (o + alpha + k c beta) + (m-1) c gamma."""
     both_ways = 2 * costs.message(channels * split.largest)
     return (layout.ranks - 1) * (both_ways + split.largest * costs.gamma)
 
 
-def has_equal_chunks(layout: Layout, split: Split, costs: Costs) -> bool:
+def has_equal_chunks(layout: RankLayout, split: Split, costs: Costs) -> bool:
     """Whether all chunks are equal: where the time with several channels is exact."""
     return split.elements % split.chunks == 0
 

@@ -7,12 +7,12 @@ Source: the pairwise (rotation) schedule of Thakur, Rabenseifner and Gropp, IJHP
 both halves of an all-reduce.
 """
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import all_reduce_time
 from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
 
 
-def compile_round_robin(layout: Layout) -> Schedule:
+def compile_round_robin(layout: RankLayout) -> Schedule:
     """m-1 rounds in which rank i sends part i+t to its home, then m-1 in which it sends its own
     part to rank i+t.
     """
@@ -26,7 +26,7 @@ def compile_round_robin(layout: Layout) -> Schedule:
     )
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma."""
     return all_reduce_time(layout.ranks, split.largest, costs)
 

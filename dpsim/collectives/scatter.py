@@ -8,11 +8,11 @@ later and so no larger. Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 import numpy as np
 
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
 
 
-def compile_scatter(layout: Layout) -> Schedule:
+def compile_scatter(layout: RankLayout) -> Schedule:
     """Blocks of ..., 4, 2, 1 chunks down the tree, the largest subtree first."""
     ranks = layout.ranks
     phases = tuple(_blocks(ranks, level) for level in reversed(binomial.levels(ranks)))
@@ -30,7 +30,7 @@ def _blocks(ranks: int, level: int) -> Phase:
     )
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: the sum over levels of o + alpha + B_k beta."""
     ranks = layout.ranks
     ends = np.minimum(2 ** np.arange(len(binomial.levels(ranks)) + 1, dtype=np.int64), ranks)

@@ -14,12 +14,12 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
-from dpsim.collectives.algorithm import Algorithm, Layout
+from dpsim.collectives.algorithm import Algorithm, RankLayout
 from dpsim.collectives.halving_doubling import exact_time, halve_and_double
 from dpsim.collectives.schedule import Schedule, ranks_array
 
 
-def compile_swing(layout: Layout) -> Schedule:
+def compile_swing(layout: RankLayout) -> Schedule:
     """Fold, halve and double with the swinging partners, unfold."""
     chunks = binomial.power_of_two(layout.ranks)
     phases = halve_and_double(

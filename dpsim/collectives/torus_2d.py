@@ -10,19 +10,19 @@ ImageNet/ResNet-50 training in a flash", 2018 (arXiv:1811.05233).
 
 from math import isqrt
 
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.hierarchical import in_groups, in_groups_time
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_torus(layout: Layout) -> Schedule:
+def compile_torus(layout: RankLayout) -> Schedule:
     """Groups are rows."""
     return Schedule(
         "all-reduce", "torus-2d", layout.ranks, layout.ranks, in_groups(layout.ranks, row(layout))
     )
 
 
-def row(layout: Layout) -> int:
+def row(layout: RankLayout) -> int:
     """Ranks in a row.
 
     Those of a node, or the smallest divisor of m that is at least its square root.
@@ -33,7 +33,7 @@ def row(layout: Layout) -> int:
     return ranks // next(columns for columns in range(isqrt(ranks), 0, -1) if ranks % columns == 0)
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
     return in_groups_time(layout.ranks, row(layout), split, costs)
 

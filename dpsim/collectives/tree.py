@@ -6,11 +6,11 @@ Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 """
 
 from dpsim.collectives import binomial, broadcast, reduce
-from dpsim.collectives.algorithm import Algorithm, Costs, Layout
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.schedule import Schedule, Split
 
 
-def compile_tree(layout: Layout) -> Schedule:
+def compile_tree(layout: RankLayout) -> Schedule:
     """L rounds up, L rounds down, the whole vector in every message."""
     ranks = layout.ranks
     return Schedule(
@@ -18,7 +18,7 @@ def compile_tree(layout: Layout) -> Schedule:
     )
 
 
-def exact_time(layout: Layout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
     """Seconds: the reduction's and then the broadcast's."""
     return reduce.exact_time(layout, split, costs) + broadcast.exact_time(layout, split, costs)
 

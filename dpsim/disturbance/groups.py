@@ -14,7 +14,7 @@ from dpsim.base.config import Config
 Indices = NDArray[np.intp]
 
 
-class Grouped(Config):
+class GroupedDisturbance(Config):
     """A disturbance that strikes groups of workers."""
 
     per: Literal["worker", "node", "rack"] = Field(

@@ -17,12 +17,12 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance.groups import Grouped
+from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import stream
 
 
-class SlowWorkersConfig(Grouped):
+class SlowWorkersConfig(GroupedDisturbance):
     """Workers that are slow from the first step to the last: those named, or a random fraction."""
 
     workers: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(

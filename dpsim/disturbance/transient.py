@@ -20,12 +20,12 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from dpsim.disturbance.groups import Grouped
+from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import stream
 
 
-class TransientConfig(Grouped):
+class TransientConfig(GroupedDisturbance):
     """Workers, nodes or racks that are slow for a while."""
 
     rate: Annotated[float, Field(ge=0, le=1)] = Field(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.collectives import Algorithm, Costs, Layout, traffic
+from dpsim.collectives import Algorithm, Costs, RankLayout, traffic
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.topology import UniformSwitch
 
@@ -33,7 +33,7 @@ class ClosedFormModel(CollectiveModel):
         self.algorithm = algorithm
         self.network = network
         self.costs = Costs(network.latency, 1 / network.rate, costs.gamma, costs.overhead)
-        self.layout = Layout(network.ranks)
+        self.layout = RankLayout(network.ranks)
         self.schedule = algorithm.schedule(network.ranks)
         self.itemsize = itemsize
 

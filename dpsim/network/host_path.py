@@ -17,7 +17,7 @@ from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import FlowsModel, ends_of_flows
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
-from dpsim.topology import Among, Hosts, Routes
+from dpsim.topology import SubNetwork, Hosts, Routes
 
 
 class HostPathModel(CollectiveModel):
@@ -39,7 +39,7 @@ class HostPathModel(CollectiveModel):
         if conditions:
             self._between: CollectiveModel = _with_others(ring, hosts, costs, conditions)
         else:
-            self._between = RoundsModel(ring, Among(network, hosts.cpus), costs)
+            self._between = RoundsModel(ring, SubNetwork(network, hosts.cpus), costs)
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
@@ -85,7 +85,7 @@ def _with_others(
         replace(flow, source=first + 2 * number, destination=first + 2 * number + 1)
         for number, flow in enumerate(flows)
     ]
-    network = Among(hosts.network, np.concatenate([hosts.cpus, ends]))
+    network = SubNetwork(hosts.network, np.concatenate([hosts.cpus, ends]))
     return FlowsModel(
         ring, network, costs, conditions=replace(conditions, background=tuple(renumbered))
     )

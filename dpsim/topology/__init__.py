@@ -32,15 +32,15 @@ from dpsim.topology.fabrics import (
     TorusConfig,
 )
 from dpsim.topology.host_copies import host_copy_rates
-from dpsim.topology.hosts import Among, Hosts
+from dpsim.topology.hosts import SubNetwork, Hosts
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
-from dpsim.topology.over_transport import transported
+from dpsim.topology.over_transport import cluster_over_transport
 from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
 
 __all__ = [
     "HASHED",
-    "Among",
+    "SubNetwork",
     "Cluster",
     "ClusterConfig",
     "Custom",
@@ -78,5 +78,5 @@ __all__ = [
     "goodput_fraction",
     "host_copy_rates",
     "routes_avoiding",
-    "transported",
+    "cluster_over_transport",
 ]

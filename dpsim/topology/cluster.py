@@ -15,7 +15,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
-from dpsim.topology.duplex_limits import BothWays
+from dpsim.topology.duplex_limits import DuplexLimits
 from dpsim.topology.fabrics import Fabric
 from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
@@ -44,7 +44,7 @@ class Cluster:
         self.nodes = len(self.kind_of)
         self.fabric = fabric
         self.reduces = reduces
-        self.both_ways = None if fabric is None or duplex == 1 else BothWays(fabric, duplex)
+        self.duplex_limits = None if fabric is None or duplex == 1 else DuplexLimits(fabric, duplex)
         gpus = np.array([len(kind.gpus) for kind in self.kinds])
         self.first_rank = _starts(gpus[self.kind_of])
         self.first_capacity = _starts(
@@ -108,7 +108,7 @@ class Cluster:
         ]
         outside = [] if self.fabric is None else [self.fabric.capacities]
         return np.concatenate(
-            [*inside, *outside, *([] if self.both_ways is None else [self.both_ways.capacities])]
+            [*inside, *outside, *([] if self.duplex_limits is None else [self.duplex_limits.capacities])]
         )
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
@@ -145,8 +145,8 @@ class Cluster:
             np.where(between.links < 0, -1, between.links + first),
             self._placed(back.links[b], destination),
         ]
-        if self.both_ways is not None:
-            together = self.both_ways.crossed(between.links)
+        if self.duplex_limits is not None:
+            together = self.duplex_limits.crossed(between.links)
             hops.append(np.where(together < 0, -1, together + first + len(self.fabric.capacities)))
         return Routes(
             np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b]
@@ -196,10 +196,10 @@ class Cluster:
         number = link - int(self.first_capacity[-1])
         if number < len(self.fabric.capacities):
             return "->".join(self._fabric_end(end) for end in self.fabric.link(number))
-        assert self.both_ways is not None
+        assert self.duplex_limits is not None
         return "<->".join(
             self._fabric_end(end)
-            for end in self.both_ways.ends(number - len(self.fabric.capacities))
+            for end in self.duplex_limits.ends(number - len(self.fabric.capacities))
         )
 
     def _fabric_end(self, end: str) -> str:

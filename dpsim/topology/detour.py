@@ -17,7 +17,7 @@ from dpsim.topology.network import Network, Routes
 
 
 @runtime_checkable
-class Drawn(Network, Protocol):
+class NetworkWithGraph(Network, Protocol):
     """A network that also has a graph.
 
     Edges hold ``number`` (the capacity) and ``latency`` (s), GPUs are called by `gpu_name`.
@@ -41,7 +41,7 @@ def routes_avoiding(
     no path remains.
     """
     names = ", ".join(network.link_name(link) for link in sorted(cut))
-    if not isinstance(network, Drawn):
+    if not isinstance(network, NetworkWithGraph):
         raise DpsimError(
             f"no path remains around {names}: each rank has a single link to the switch"
         )
@@ -54,7 +54,7 @@ def routes_avoiding(
 
 
 def _path(
-    network: Drawn, source: int, destination: int, cut: frozenset[int], names: str
+    network: NetworkWithGraph, source: int, destination: int, cut: frozenset[int], names: str
 ) -> tuple[list[int], float]:
     a, b = network.gpu_name(source), network.gpu_name(destination)
     whole = network.graph()

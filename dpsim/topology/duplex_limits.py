@@ -17,7 +17,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.topology.fabrics import Fabric
 
 
-class BothWays:
+class DuplexLimits:
     """One capacity for each link of ``fabric`` that ends at a port.
 
     ``duplex`` times the rates of its two directions.

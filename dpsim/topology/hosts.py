@@ -44,7 +44,7 @@ class Hosts:
         return self.network.node_of[self.workers]
 
 
-class Among(Network):
+class SubNetwork(Network):
     """Some of a network's ranks as a network of their own: rank i is ``ends[i]`` of ``network``."""
 
     def __init__(self, network: Network, ends: IntArray) -> None:

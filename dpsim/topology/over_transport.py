@@ -16,7 +16,7 @@ from dpsim.topology.node_graph import NodeGraph
 _SOURCE = "the calibration profile"
 
 
-def transported(config: ClusterConfig, transport: Transport) -> ClusterConfig:
+def cluster_over_transport(config: ClusterConfig, transport: Transport) -> ClusterConfig:
     """``config`` with the links between its nodes as ``transport`` has them; links inside nodes
     stay.
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Layout, algorithm
+from dpsim.collectives import RankLayout, algorithm
 from dpsim.collectives.torus_2d import row
 
 HIERARCHICAL = algorithm("hierarchical")
@@ -63,7 +63,7 @@ def test_nodes_must_be_equal(ranks, per_node, message):
 def test_a_row_of_the_torus_is_a_node_or_a_side_of_the_grid_nearest_to_a_square(
     ranks, per_node, expected
 ):
-    assert row(Layout(ranks, per_node)) == expected
+    assert row(RankLayout(ranks, per_node)) == expected
 
 
 def test_channels_of_a_ring_enter_each_node_at_another_gpu():

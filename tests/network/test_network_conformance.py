@@ -8,7 +8,7 @@ import pytest
 from dpsim.collectives import (
     ALGORITHMS,
     Costs,
-    Layout,
+    RankLayout,
     double_binary_tree,
     pipelined_tree,
     ring,
@@ -70,7 +70,7 @@ def stated(algorithm, layout, costs):
 def layouts(algorithm, ranks):
     """Every way in which ``ranks`` fill equal nodes, for those algorithms that mind."""
     nodes = range(1, ranks + 1) if algorithm in ON_NODES else [1]
-    return [Layout(ranks, per_node) for per_node in nodes if ranks % per_node == 0]
+    return [RankLayout(ranks, per_node) for per_node in nodes if ranks % per_node == 0]
 
 
 @both_costs
@@ -87,7 +87,7 @@ def test_rounds_take_the_exact_time_and_where_that_is_a_bound_no_more(algorithm,
 
 
 def test_every_algorithm_says_for_which_sizes_it_is_exact_and_there_are_some(algorithm):
-    _, exact = stated(algorithm, Layout(8), FREE)
+    _, exact = stated(algorithm, RankLayout(8), FREE)
     assert exact[SIZES.index(0)]
     assert exact[SIZES.index(4 * 1440)]
 
@@ -109,7 +109,7 @@ def test_flows_take_the_time_of_rounds(algorithm, ranks, costs):
 
 
 def test_the_closed_form_is_the_exact_time(algorithm):
-    expected, _ = stated(algorithm, Layout(8), COSTLY)
+    expected, _ = stated(algorithm, RankLayout(8), COSTLY)
     found = times(ClosedFormModel(algorithm, switch(8), COSTLY), 8)
     np.testing.assert_array_equal(found, expected)
 

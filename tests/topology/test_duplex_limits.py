@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dpsim.collectives import algorithm
 from dpsim.hardware.calibration import Transport
 from dpsim.network import FlowsModel, RoundsModel
-from dpsim.topology import ClusterConfig, TestbedConfig, build_cluster, transported
+from dpsim.topology import ClusterConfig, TestbedConfig, build_cluster, cluster_over_transport
 
 RATE = 1e8
 BYTES = 8_000_000
@@ -56,7 +56,7 @@ def test_full_duplex_changes_nothing():
             }
         )
     )
-    assert plain.both_ways is same.both_ways is None
+    assert plain.duplex_limits is same.duplex_limits is None
     assert np.array_equal(plain.capacities, same.capacities)
 
 
@@ -90,8 +90,8 @@ def test_one_direction_has_all_that_the_other_leaves():
 
 def test_a_transport_that_was_measured_so_is_used_so():
     config = TestbedConfig(hosts=2).cluster()
-    assert transported(config, Transport(duplex=0.75)).network.duplex == 0.75
-    assert transported(config, Transport(latency=1e-4)).network.duplex == 1
+    assert cluster_over_transport(config, Transport(duplex=0.75)).network.duplex == 0.75
+    assert cluster_over_transport(config, Transport(latency=1e-4)).network.duplex == 1
 
 
 @pytest.mark.parametrize("wrong", [0.4, 1.1])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.topology import Among, ClusterConfig, Hosts
+from dpsim.topology import SubNetwork, ClusterConfig, Hosts
 
 
 def config(nodes=3, **changes):
@@ -81,7 +81,7 @@ def test_a_fabric_without_room_for_servers_says_so():
 
 def test_some_ranks_of_a_network_are_a_network():
     hosts = Hosts(config(2))
-    among = Among(hosts.network, hosts.cpus)
+    among = SubNetwork(hosts.network, hosts.cpus)
     assert among.ranks == 2
     here = among.routes(np.array([0]), np.array([1]))
     there = hosts.network.routes(np.array([8]), np.array([17]))

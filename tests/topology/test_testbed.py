@@ -9,7 +9,7 @@ from dpsim.topology import (
     TestbedConfig,
     build_cluster,
     goodput_fraction,
-    transported,
+    cluster_over_transport,
 )
 
 GOODPUT = goodput_fraction(9000)
@@ -82,8 +82,8 @@ TRANSPORT = Transport(latency=1e-4, overhead=1e-5, efficiency=0.5)
 )
 def test_over_a_transport_links_have_its_efficiency_and_a_message_its_time(config):
     last = config.ranks - 1
-    names, nominal, _ = routes(transported(config, Transport(efficiency=1.0)), 0, last)
-    there, rates, latency = routes(transported(config, TRANSPORT), 0, last)
+    names, nominal, _ = routes(cluster_over_transport(config, Transport(efficiency=1.0)), 0, last)
+    there, rates, latency = routes(cluster_over_transport(config, TRANSPORT), 0, last)
     assert there == names
     inside = latency - TRANSPORT.message_seconds
     assert 0 <= inside < 5e-6, "what the node's own buses take"

@@ -23,7 +23,7 @@ from dpsim.collectives import algorithm
 from dpsim.engine import transport_costs
 from dpsim.hardware import Parameter, Transport
 from dpsim.network import RoundsModel, transport_model
-from dpsim.topology import TestbedConfig, build_cluster, transported
+from dpsim.topology import TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.fit import LARGE
 from validate.calibrate.line import drawn, fit_lines, parameter
 
@@ -70,7 +70,7 @@ def messages_of(run: RunFile, testbed: TestbedConfig) -> list[Messages]:
 
 def predicted_message_s(one: Messages, transport: Transport) -> float:
     """Seconds until both hosts have what they are sent."""
-    cluster = build_cluster(transported(one.testbed.cluster(), transport))
+    cluster = build_cluster(cluster_over_transport(one.testbed.cluster(), transport))
     name, operation, times = _SCHEDULES[one.both_ways]
     model = transport_model(name, cluster, transport, operation=operation)
     if model is None:

@@ -11,7 +11,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import reduction_cost
 from dpsim.hardware import CalibrationProfile, Transport
 from dpsim.network import transport_model
-from dpsim.topology import Cluster, TestbedConfig, build_cluster, transported
+from dpsim.topology import Cluster, TestbedConfig, build_cluster, cluster_over_transport
 from validate.calibrate.cases import LIBRARY, CollectiveCase, case_of
 from validate.records import RunRecord
 
@@ -58,4 +58,4 @@ def predicted(
 
 @lru_cache(maxsize=64)
 def _cluster(testbed: TestbedConfig, transport: Transport) -> Cluster:
-    return build_cluster(transported(testbed.cluster(), transport))
+    return build_cluster(cluster_over_transport(testbed.cluster(), transport))

@@ -12,7 +12,7 @@ from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
 from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
-from dpsim.topology import ClusterConfig, build_cluster, transported
+from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
 from validate.calibrate.combined import combined
 from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
@@ -218,13 +218,13 @@ class TestCopies:
 
     def test_a_gpus_link_to_its_host_takes_what_a_copy_took(self):
         config = ClusterConfig(nodes=1, node=nodes()["dgx1-v100"])
-        found = transported(config, Transport(copy_rate=5e9, copy_latency=2e-6))
+        found = cluster_over_transport(config, Transport(copy_rate=5e9, copy_latency=2e-6))
         before, after = (build_cluster(each).graph().edges for each in (config, found))
         changed = {(a, b) for a, b in before if before[a, b]["capacity"] != after[a, b]["capacity"]}
         assert len(changed) == 2 * 8, "each GPU's own link, both ways"
         assert {(after[hop]["capacity"], after[hop]["latency"]) for hop in changed} == {(5e9, 2e-6)}
         assert not any("gpu" in a and "gpu" in b for a, b in changed), "links between GPUs stay"
-        assert transported(config, Transport(latency=1e-5)).node.edges == config.node.edges
+        assert cluster_over_transport(config, Transport(latency=1e-5)).node.edges == config.node.edges
 
 
 class TestCommand:
