@@ -1,6 +1,6 @@
 """Collective operations as data: schedules, one file per algorithm, and their proof by arithmetic."""
 
-from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, everywhere
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
 from dpsim.collectives.arithmetic import execute
 from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
 from dpsim.collectives.operations import OPERATIONS, Operation
@@ -28,9 +28,9 @@ __all__ = [
     "Algorithm",
     "Costs",
     "Cyclic",
-    "RankLayout",
     "Operation",
     "Phase",
+    "RankLayout",
     "Rings",
     "Round",
     "Schedule",
@@ -39,8 +39,8 @@ __all__ = [
     "Window",
     "algorithm",
     "algorithm_names",
+    "always_exact",
     "bytes_over_turns",
-    "everywhere",
     "execute",
     "gossip_turns",
     "mixing_matrix",

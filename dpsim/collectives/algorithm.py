@@ -63,7 +63,7 @@ class RankLayout:
         return self.per_node
 
 
-def everywhere(layout: RankLayout, split: Split, costs: Costs) -> bool:
+def always_exact(layout: RankLayout, split: Split, costs: Costs) -> bool:
     """Whether the exact time holds for this layout, size and these costs: yes."""
     return True
 
@@ -81,7 +81,7 @@ class Algorithm:
     source: str
     compile: Callable[[RankLayout], Schedule]
     exact_time: Callable[[RankLayout, Split, Costs], float]
-    exact_for: Callable[[RankLayout, Split, Costs], bool] = everywhere
+    exact_for: Callable[[RankLayout, Split, Costs], bool] = always_exact
 
     def schedule(self, ranks: int, per_node: int | None = 1) -> Schedule:
         """The schedule for ``ranks`` ranks, ``per_node`` on each node, compiled once and kept.

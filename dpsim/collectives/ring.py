@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, everywhere
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
 from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Schedule, Split, ranks_array
 
@@ -32,7 +32,7 @@ def with_channels(channels: int) -> Algorithm:
         "Patarasuk and Yuan, JPDC 69, 2009",
         partial(compile_ring, channels),
         partial(exact_time, channels),
-        everywhere if channels == 1 else has_equal_chunks,
+        always_exact if channels == 1 else has_equal_chunks,
     )
 
 

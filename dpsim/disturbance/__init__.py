@@ -9,13 +9,13 @@ from dpsim.disturbance.checkpoints import (
     waiting_share,
     young_interval,
 )
-from dpsim.disturbance.compute_times import factors
+from dpsim.disturbance.compute_times import compute_factors
 from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
 from dpsim.disturbance.crashes import CrashesConfig, Goodput
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
 from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
-from dpsim.disturbance.random_streams import stream
+from dpsim.disturbance.random_streams import random_stream
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
@@ -32,10 +32,10 @@ __all__ = [
     "ParetoJitterConfig",
     "SlowWorkersConfig",
     "TransientConfig",
+    "compute_factors",
     "daly_interval",
     "expected_seconds",
-    "factors",
-    "stream",
+    "random_stream",
     "waiting_share",
     "young_interval",
 ]

@@ -11,7 +11,7 @@ from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
 
-def factors(
+def compute_factors(
     workers: int,
     steps: int,
     seed: int,

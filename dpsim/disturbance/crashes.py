@@ -13,7 +13,7 @@ from dpsim.base.config import Config
 from dpsim.base.units import PositiveSeconds, Seconds
 from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import stream
+from dpsim.disturbance.random_streams import random_stream
 
 _HOUR = 3600.0
 
@@ -82,7 +82,10 @@ class CrashesConfig(Config):
 
         Exponential gaps from a stream of its own.
         """
-        return [self._times(stream(seed, "crashes", worker), seconds) for worker in range(workers)]
+        return [
+            self._times(random_stream(seed, "crashes", worker), seconds)
+            for worker in range(workers)
+        ]
 
     def _times(self, generator: np.random.Generator, seconds: float) -> Factors:
         found: list[float] = []

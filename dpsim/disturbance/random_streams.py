@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 
 
-def stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
+def random_stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
     """The stream of ``purpose`` for the worker or group at ``index``.
 
     The same whatever the number of others.

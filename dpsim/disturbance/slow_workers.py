@@ -19,7 +19,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import stream
+from dpsim.disturbance.random_streams import random_stream
 
 
 class SlowWorkersConfig(GroupedDisturbance):
@@ -60,7 +60,8 @@ class SlowWorkersConfig(GroupedDisturbance):
         else:
             groups = self.groups(workers, per_node)
             draws = [
-                stream(seed, "slow", entry, group).random() for group in range(groups.max() + 1)
+                random_stream(seed, "slow", entry, group).random()
+                for group in range(groups.max() + 1)
             ]
             slow = (np.array(draws) < (self.fraction or 0.0))[groups]
         return np.where(slow, self.factor, 1.0)

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import stream
+from dpsim.disturbance.random_streams import random_stream
 
 
 class TransientConfig(GroupedDisturbance):
@@ -51,7 +51,9 @@ class TransientConfig(GroupedDisturbance):
         ``entry`` tells several such disturbances apart.
         """
         groups = self.groups(workers, per_node)
-        streams = [stream(seed, "transient", entry, group) for group in range(groups.max() + 1)]
+        streams = [
+            random_stream(seed, "transient", entry, group) for group in range(groups.max() + 1)
+        ]
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
         slow = np.empty(draws.shape, dtype=np.bool_)
         before = None

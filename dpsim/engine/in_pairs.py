@@ -11,7 +11,7 @@ import numpy as np
 import simpy
 
 from dpsim.collectives import Schedule, ranks_array
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
@@ -39,7 +39,9 @@ class InPairs(MeetingPoint):
         self._touched = [0] * job.workers
         self._updates = 0
         self._averaged: dict[int, simpy.Event] = {}
-        self._random = [stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)]
+        self._random = [
+            random_stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)
+        ]
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)

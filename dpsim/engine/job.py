@@ -250,7 +250,11 @@ def prepare(scenario: Scenario) -> Job:
 def _setting(scenario: Scenario) -> Setting:
     """What the aggregation may know of the rest, with what the calibration says of messages."""
     transport = scenario.transport
-    config = scenario.cluster if transport is None else cluster_over_transport(scenario.cluster, transport)
+    config = (
+        scenario.cluster
+        if transport is None
+        else cluster_over_transport(scenario.cluster, transport)
+    )
     cluster = build_cluster(config)
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     return Setting(

@@ -13,7 +13,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast, limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
-from dpsim.disturbance import factors
+from dpsim.disturbance import compute_factors
 from dpsim.engine.alone import World
 from dpsim.engine.at_servers import AtServers
 from dpsim.engine.in_pairs import InPairs
@@ -148,7 +148,7 @@ def _all_steps(
 def slow_downs(job: Job) -> FloatArray:
     """The factors on compute times of all steps, warm-up included, (steps, workers)."""
     run, disturbance = job.scenario.run, job.scenario.disturbance
-    return factors(
+    return compute_factors(
         job.workers,
         run.warmup + run.steps,
         run.seed,

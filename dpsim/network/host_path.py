@@ -17,7 +17,7 @@ from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import FlowsModel, ends_of_flows
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
-from dpsim.topology import SubNetwork, Hosts, Routes
+from dpsim.topology import Hosts, Routes, SubNetwork
 
 
 class HostPathModel(CollectiveModel):

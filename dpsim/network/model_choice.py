@@ -14,7 +14,7 @@ from dpsim.collectives import (
     Schedule,
     algorithm,
     algorithm_names,
-    everywhere,
+    always_exact,
 )
 from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
@@ -180,7 +180,7 @@ def _asked(
 def _cheapest(
     algorithm: Algorithm, network: Network, needs: Ability
 ) -> Literal["closed-form", "rounds", "flows"]:
-    exact = isinstance(network, UniformSwitch) and algorithm.exact_for is everywhere
+    exact = isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact
     if exact and needs in ClosedFormModel.abilities:
         return "closed-form"
     return "rounds" if needs in RoundsModel.abilities else "flows"

@@ -32,7 +32,7 @@ from dpsim.topology.fabrics import (
     TorusConfig,
 )
 from dpsim.topology.host_copies import host_copy_rates
-from dpsim.topology.hosts import SubNetwork, Hosts
+from dpsim.topology.hosts import Hosts, SubNetwork
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
 from dpsim.topology.over_transport import cluster_over_transport
@@ -40,7 +40,6 @@ from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
 
 __all__ = [
     "HASHED",
-    "SubNetwork",
     "Cluster",
     "ClusterConfig",
     "Custom",
@@ -70,13 +69,14 @@ __all__ = [
     "SingleSwitch",
     "SingleSwitchConfig",
     "Spread",
+    "SubNetwork",
     "TestbedConfig",
     "Torus",
     "TorusConfig",
     "UniformSwitch",
     "build_cluster",
+    "cluster_over_transport",
     "goodput_fraction",
     "host_copy_rates",
     "routes_avoiding",
-    "cluster_over_transport",
 ]

@@ -108,7 +108,11 @@ class Cluster:
         ]
         outside = [] if self.fabric is None else [self.fabric.capacities]
         return np.concatenate(
-            [*inside, *outside, *([] if self.duplex_limits is None else [self.duplex_limits.capacities])]
+            [
+                *inside,
+                *outside,
+                *([] if self.duplex_limits is None else [self.duplex_limits.capacities]),
+            ]
         )
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.topology import SubNetwork, ClusterConfig, Hosts
+from dpsim.topology import ClusterConfig, Hosts, SubNetwork
 
 
 def config(nodes=3, **changes):

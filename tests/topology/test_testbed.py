@@ -8,8 +8,8 @@ from dpsim.topology import (
     ClusterConfig,
     TestbedConfig,
     build_cluster,
-    goodput_fraction,
     cluster_over_transport,
+    goodput_fraction,
 )
 
 GOODPUT = goodput_fraction(9000)

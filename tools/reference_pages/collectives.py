@@ -19,7 +19,7 @@ from dpsim.collectives import (
     Algorithm,
     Split,
     Traffic,
-    everywhere,
+    always_exact,
     gossip_turns,
     traffic,
 )
@@ -109,7 +109,7 @@ def _seconds(one: Algorithm) -> str:
 def _time_row(one: Algorithm) -> list[str]:
     exact = (
         "everywhere"
-        if one.exact_for is everywhere
+        if one.exact_for is always_exact
         else f"{_said(one.exact_for).lower()}; a bound elsewhere"
     )
     return [f"`{one.operation}`", f"`{one.name}`", _seconds(one), exact]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.engine import Job, StagedCall, neighbours
 from dpsim.strategy.aggregation import GossipConfig
 from validate.emulate.alone import MeetingPoint
@@ -36,7 +36,7 @@ class InPairs(MeetingPoint):
         self._rank = world.rank
         turns = aggregation.turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn)[world.rank] for turn in turns]
-        self._random = stream(job.setting.seed, "gossip", world.rank)
+        self._random = random_stream(job.setting.seed, "gossip", world.rank)
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
         self._model = payload(self._nbytes)
         self._lock = threading.Lock()

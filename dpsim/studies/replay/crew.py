@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.scenario import ReplayConfig
 from dpsim.studies.replay.learning import (
     NETWORKS,
@@ -34,7 +34,7 @@ class Crew:
     def start(self, worker: int = 0) -> RealArray:
         """Initial parameters (P,); of ``worker`` where each starts from its own."""
         drawn = self.network.start(
-            stream(self.seed, "parameters", worker if self.config.own_start else 0)
+            random_stream(self.seed, "parameters", worker if self.config.own_start else 0)
         )
         return drawn.astype(self.config.precision)
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.strategy.compression import Codec, Exchange, Floats, NoCompressionConfig
 
 
@@ -22,7 +22,7 @@ class Link:
     def __init__(
         self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
     ) -> None:
-        drawn = int(stream(seed, "codec", sender).integers(2**63))
+        drawn = int(random_stream(seed, "codec", sender).integers(2**63))
         self._exchange = _exchange(codec, 1, elements, drawn, feedback=feedback)
 
     def carry(self, vector: RealArray) -> RealArray:

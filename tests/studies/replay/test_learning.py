@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.studies.replay.learning import NETWORKS, Deal, TorchNetwork, digits
 
@@ -13,7 +13,9 @@ EVERY_NETWORK = pytest.mark.parametrize("name", NETWORKS)
 def task(name, workers=3, batch=5):
     """Parameters of each worker's own, and a batch for each."""
     network, data = NETWORKS[name], digits()
-    parameters = np.stack([network.start(stream(0, "test", worker)) for worker in range(workers)])
+    parameters = np.stack(
+        [network.start(random_stream(0, "test", worker)) for worker in range(workers)]
+    )
     chosen = Deal(len(data.labels), workers, batch, 0).indices(
         np.arange(workers), np.zeros(workers, dtype=int)
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 from dpsim.engine.steps import DROPPED
 from dpsim.studies.replay import first_reads
 from dpsim.studies.replay.learning import NETWORKS, Deal, digits
@@ -108,7 +108,7 @@ def test_a_worker_that_runs_ahead_of_an_all_reduce_has_its_own_gradients(replaye
             strict=True,
         )
     )
-    versions, found = [network.start(stream(0, "parameters", 0))], {}
+    versions, found = [network.start(random_stream(0, "parameters", 0))], {}
     for step in range(12):
         for worker in (0, 1):
             lacking = sum(found[clock, worker] for clock in range(read[step, worker], step))

@@ -224,7 +224,9 @@ class TestCopies:
         assert len(changed) == 2 * 8, "each GPU's own link, both ways"
         assert {(after[hop]["capacity"], after[hop]["latency"]) for hop in changed} == {(5e9, 2e-6)}
         assert not any("gpu" in a and "gpu" in b for a, b in changed), "links between GPUs stay"
-        assert cluster_over_transport(config, Transport(latency=1e-5)).node.edges == config.node.edges
+        assert (
+            cluster_over_transport(config, Transport(latency=1e-5)).node.edges == config.node.edges
+        )
 
 
 class TestCommand:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.disturbance import factors
+from dpsim.disturbance import compute_factors
 from dpsim.engine import Job, prepare, run_together
 from dpsim.scenario import Scenario
 from validate.published.imagenet.records import Plan, Record
@@ -72,7 +72,7 @@ def step_seconds(scenario: Scenario, log_factors: FloatArray) -> FloatArray:
     """Mean seconds of a step with compute times multiplied by each factor."""
     job, run = prepare(scenario), scenario.run
     nodes = np.bincount(job.cluster.node_of).tolist()
-    slowed = factors(
+    slowed = compute_factors(
         job.workers, run.warmup + run.steps, run.seed, nodes, jitter=scenario.disturbance.jitter
     )
     return np.array(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpsim.base.arrays import IntArray
-from dpsim.disturbance import stream
+from dpsim.disturbance import random_stream
 
 
 class Deal:
@@ -34,6 +34,6 @@ class Deal:
     def _order(self, epoch: int) -> IntArray:
         if epoch not in self._orders:
             self._orders[epoch] = (
-                stream(self.seed, "epoch", epoch).permutation(self.samples).astype(np.int64)
+                random_stream(self.seed, "epoch", epoch).permutation(self.samples).astype(np.int64)
             )
         return self._orders[epoch]

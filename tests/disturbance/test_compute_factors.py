@@ -6,21 +6,28 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import LognormalJitterConfig, SlowWorkersConfig, TransientConfig, factors
+from dpsim.disturbance import (
+    LognormalJitterConfig,
+    SlowWorkersConfig,
+    TransientConfig,
+    compute_factors,
+)
 
 
 def test_without_disturbance_all_factors_are_one():
-    assert (factors(3, 4, seed=0, per_node=2) == np.ones((4, 3))).all()
+    assert (compute_factors(3, 4, seed=0, per_node=2) == np.ones((4, 3))).all()
 
 
 def test_named_workers_are_slow_at_every_step():
-    drawn = factors(4, 2, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(1, 3), factor=1.5)])
+    drawn = compute_factors(
+        4, 2, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(1, 3), factor=1.5)]
+    )
     assert drawn.tolist() == [[1, 1.5, 1, 1.5]] * 2
 
 
 def test_a_worker_that_does_not_exist_is_named():
     with pytest.raises(DpsimError, match="slow workers must be ranks below 4, but got 9"):
-        factors(4, 1, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(9,))])
+        compute_factors(4, 1, seed=0, per_node=2, slow=[SlowWorkersConfig(workers=(9,))])
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,9 @@ def test_slow_workers_are_named_or_drawn(fields, message):
 
 def test_a_fraction_is_slow():
     slow = (
-        factors(4000, 1, seed=0, per_node=8, slow=[SlowWorkersConfig(fraction=0.1, factor=2)])[0]
+        compute_factors(
+            4000, 1, seed=0, per_node=8, slow=[SlowWorkersConfig(fraction=0.1, factor=2)]
+        )[0]
         == 2
     )
     assert slow.mean() == pytest.approx(0.1, abs=0.02)
@@ -52,8 +61,8 @@ def test_nodes_and_racks_are_struck_together(disturbance):
     def drawn(per):
         if disturbance == "slow":
             one = SlowWorkersConfig(fraction=0.5, factor=2, per=per, nodes_per_rack=2)
-            return factors(24, 8, seed=0, per_node=3, slow=[one])
-        return factors(
+            return compute_factors(24, 8, seed=0, per_node=3, slow=[one])
+        return compute_factors(
             24,
             8,
             seed=0,
@@ -70,14 +79,14 @@ def test_nodes_and_racks_are_struck_together(disturbance):
 
 
 def test_nodes_may_hold_different_numbers_of_workers():
-    drawn = factors(
+    drawn = compute_factors(
         7,
         1,
         seed=3,
         per_node=[1, 4, 2],
         slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")],
     )[0]
-    alone = factors(
+    alone = compute_factors(
         3, 1, seed=3, per_node=1, slow=[SlowWorkersConfig(fraction=0.5, factor=2, per="node")]
     )[0]
     assert drawn.tolist() == np.repeat(alone, [1, 4, 2]).tolist()
@@ -85,7 +94,7 @@ def test_nodes_may_hold_different_numbers_of_workers():
 
 def test_slow_downs_begin_and_last_as_stated():
     chain = TransientConfig(rate=0.02, mean_steps=10, factor=3)
-    slow = factors(40, 10_000, seed=0, per_node=8, transient=[chain]) == 3
+    slow = compute_factors(40, 10_000, seed=0, per_node=8, transient=[chain]) == 3
     begins = slow[1:] & ~slow[:-1]
     ends = slow[:-1] & ~slow[1:]
     assert begins.sum() / (~slow[:-1]).sum() == pytest.approx(0.02, rel=0.05)
@@ -96,13 +105,13 @@ def test_slow_downs_begin_and_last_as_stated():
 
 def test_the_first_step_is_as_often_slow_as_any_other():
     chain = TransientConfig(rate=0.1, mean_steps=5, factor=2)
-    first = factors(5000, 1, seed=0, per_node=8, transient=[chain]) == 2
+    first = compute_factors(5000, 1, seed=0, per_node=8, transient=[chain]) == 2
     assert first.mean() == pytest.approx(chain.slow_share, abs=0.02)
 
 
 def test_one_step_slow_downs_never_last_two():
     slow = (
-        factors(
+        compute_factors(
             20,
             2000,
             seed=0,
@@ -122,11 +131,11 @@ def test_disturbances_multiply_and_do_not_change_each_others_draws():
         TransientConfig(rate=0.2),
     )
     alone = [
-        factors(9, 20, 5, 3, jitter=jitter),
-        factors(9, 20, 5, 3, slow=[slow]),
-        factors(9, 20, 5, 3, transient=[chain]),
+        compute_factors(9, 20, 5, 3, jitter=jitter),
+        compute_factors(9, 20, 5, 3, slow=[slow]),
+        compute_factors(9, 20, 5, 3, transient=[chain]),
     ]
-    together = factors(9, 20, 5, 3, jitter=jitter, slow=[slow], transient=[chain])
+    together = compute_factors(9, 20, 5, 3, jitter=jitter, slow=[slow], transient=[chain])
     assert np.allclose(together, alone[0] * alone[1] * alone[2], rtol=1e-15)
     assert np.array_equal(alone[0], jitter.factors(9, 20, 5))
 
@@ -137,7 +146,7 @@ def test_a_worker_draws_the_same_whatever_the_others_and_the_steps():
             SlowWorkersConfig(fraction=0.5),
             SlowWorkersConfig(fraction=0.5, per="node", factor=2),
         ]
-        return factors(
+        return compute_factors(
             workers, steps, 1, 4, slow=slow, transient=[TransientConfig(rate=0.3, mean_steps=2)]
         )
 
@@ -146,4 +155,4 @@ def test_a_worker_draws_the_same_whatever_the_others_and_the_steps():
 
 def test_two_alike_strike_different_workers():
     twice = [SlowWorkersConfig(fraction=0.5, factor=2), SlowWorkersConfig(fraction=0.5, factor=2)]
-    assert set(factors(64, 1, seed=0, per_node=8, slow=twice)[0]) == {1.0, 2.0, 4.0}
+    assert set(compute_factors(64, 1, seed=0, per_node=8, slow=twice)[0]) == {1.0, 2.0, 4.0}
