@@ -14,7 +14,7 @@ from dpsim.collectives.registry import (
     algorithm_names,
 )
 from dpsim.collectives.rings import Rings
-from dpsim.collectives.schedule import Cyclic, Phase, Round, Schedule, Split, Window, ranks_array
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Round, Schedule, Window, ranks_array
 from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "NOT_SCHEDULES",
     "OPERATIONS",
     "Algorithm",
+    "Chunking",
     "Costs",
     "Cyclic",
     "Operation",
@@ -34,7 +35,6 @@ __all__ = [
     "Rings",
     "Round",
     "Schedule",
-    "Split",
     "Traffic",
     "Window",
     "algorithm",

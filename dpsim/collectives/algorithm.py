@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dpsim.base.errors import DpsimError
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RankLayout:
         return self.per_node
 
 
-def always_exact(layout: RankLayout, split: Split, costs: Costs) -> bool:
+def always_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     """Whether the exact time holds for this layout, size and these costs: yes."""
     return True
 
@@ -80,8 +80,8 @@ class Algorithm:
     description: str
     source: str
     compile: Callable[[RankLayout], Schedule]
-    exact_time: Callable[[RankLayout, Split, Costs], float]
-    exact_for: Callable[[RankLayout, Split, Costs], bool] = always_exact
+    exact_time: Callable[[RankLayout, Chunking, Costs], float]
+    exact_for: Callable[[RankLayout, Chunking, Costs], bool] = always_exact
 
     def schedule(self, ranks: int, per_node: int | None = 1) -> Schedule:
         """The schedule for ``ranks`` ranks, ``per_node`` on each node, compiled once and kept.

@@ -7,7 +7,7 @@ Exact: (m-1) (o + alpha + c beta), c the largest chunk. Source: Patarasuk and Yu
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings
-from dpsim.collectives.schedule import Schedule, Split, ranks_array
+from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def compile_ring(layout: RankLayout) -> Schedule:
@@ -18,9 +18,9 @@ def compile_ring(layout: RankLayout) -> Schedule:
     return Schedule("all-gather", "ring", ranks, ranks, around)
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: (m-1) (o + alpha + c beta)."""
-    return (layout.ranks - 1) * costs.message(split.largest)
+    return (layout.ranks - 1) * costs.message(chunking.largest)
 
 
 ALL_GATHER = Algorithm(

@@ -8,7 +8,7 @@ Thakur et al., IJHPCA 19, 2005.
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed, ranks_array
 
 
 def compile_all_to_all(layout: RankLayout) -> Schedule:
@@ -26,12 +26,14 @@ def compile_all_to_all(layout: RankLayout) -> Schedule:
     return Schedule("all-reduce", "all-to-all", ranks, 1, (everyone,) if ranks > 1 else ())
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: (m-1) o + alpha + (m-1) S (beta + gamma)."""
     ranks = layout.ranks
     if ranks == 1:
         return 0.0
-    return costs.alpha + (ranks - 1) * (costs.overhead + split.total * (costs.beta + costs.gamma))
+    return costs.alpha + (ranks - 1) * (
+        costs.overhead + chunking.total * (costs.beta + costs.gamma)
+    )
 
 
 ALL_TO_ALL = Algorithm(

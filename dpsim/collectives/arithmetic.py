@@ -6,24 +6,24 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dpsim.collectives.schedule import Round, Schedule, Split
+from dpsim.collectives.schedule import Chunking, Round, Schedule
 
 
 def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
     """The buffers of all ranks after ``schedule``; ``inputs`` is (ranks, elements of all vectors)
     and stays as it was.
     """
-    split = Split(inputs.shape[1] // schedule.vectors, schedule.chunks, schedule.vectors)
+    chunking = Chunking(inputs.shape[1] // schedule.vectors, schedule.chunks, schedule.vectors)
     buffers = inputs.copy()
     for current in schedule.each_round():
-        _run(current, buffers, split)
+        _run(current, buffers, chunking)
     return buffers
 
 
-def _run(current: Round, buffers: NDArray[Any], split: Split) -> None:
+def _run(current: Round, buffers: NDArray[Any], chunking: Chunking) -> None:
     """All transfers of one round: every source is read before any destination is written."""
-    starts = split.start(current.chunk)
-    ends = split.start(current.chunk + current.count)
+    starts = chunking.start(current.chunk)
+    ends = chunking.start(current.chunk + current.count)
     transfers = list(
         zip(current.source, current.destination, starts, ends, current.reduce, strict=True)
     )

@@ -8,7 +8,7 @@ barrier synchronization", 1988.
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
 
 
 def compile_dissemination(layout: RankLayout) -> Schedule:
@@ -22,7 +22,7 @@ def compile_dissemination(layout: RankLayout) -> Schedule:
     return Schedule("barrier", "dissemination", ranks, 1, tuple(signals))
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: ceil(log2 m) (o + alpha)."""
     return len(binomial.levels(layout.ranks)) * costs.message(0)
 

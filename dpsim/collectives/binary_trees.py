@@ -18,7 +18,7 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray
 from dpsim.collectives.algorithm import Costs
-from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, Window, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window, fixed, ranks_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +151,7 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
     )
 
 
-def lockstep_time(schedule: Schedule, split: Split, costs: Costs) -> float:
+def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float:
     """Seconds where every round is as long as its longest message and starts when everyone is
     through with the one before.
 
@@ -159,12 +159,15 @@ def lockstep_time(schedule: Schedule, split: Split, costs: Costs) -> float:
     with nothing to do in a round go on without waiting for it.
     """
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
-    return schedule.rounds * costs.message(split.largest) + reducing * split.largest * costs.gamma
+    return (
+        schedule.rounds * costs.message(chunking.largest)
+        + reducing * chunking.largest * costs.gamma
+    )
 
 
-def is_equal_and_free(split: Split, costs: Costs) -> bool:
+def is_equal_and_free(chunking: Chunking, costs: Costs) -> bool:
     """Whether all chunks are equal and messages cost their sender nothing.
 
     What bounds by lockstep need to be exact.
     """
-    return split.elements % split.chunks == 0 and costs.overhead == 0
+    return chunking.elements % chunking.chunks == 0 and costs.overhead == 0

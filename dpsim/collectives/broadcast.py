@@ -5,7 +5,7 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_broadcast(layout: RankLayout) -> Schedule:
@@ -14,9 +14,9 @@ def compile_broadcast(layout: RankLayout) -> Schedule:
     return Schedule("broadcast", "tree", ranks, 1, binomial.down(ranks, 1))
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: L (o + alpha + S beta)."""
-    return len(binomial.levels(layout.ranks)) * costs.message(split.total)
+    return len(binomial.levels(layout.ranks)) * costs.message(chunking.total)
 
 
 BROADCAST = Algorithm(

@@ -10,7 +10,7 @@ Gropp, IJHPCA 19, 2005.
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
 
 
 def compile_butterfly(layout: RankLayout) -> Schedule:
@@ -30,12 +30,12 @@ def compile_butterfly(layout: RankLayout) -> Schedule:
     )
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding
     of the surplus.
     """
     ranks = layout.ranks
-    size = split.total
+    size = chunking.total
     return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * (
         costs.message(size) + size * costs.gamma
     )

@@ -16,7 +16,7 @@ from functools import partial
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.binary_trees import is_equal_and_free, lockstep_time, reduce_and_broadcast
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 _CHUNKS = 16  # what a library would choose by size: more for a longer vector
 
@@ -42,16 +42,16 @@ def compile_double_tree(chunks: int, layout: RankLayout) -> Schedule:
     return Schedule("all-reduce", "double-binary-tree", ranks, 2 * chunks, phases)
 
 
-def exact_time(chunks: int, layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(chunks: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: R (o + alpha + c beta) + (R/2) c gamma; a bound where `is_exact` does not hold."""
-    return lockstep_time(compile_double_tree(chunks, layout), split, costs)
+    return lockstep_time(compile_double_tree(chunks, layout), chunking, costs)
 
 
-def is_exact(layout: RankLayout, split: Split, costs: Costs) -> bool:
+def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     """For equal chunks, no overhead, and 1 rank or 2^h of them, h odd."""
     ranks = layout.ranks
     odd_power = ranks & (ranks - 1) == 0 and ranks.bit_length() % 2 == 0
-    return ranks == 1 or (odd_power and is_equal_and_free(split, costs))
+    return ranks == 1 or (odd_power and is_equal_and_free(chunking, costs))
 
 
 DOUBLE_BINARY_TREE = with_chunks(_CHUNKS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed
 
 
 def compile_gather(layout: RankLayout) -> Schedule:
@@ -30,21 +30,21 @@ def _blocks(ranks: int, level: int) -> Phase:
     )
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1)
     = 0.
     """
-    return _arrival(0, layout.ranks, split, costs)
+    return _arrival(0, layout.ranks, chunking, costs)
 
 
-def _arrival(first: int, ranks: int, split: Split, costs: Costs) -> float:
+def _arrival(first: int, ranks: int, chunking: Chunking, costs: Costs) -> float:
     """Seconds until rank ``first`` has the chunks of the ``ranks`` ranks from itself on."""
     if ranks == 1:
         return 0.0
     near = binomial.power_of_two(ranks - 1)
-    far = _arrival(first + near, ranks - near, split, costs)
-    block = split.nbytes(np.array(first + near), np.array(ranks - near))
-    waits = max(_arrival(first, near, split, costs), costs.overhead + far)
+    far = _arrival(first + near, ranks - near, chunking, costs)
+    block = chunking.nbytes(np.array(first + near), np.array(ranks - near))
+    waits = max(_arrival(first, near, chunking, costs), costs.overhead + far)
     return waits + costs.alpha + float(block) * costs.beta
 
 

@@ -14,7 +14,7 @@ from dpsim.base.arrays import IntArray
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.butterfly import folding_time
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
 
 
 def compile_halving_doubling(layout: RankLayout) -> Schedule:
@@ -69,16 +69,16 @@ def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
     return blocks
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d
     chunks; and the folding.
     """
-    sizes = np.array([1 << k for k in range(split.chunks.bit_length() - 1)], dtype=np.int64)
-    blocks = split.nbytes(sizes * 0, sizes)
+    sizes = np.array([1 << k for k in range(chunking.chunks.bit_length() - 1)], dtype=np.int64)
+    blocks = chunking.nbytes(sizes * 0, sizes)
     exchanged = sum(
         2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks
     )
-    return folding_time(layout.ranks, split.total, costs) + exchanged
+    return folding_time(layout.ranks, chunking.total, costs) + exchanged
 
 
 HALVING_DOUBLING = Algorithm(

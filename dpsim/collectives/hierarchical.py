@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings, all_reduce_time
-from dpsim.collectives.schedule import Phase, Schedule, Split, ranks_array
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, ranks_array
 
 
 def compile_hierarchical(layout: RankLayout) -> Schedule:
@@ -41,19 +41,19 @@ def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
     )
 
 
-def in_groups_time(ranks: int, group: int, split: Split, costs: Costs) -> float:
+def in_groups_time(ranks: int, group: int, chunking: Chunking, costs: Costs) -> float:
     """Seconds that `in_groups` takes.
 
     The first rank of each group has the largest part, and everyone waits for it.
     """
     groups = ranks // group
-    part = float(split.nbytes(np.array(0), np.array(groups)))
-    return all_reduce_time(group, part, costs) + all_reduce_time(groups, split.largest, costs)
+    part = float(chunking.nbytes(np.array(0), np.array(groups)))
+    return all_reduce_time(group, part, costs) + all_reduce_time(groups, chunking.largest, costs)
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
-    return in_groups_time(layout.ranks, layout.groups_of("hierarchical"), split, costs)
+    return in_groups_time(layout.ranks, layout.groups_of("hierarchical"), chunking, costs)
 
 
 HIERARCHICAL = Algorithm(

@@ -8,7 +8,7 @@ distributed machine learning with the parameter server", OSDI 2014, with a singl
 """
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed, ranks_array
 
 
 def compile_master_worker(layout: RankLayout) -> Schedule:
@@ -20,12 +20,12 @@ def compile_master_worker(layout: RankLayout) -> Schedule:
     return Schedule("all-reduce", "master-worker", ranks, 1, (gather, spread) if ranks > 1 else ())
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: m o + 2 alpha + 2 (m-1) S beta + (m-1) S gamma."""
     ranks = layout.ranks
     if ranks == 1:
         return 0.0
-    at_master = (ranks - 1) * split.total * (2 * costs.beta + costs.gamma)
+    at_master = (ranks - 1) * chunking.total * (2 * costs.beta + costs.gamma)
     return ranks * costs.overhead + 2 * costs.alpha + at_master
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.registry import Registry
-from dpsim.collectives.schedule import Split
+from dpsim.collectives.schedule import Chunking
 
 Buffers = NDArray[Any]  # (ranks, elements of all vectors)
-Expectation = Callable[[Buffers, Buffers, Split], None]
+Expectation = Callable[[Buffers, Buffers, Chunking], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Operation:
     """One collective operation.
 
     ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an
-    ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, split)`` writes what
+    ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, chunking)`` writes what
     each rank must end with into ``expected``, which starts as NaN: entries left NaN may hold
     anything.
     """
@@ -37,62 +37,62 @@ class Operation:
     bus_factor: Callable[[int], float]
     fill: Expectation
 
-    def expected(self, inputs: Buffers, split: Split) -> Buffers:
+    def expected(self, inputs: Buffers, chunking: Chunking) -> Buffers:
         """What the ranks must end with, NaN where anything goes; shape of ``inputs``.
 
         (ranks, elements).
         """
         expected = np.full(inputs.shape, np.nan)
-        self.fill(expected, inputs, split)
+        self.fill(expected, inputs, chunking)
         return expected
 
 
-def _owned(rank: int, split: Split) -> slice:
-    start, end = split.start(np.array([rank, rank + 1]))
+def _owned(rank: int, chunking: Chunking) -> slice:
+    start, end = chunking.start(np.array([rank, rank + 1]))
     return slice(int(start), int(end))
 
 
-def _all_reduce(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _all_reduce(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     expected[:] = inputs.sum(axis=0)
 
 
-def _reduce(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _reduce(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     expected[0] = inputs.sum(axis=0)
 
 
-def _broadcast(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _broadcast(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     expected[:] = inputs[0]
 
 
-def _scatter(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _scatter(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     for rank, row in enumerate(expected):
-        row[_owned(rank, split)] = inputs[0, _owned(rank, split)]
+        row[_owned(rank, chunking)] = inputs[0, _owned(rank, chunking)]
 
 
-def _gather(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _gather(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     for rank, row in enumerate(inputs):
-        expected[0, _owned(rank, split)] = row[_owned(rank, split)]
+        expected[0, _owned(rank, chunking)] = row[_owned(rank, chunking)]
 
 
-def _all_gather(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _all_gather(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     for rank, row in enumerate(inputs):
-        expected[:, _owned(rank, split)] = row[_owned(rank, split)]
+        expected[:, _owned(rank, chunking)] = row[_owned(rank, chunking)]
 
 
-def _reduce_scatter(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _reduce_scatter(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     for rank, row in enumerate(expected):
-        row[_owned(rank, split)] = inputs[:, _owned(rank, split)].sum(axis=0)
+        row[_owned(rank, chunking)] = inputs[:, _owned(rank, chunking)].sum(axis=0)
 
 
-def _all_to_all(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _all_to_all(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     ranks = len(inputs)
     for sender in range(ranks):
         for receiver in range(ranks):
-            part = _owned(sender * ranks + receiver, split)
+            part = _owned(sender * ranks + receiver, chunking)
             expected[receiver, part] = inputs[sender, part]
 
 
-def _nothing(expected: Buffers, inputs: Buffers, split: Split) -> None:
+def _nothing(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     """A barrier moves no data."""
 
 

@@ -8,7 +8,7 @@ Source: Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_reduce(layout: RankLayout) -> Schedule:
@@ -17,19 +17,21 @@ def compile_reduce(layout: RankLayout) -> Schedule:
     return Schedule("reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True))
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of
     two below m; t(1) = 0.
     """
-    return _arrival(layout.ranks, split, costs)
+    return _arrival(layout.ranks, chunking, costs)
 
 
-def _arrival(ranks: int, split: Split, costs: Costs) -> float:
+def _arrival(ranks: int, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
     near = binomial.power_of_two(ranks - 1)
-    waits = max(_arrival(near, split, costs), costs.overhead + _arrival(ranks - near, split, costs))
-    return waits + costs.alpha + split.total * (costs.beta + costs.gamma)
+    waits = max(
+        _arrival(near, chunking, costs), costs.overhead + _arrival(ranks - near, chunking, costs)
+    )
+    return waits + costs.alpha + chunking.total * (costs.beta + costs.gamma)
 
 
 REDUCE = Algorithm(

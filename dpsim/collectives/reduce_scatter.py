@@ -8,7 +8,7 @@ Exact: (m-1) (o + alpha + c beta + c gamma), c the largest chunk. Source: Patara
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import Rings
-from dpsim.collectives.schedule import Schedule, Split, ranks_array
+from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def compile_ring(layout: RankLayout) -> Schedule:
@@ -21,9 +21,9 @@ def compile_ring(layout: RankLayout) -> Schedule:
     return Schedule("reduce-scatter", "ring", ranks, ranks, around)
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: (m-1) (o + alpha + c beta + c gamma)."""
-    return (layout.ranks - 1) * (costs.message(split.largest) + split.largest * costs.gamma)
+    return (layout.ranks - 1) * (costs.message(chunking.largest) + chunking.largest * costs.gamma)
 
 
 REDUCE_SCATTER = Algorithm(

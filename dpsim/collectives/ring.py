@@ -19,7 +19,7 @@ import numpy as np
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
 from dpsim.collectives.rings import Rings
-from dpsim.collectives.schedule import Schedule, Split, ranks_array
+from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def with_channels(channels: int) -> Algorithm:
@@ -51,15 +51,15 @@ def compile_ring(channels: int, layout: RankLayout) -> Schedule:
     )
 
 
-def exact_time(channels: int, layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(channels: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: 2 (m-1) (o + alpha + k c beta) + (m-1) c gamma."""
-    both_ways = 2 * costs.message(channels * split.largest)
-    return (layout.ranks - 1) * (both_ways + split.largest * costs.gamma)
+    both_ways = 2 * costs.message(channels * chunking.largest)
+    return (layout.ranks - 1) * (both_ways + chunking.largest * costs.gamma)
 
 
-def has_equal_chunks(layout: RankLayout, split: Split, costs: Costs) -> bool:
+def has_equal_chunks(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     """Whether all chunks are equal: where the time with several channels is exact."""
-    return split.elements % split.chunks == 0
+    return chunking.elements % chunking.chunks == 0
 
 
 RING = with_channels(1)

@@ -9,7 +9,7 @@ both halves of an all-reduce.
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.rings import all_reduce_time
-from dpsim.collectives.schedule import Cyclic, Phase, Schedule, Split, fixed, ranks_array
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed, ranks_array
 
 
 def compile_round_robin(layout: RankLayout) -> Schedule:
@@ -26,9 +26,9 @@ def compile_round_robin(layout: RankLayout) -> Schedule:
     )
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: 2 (m-1) (o + alpha + c beta) + (m-1) c gamma."""
-    return all_reduce_time(layout.ranks, split.largest, costs)
+    return all_reduce_time(layout.ranks, chunking.largest, costs)
 
 
 ROUND_ROBIN = Algorithm(

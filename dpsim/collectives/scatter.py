@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsim.collectives import binomial
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Phase, Schedule, Split, fixed
+from dpsim.collectives.schedule import Chunking, Phase, Schedule, fixed
 
 
 def compile_scatter(layout: RankLayout) -> Schedule:
@@ -30,11 +30,11 @@ def _blocks(ranks: int, level: int) -> Phase:
     )
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: the sum over levels of o + alpha + B_k beta."""
     ranks = layout.ranks
     ends = np.minimum(2 ** np.arange(len(binomial.levels(ranks)) + 1, dtype=np.int64), ranks)
-    blocks = split.nbytes(ends[:-1], np.diff(ends))
+    blocks = chunking.nbytes(ends[:-1], np.diff(ends))
     return float(sum(costs.message(float(block)) for block in blocks))
 
 

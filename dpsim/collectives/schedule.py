@@ -42,7 +42,7 @@ class Cyclic:
     def longest(self) -> IntArray:
         """The first integer of each transfer's cycle.
 
-        The chunk that `Split` makes no shorter than the others on it.
+        The chunk that `Chunking` makes no shorter than the others on it.
         """
         return (
             self.at(0)
@@ -182,7 +182,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Chunking:
     """How a vector of ``elements`` is cut into ``chunks``.
 
     As evenly as whole elements allow, the longer chunks first.
@@ -259,11 +259,11 @@ class Schedule:
         """All rounds in order, each laid out in full; for small schedules."""
         return (phase.round(number) for phase in self.phases for number in range(phase.rounds))
 
-    def split(self, nbytes: int, itemsize: int = 1) -> Split:
+    def chunking(self, nbytes: int, itemsize: int = 1) -> Chunking:
         """How ``nbytes`` per vector, rounded up to whole items of ``itemsize`` bytes, are cut into
         this schedule's chunks.
         """
-        return Split(-(-nbytes // itemsize), self.chunks, self.vectors, itemsize)
+        return Chunking(-(-nbytes // itemsize), self.chunks, self.vectors, itemsize)
 
     def __repr__(self) -> str:
         return f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, {self.chunks} chunks, {self.rounds} rounds>"

@@ -12,7 +12,7 @@ from math import isqrt
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
 from dpsim.collectives.hierarchical import in_groups, in_groups_time
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_torus(layout: RankLayout) -> Schedule:
@@ -33,9 +33,9 @@ def row(layout: RankLayout) -> int:
     return ranks // next(columns for columns in range(isqrt(ranks), 0, -1) if ranks % columns == 0)
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
-    return in_groups_time(layout.ranks, row(layout), split, costs)
+    return in_groups_time(layout.ranks, row(layout), chunking, costs)
 
 
 TORUS_2D = Algorithm(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import IntArray
 from dpsim.base.budget import check
-from dpsim.collectives.schedule import Phase, Schedule, Split
+from dpsim.collectives.schedule import Chunking, Phase, Schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,43 +38,43 @@ class Traffic:
         return int(self.sent.sum()) + self.beside
 
 
-def traffic(schedule: Schedule, split: Split) -> Traffic:
-    """Count the bytes of every transfer of ``schedule`` when its vector is cut by ``split``."""
+def traffic(schedule: Schedule, chunking: Chunking) -> Traffic:
+    """Count the bytes of every transfer of ``schedule`` when its vector is cut by ``chunking``."""
     sent = np.zeros(schedule.ranks, dtype=np.int64)
     received = np.zeros(schedule.ranks, dtype=np.int64)
     for phase in schedule.phases:
         if phase.destination.shift == 0:
-            nbytes = bytes_over_turns(phase, split)
+            nbytes = bytes_over_turns(phase, chunking)
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(0), nbytes)
             continue
         for turn in range(phase.uses):
             check()
-            nbytes = split.nbytes(phase.chunk.at(turn), np.asarray(phase.count))
+            nbytes = chunking.nbytes(phase.chunk.at(turn), np.asarray(phase.count))
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(turn), nbytes)
     return Traffic(sent, received)
 
 
-def bytes_over_turns(phase: Phase, split: Split) -> NDArray[np.int64]:
+def bytes_over_turns(phase: Phase, chunking: Chunking) -> NDArray[np.int64]:
     """Bytes that each transfer of the pattern moves in all turns of ``phase`` together."""
     count = np.asarray(phase.count)
     if phase.chunk.shift == 0 or phase.uses == 1:
-        return np.asarray(phase.uses * split.nbytes(phase.chunk.at(0), count))
+        return np.asarray(phase.uses * chunking.nbytes(phase.chunk.at(0), count))
     if (
         np.any(count != 1)
         or phase.chunk.stride != 1
         or abs(phase.chunk.shift) != 1
-        or split.vectors != 1
+        or chunking.vectors != 1
     ):
         return np.asarray(
             np.sum(
-                [split.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0
+                [chunking.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0
             )
         )
     # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries
     # one of those.
-    base, longer = divmod(split.elements, split.chunks)
+    base, longer = divmod(chunking.elements, chunking.chunks)
     return np.asarray(
-        (phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * split.itemsize
+        (phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * chunking.itemsize
     )

@@ -7,7 +7,7 @@ Thakur, Rabenseifner and Gropp, IJHPCA 19, 2005.
 
 from dpsim.collectives import binomial, broadcast, reduce
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
-from dpsim.collectives.schedule import Schedule, Split
+from dpsim.collectives.schedule import Chunking, Schedule
 
 
 def compile_tree(layout: RankLayout) -> Schedule:
@@ -18,9 +18,11 @@ def compile_tree(layout: RankLayout) -> Schedule:
     )
 
 
-def exact_time(layout: RankLayout, split: Split, costs: Costs) -> float:
+def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: the reduction's and then the broadcast's."""
-    return reduce.exact_time(layout, split, costs) + broadcast.exact_time(layout, split, costs)
+    return reduce.exact_time(layout, chunking, costs) + broadcast.exact_time(
+        layout, chunking, costs
+    )
 
 
 TREE = Algorithm(

@@ -39,8 +39,8 @@ class ClosedFormModel(CollectiveModel):
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Everyone finishes together, the exact time after the latest of ``starts``."""
-        split = self.schedule.split(nbytes, self.itemsize)
-        seconds = self.algorithm.exact_time(self.layout, split, self.costs)
-        moved = traffic(self.schedule, split)
+        chunking = self.schedule.chunking(nbytes, self.itemsize)
+        seconds = self.algorithm.exact_time(self.layout, chunking, self.costs)
+        moved = traffic(self.schedule, chunking)
         loads = np.concatenate([moved.sent, moved.received]).astype(np.float64)
         return Outcome(np.full(self.network.ranks, starts.max() + seconds), loads)

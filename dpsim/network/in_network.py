@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.collectives import IN_NETWORK, Rings, Schedule, Split, Traffic, ranks_array, traffic
+from dpsim.collectives import IN_NETWORK, Chunking, Rings, Schedule, Traffic, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
@@ -69,8 +69,8 @@ class InNetworkModel(CollectiveModel):
 
         Inside its node, and its part to the switches and from them.
         """
-        split = self._split(nbytes)
-        inside = [traffic(half.schedule, split) for half in self._halves]
+        chunking = self._split(nbytes)
+        inside = [traffic(half.schedule, chunking) for half in self._halves]
         part = self._parts(nbytes) * (self._nodes > 1)
         return Traffic(
             inside[0].sent + inside[1].sent + part, inside[0].received + inside[1].received + part
@@ -84,8 +84,8 @@ class InNetworkModel(CollectiveModel):
     def _nodes(self) -> int:
         return self.network.ranks // self.group
 
-    def _split(self, nbytes: int) -> Split:
-        return self._halves[0].schedule.split(nbytes, self.itemsize)
+    def _split(self, nbytes: int) -> Chunking:
+        return self._halves[0].schedule.chunking(nbytes, self.itemsize)
 
     def _parts(self, nbytes: int) -> IntArray:
         """Bytes of each rank's part of the vector."""

@@ -41,7 +41,7 @@ def is_right(algorithm, ranks, elements, per_node=1):
         .integers(-1000, 1000, (ranks, elements * schedule.vectors))
         .astype(float)
     )
-    expected = OPERATIONS[algorithm.operation].expected(inputs, schedule.split(elements))
+    expected = OPERATIONS[algorithm.operation].expected(inputs, schedule.chunking(elements))
     result = execute(schedule, inputs)
     np.testing.assert_array_equal(result[~np.isnan(expected)], expected[~np.isnan(expected)])
 
@@ -62,13 +62,13 @@ def test_however_ranks_stand_on_nodes(algorithm, ranks):
 def test_counted_traffic_is_that_of_the_rounds_laid_out(algorithm):
     for ranks in RANKS:
         schedule = algorithm.schedule(ranks)
-        split = schedule.split(4 * 37, itemsize=4)
+        chunking = schedule.chunking(4 * 37, itemsize=4)
         sent, received = np.zeros(ranks), np.zeros(ranks)
         for current in schedule.each_round():
-            nbytes = split.nbytes(current.chunk, current.count)
+            nbytes = chunking.nbytes(current.chunk, current.count)
             np.add.at(sent, current.source, nbytes)
             np.add.at(received, current.destination, nbytes)
-        counted = traffic(schedule, split)
+        counted = traffic(schedule, chunking)
         np.testing.assert_array_equal(counted.sent, sent)
         np.testing.assert_array_equal(counted.received, received)
         assert counted.total == sent.sum() == received.sum()

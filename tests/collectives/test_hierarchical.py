@@ -10,12 +10,14 @@ HIERARCHICAL = algorithm("hierarchical")
 
 def test_messages_between_nodes_stay_on_rails_and_carry_a_share_of_the_vector():
     schedule = HIERARCHICAL.schedule(12, per_node=4)
-    split = schedule.split(1200)
+    chunking = schedule.chunking(1200)
     outside = np.zeros(12)
     for current in schedule.each_round():
         apart = current.source // 4 != current.destination // 4
         assert (current.source[apart] % 4 == current.destination[apart] % 4).all()
-        np.add.at(outside, current.source[apart], split.nbytes(current.chunk, current.count)[apart])
+        np.add.at(
+            outside, current.source[apart], chunking.nbytes(current.chunk, current.count)[apart]
+        )
     assert (
         outside.tolist() == [2 * 2 / 3 * 300] * 12
     )  # a ring of 3 nodes on a quarter of the vector

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsim.collectives import Cyclic, Phase, Schedule, Split, Window, execute, traffic
+from dpsim.collectives import Chunking, Cyclic, Phase, Schedule, Window, execute, traffic
 from dpsim.collectives.schedule import fixed
 
 
@@ -42,7 +42,7 @@ def test_a_pipeline_moves_each_chunk_once_over_each_link():
     schedule = Schedule("broadcast", "chain", 3, 3, (chain(3),))
     inputs = np.array([[1.0, 2.0, 3.0, 4.0], [0.0] * 4, [0.0] * 4])
     assert execute(schedule, inputs).tolist() == [[1, 2, 3, 4]] * 3
-    moved = traffic(schedule, schedule.split(4))
+    moved = traffic(schedule, schedule.chunking(4))
     assert moved.sent.tolist() == [4, 4, 0]
     assert moved.received.tolist() == [0, 4, 4]
 
@@ -66,6 +66,6 @@ def test_places_number_ranks_channel_by_channel():
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 def test_the_longest_chunk_of_a_cycle_is_no_shorter_than_any_that_goes_its_way(shift):
     cyclic = Cyclic(np.arange(3), 3, shift=shift, base=np.array([0, 3, 6]))
-    split = Split(elements=13, chunks=9)
-    sizes = [split.nbytes(cyclic.at(turn), np.array(1)) for turn in range(3)]
-    assert split.nbytes(cyclic.longest(), np.array(1)).tolist() == np.max(sizes, axis=0).tolist()
+    chunking = Chunking(elements=13, chunks=9)
+    sizes = [chunking.nbytes(cyclic.at(turn), np.array(1)) for turn in range(3)]
+    assert chunking.nbytes(cyclic.longest(), np.array(1)).tolist() == np.max(sizes, axis=0).tolist()

@@ -69,7 +69,7 @@ TOTAL = {
 @pytest.mark.parametrize("ranks", range(2, 17))
 def test_rounds_and_bytes_are_those_of_the_table(name, ranks):
     schedule = algorithm(name).schedule(ranks)
-    moved = traffic(schedule, schedule.split(S))
+    moved = traffic(schedule, schedule.chunking(S))
     assert schedule.rounds == ROUNDS[name](ranks)
     assert moved.busiest == pytest.approx(BUSIEST[name](ranks), rel=1e-15)
     assert moved.total == pytest.approx(TOTAL[name](ranks), rel=1e-15)
@@ -80,12 +80,12 @@ def test_where_elements_do_not_divide_a_ring_sends_at_most_its_largest_chunk_in_
     ranks,
 ):
     schedule = algorithm("ring").schedule(ranks)
-    split = schedule.split(4 * 1001, itemsize=4)
-    moved = traffic(schedule, split)
-    assert moved.busiest <= 2 * (ranks - 1) * split.largest
+    chunking = schedule.chunking(4 * 1001, itemsize=4)
+    moved = traffic(schedule, chunking)
+    assert moved.busiest <= 2 * (ranks - 1) * chunking.largest
     assert moved.total == 2 * (ranks - 1) * 4 * 1001
 
 
 def test_the_master_sends_and_receives_most():
     schedule = algorithm("master-worker").schedule(5)
-    assert traffic(schedule, schedule.split(100)).busiest_both_ways == 2 * 4 * 100
+    assert traffic(schedule, schedule.chunking(100)).busiest_both_ways == 2 * 4 * 100

@@ -69,7 +69,7 @@ def test_link_loads_are_those_of_a_ring():
         NcclModel(network).finish(np.zeros(16), 2**20).loads.tolist() == ring.loads(2**20).tolist()
     )
     moved = NcclModel(network).traffic(2**20)
-    assert moved.total == traffic(ring.schedule, ring.schedule.split(2**20, 4)).total
+    assert moved.total == traffic(ring.schedule, ring.schedule.chunking(2**20, 4)).total
 
 
 @pytest.mark.parametrize(

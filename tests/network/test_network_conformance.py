@@ -60,10 +60,10 @@ def stated(algorithm, layout, costs):
     """The algorithm's own seconds for each of SIZES, and whether it says that they are exact."""
     schedule = algorithm.schedule(layout.ranks, layout.per_node)
     costs = Costs(LATENCY, 1 / RATE, costs.gamma, costs.overhead)
-    splits = [schedule.split(nbytes, 4) for nbytes in SIZES]
-    seconds = [algorithm.exact_time(layout, split, costs) for split in splits]
+    chunkings = [schedule.chunking(nbytes, 4) for nbytes in SIZES]
+    seconds = [algorithm.exact_time(layout, one, costs) for one in chunkings]
     return np.array(seconds), np.array(
-        [algorithm.exact_for(layout, split, costs) for split in splits]
+        [algorithm.exact_for(layout, one, costs) for one in chunkings]
     )
 
 
@@ -129,7 +129,7 @@ def test_no_time_is_below_what_the_busiest_link_needs_or_one_latency_for_each_ro
     algorithm, ranks
 ):
     schedule = algorithm.schedule(ranks)
-    moved = [traffic(schedule, schedule.split(nbytes, 4)) for nbytes in SIZES]
+    moved = [traffic(schedule, schedule.chunking(nbytes, 4)) for nbytes in SIZES]
     busiest = np.array([max(found.sent.max(), found.received.max()) for found in moved])
     busy = [np.union1d(current.source, current.destination) for current in schedule.each_round()]
     rounds = np.bincount(np.concatenate(busy)).max()

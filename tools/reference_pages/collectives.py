@@ -17,7 +17,7 @@ from dpsim.collectives import (
     GOSSIP_GRAPHS,
     OPERATIONS,
     Algorithm,
-    Split,
+    Chunking,
     Traffic,
     always_exact,
     gossip_turns,
@@ -117,7 +117,7 @@ def _time_row(one: Algorithm) -> list[str]:
 
 def _count_row(one: Algorithm) -> list[str]:
     schedules = [one.schedule(*layout) for layout in _LAYOUTS]
-    sent = [traffic(each, Split(_ELEMENTS, each.chunks, each.vectors)) for each in schedules]
+    sent = [traffic(each, Chunking(_ELEMENTS, each.chunks, each.vectors)) for each in schedules]
     rounds = " / ".join(str(each.rounds) for each in schedules)
     return [
         f"`{one.operation}`",

@@ -73,14 +73,14 @@ class Executor(Collective):
             raise ValueError(
                 f"{schedule!r} must run on {schedule.ranks} ranks, but got {world.size}"
             )
-        split = schedule.split(elements)
+        chunking = schedule.chunking(elements)
         total = elements * schedule.vectors
-        parts = promised(schedule.operation, world.rank, world.size, split)
+        parts = promised(schedule.operation, world.rank, world.size, chunking)
         super().__init__(
             schedule.operation, schedule.algorithm, world, (total, total), parts, dtype, redop
         )
         self._in_groups = world.backend == "nccl"
-        channels = rank_rounds(schedule, split, world.rank)
+        channels = rank_rounds(schedule, chunking, world.rank)
         self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
         self._threads = (
             ThreadPoolExecutor(len(self._channels) - 1) if len(self._channels) > 1 else None

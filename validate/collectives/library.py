@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import OPERATIONS, Split
+from dpsim.collectives import OPERATIONS, Chunking
 from validate.collectives.collective import Collective
 from validate.collectives.payload import Part, promised
 from validate.ranks import World
@@ -136,7 +136,7 @@ def whole_chunks(operation: str, elements: int, ranks: int) -> int:
 def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, ...]:
     """As a schedule's; but an all-to-all takes and gives one vector, chunk i for and from rank i."""
     if operation != "all-to-all":
-        return promised(operation, rank, ranks, Split(elements, ranks))
+        return promised(operation, rank, ranks, Chunking(elements, ranks))
     chunk = elements // ranks
     return tuple(
         Part(source * chunk, (source + 1) * chunk, (source,), rank * chunk)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from dpsim.base.errors import UnknownNameError
-from dpsim.collectives import Split
+from dpsim.collectives import Chunking
 
 # nccl-tests' names of the types, as far as torch can reduce them.
 TYPES: Mapping[str, Any] = {
@@ -105,17 +105,19 @@ class Part:
         return total
 
 
-def promised(operation: str, rank: int, ranks: int, split: Split) -> tuple[Part, ...]:
+def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
     """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended; elsewhere
     anything may stand.
     """
     everyone = range(ranks)
 
     def chunk(number: int, sources: Sequence[int]) -> Part:
-        start, end = (int(split.start(torch.tensor(edge).numpy())) for edge in (number, number + 1))
+        start, end = (
+            int(chunking.start(torch.tensor(edge).numpy())) for edge in (number, number + 1)
+        )
         return Part(start, end, sources, start)
 
-    whole = split.elements
+    whole = chunking.elements
     parts: dict[str, Callable[[], list[Part]]] = {
         "all-reduce": lambda: [Part(0, whole, everyone, 0)],
         "reduce": lambda: [] if rank else [Part(0, whole, everyone, 0)],

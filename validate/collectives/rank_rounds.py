@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.collectives import Round, Schedule, Split
+from dpsim.collectives import Chunking, Round, Schedule
 
 
 class Send(NamedTuple):
@@ -55,7 +55,9 @@ class RankRound(NamedTuple):
     scratch: int
 
 
-def rank_rounds(schedule: Schedule, split: Split, rank: int) -> tuple[tuple[RankRound, ...], ...]:
+def rank_rounds(
+    schedule: Schedule, chunking: Chunking, rank: int
+) -> tuple[tuple[RankRound, ...], ...]:
     """The rounds of ``rank`` in each channel of ``schedule``, those without transfers left out;
     places are elements.
     """
@@ -64,7 +66,7 @@ def rank_rounds(schedule: Schedule, split: Split, rank: int) -> tuple[tuple[Rank
         mine = np.flatnonzero((current.source == rank) | (current.destination == rank))
         for channel in np.unique(current.channel[mine]):
             of_channel = mine[current.channel[mine] == channel]
-            channels[channel].append(_round(number, current, of_channel, split, rank))
+            channels[channel].append(_round(number, current, of_channel, chunking, rank))
     return tuple(tuple(rounds) for rounds in channels)
 
 
@@ -72,11 +74,11 @@ def _round(
     number: int,
     current: Round,
     which: np.ndarray[tuple[int], np.dtype[np.int64]],
-    split: Split,
+    chunking: Chunking,
     rank: int,
 ) -> RankRound:
-    starts = split.start(current.chunk[which])
-    ends = split.start(current.chunk[which] + current.count[which])
+    starts = chunking.start(current.chunk[which])
+    ends = chunking.start(current.chunk[which] + current.count[which])
     sends, receives = [], []
     for place, start, end in zip(which, starts, ends, strict=True):
         source, destination = int(current.source[place]), int(current.destination[place])

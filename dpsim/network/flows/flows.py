@@ -95,7 +95,7 @@ class _Run:
         self.env, self.fluid, self.network = shared.env, shared.fluid, shared.network
         self.costs = costs
         self.schedule = job.schedule
-        self.split = job.schedule.split(job.nbytes, itemsize)
+        self.chunking = job.schedule.chunking(job.nbytes, itemsize)
         self.ranks = self.running = self.schedule.places
         self.finishes = np.zeros(self.ranks)
         self.loads = np.zeros(len(shared.network.capacities) + 1)
@@ -166,7 +166,7 @@ class _RoundUnderWay:
         self.run = run
         self.number = number
         self.source, self.destination = transfers.places(run.schedule.ranks)
-        self.nbytes = run.split.nbytes(transfers.chunk, transfers.count).astype(np.float64)
+        self.nbytes = run.chunking.nbytes(transfers.chunk, transfers.count).astype(np.float64)
         self.ends = run.job.ranks[transfers.source], run.job.ranks[transfers.destination]
         self.routes = run.network.routes(*self.ends)
         self.messages = np.bincount(self.source, minlength=run.ranks)

@@ -73,7 +73,7 @@ class MpiModel(CollectiveModel):
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
         schedule = self._models[self.algorithm_for(nbytes)].schedule
-        return traffic(schedule, schedule.split(nbytes, self.itemsize))
+        return traffic(schedule, schedule.chunking(nbytes, self.itemsize))
 
     def algorithm_for(self, nbytes: int) -> str:
         """``doubling`` or ``rabenseifner``."""

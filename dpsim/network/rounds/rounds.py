@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
-from dpsim.collectives import Phase, Round, Schedule, Split, bytes_over_turns
+from dpsim.collectives import Chunking, Phase, Round, Schedule, bytes_over_turns
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.network.rounds.cycles import Cycles, cycles_of
@@ -69,40 +69,42 @@ class RoundsModel(ScheduleModel):
         """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for
         ``nbytes`` per vector.
         """
-        split = self.schedule.split(nbytes, self.itemsize)
+        chunking = self.schedule.chunking(nbytes, self.itemsize)
         begin = float(
             starts.min()
         )  # the clock starts there, so that small differences keep their digits
         ready = np.tile(starts - begin, self.schedule.channels)
         for number, phase in enumerate(self.schedule.phases):
-            ready = self._phase(number, phase, split, ready)
+            ready = self._phase(number, phase, chunking, ready)
         return Outcome(begin + ready.reshape(-1, len(starts)).max(axis=0), self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
         if nbytes not in self._loads:
-            self._loads[nbytes] = self._count_loads(self.schedule.split(nbytes, self.itemsize))
+            self._loads[nbytes] = self._count_loads(self.schedule.chunking(nbytes, self.itemsize))
         return self._loads[nbytes]
 
-    def _phase(self, number: int, phase: Phase, split: Split, ready: FloatArray) -> FloatArray:
+    def _phase(
+        self, number: int, phase: Phase, chunking: Chunking, ready: FloatArray
+    ) -> FloatArray:
         if not phase.steady:
             for turn in range(phase.rounds):
                 check()
-                ready = self._round(number, turn, split).step(ready)
+                ready = self._round(number, turn, chunking).step(ready)
             return ready
-        timed = self._round(number, 0, split)
+        timed = self._round(number, 0, chunking)
         return timed.all(ready) if self.collapse else timed.each(ready)
 
-    def _round(self, number: int, turn: int, split: Split) -> TimedRound:
+    def _round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
         """Round ``turn`` of phase ``number``, kept for the next collective of the same size where
         that is not too much.
         """
         phase = self.schedule.phases[number]
-        key = (number, turn, split.total)
+        key = (number, turn, chunking.total)
         if key in self._timed:
             return self._timed[key]
         pattern = self._patterns.get((number, turn)) or self._pattern(phase, turn)
-        timed = self._sized(pattern, phase, split)
+        timed = self._sized(pattern, phase, chunking)
         if phase.steady or phase.turns * len(phase.source) <= _KEPT:
             self._patterns[number, turn] = pattern
             if len(self._timed) * self.schedule.places < _KEPT:
@@ -117,14 +119,14 @@ class RoundsModel(ScheduleModel):
         cycles = cycles_of(source, destination, self.schedule.places)
         return _Pattern(transfers, source, destination, routes.latency, rate, cycles)
 
-    def _sized(self, pattern: _Pattern, phase: Phase, split: Split) -> TimedRound:
+    def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
         """The round with this phase's message sizes; in repeated turns each message counts as the
         largest that goes its way.
         """
         transfers = pattern.transfers
         repeated = phase.rounds > 1 and phase.window is None
         chunk = phase.chunk.longest() if repeated else transfers.chunk
-        nbytes = split.nbytes(chunk, transfers.count)
+        nbytes = chunking.nbytes(chunk, transfers.count)
         places = self.schedule.places
         messages = np.bincount(pattern.source, minlength=places).astype(np.float64)
         reduced = np.bincount(pattern.destination, nbytes * transfers.reduce, places).astype(
@@ -140,18 +142,18 @@ class RoundsModel(ScheduleModel):
             phase.rounds if phase.steady else 1,
         )
 
-    def _count_loads(self, split: Split) -> FloatArray:
+    def _count_loads(self, chunking: Chunking) -> FloatArray:
         loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
         for phase in self.schedule.phases:
             if phase.destination.shift == 0:
                 self._add_loads(
-                    loads, phase.source, phase.destination.at(0), bytes_over_turns(phase, split)
+                    loads, phase.source, phase.destination.at(0), bytes_over_turns(phase, chunking)
                 )
                 continue
             for number in range(phase.rounds):
                 check()
                 transfers = phase.round(number)
-                nbytes = split.nbytes(transfers.chunk, transfers.count)
+                nbytes = chunking.nbytes(transfers.chunk, transfers.count)
                 self._add_loads(loads, transfers.source, transfers.destination, nbytes)
         return loads[:-1]
 

@@ -38,14 +38,14 @@ Program = tuple[Phase, ...]  # of one rank in one channel
 
 def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tuple[int, Program]]:
     """(rank, program) of every rank in every channel: its rounds, each done before the next."""
-    split = schedule.split(nbytes, itemsize)
+    chunking = schedule.chunking(nbytes, itemsize)
     steps: dict[tuple[int, int], list[Step]] = {
         (channel, rank): []
         for channel in range(schedule.channels)
         for rank in range(schedule.ranks)
     }
     for current in schedule.each_round():
-        sizes = split.nbytes(current.chunk, current.count).astype(np.int64)
+        sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
         for key, of_rank in steps.items():
             step = _step(current, sizes, *key)
             if step.receives or step.sends:

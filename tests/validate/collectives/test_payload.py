@@ -28,7 +28,7 @@ pytestmark = pytest.mark.torch
 def test_promises_are_what_the_operation_says(operation, ranks):
     schedule = algorithm(algorithm_names(operation)[0], operation).schedule(ranks)
     for elements in (0, 3, 37):
-        split = schedule.split(elements)
+        split = schedule.chunking(elements)
         total = elements * schedule.vectors
         inputs = np.stack([values(rank, 0, total, torch.float64).numpy() for rank in range(ranks)])
         expected = OPERATIONS[operation].expected(inputs, split)

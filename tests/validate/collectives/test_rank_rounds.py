@@ -23,7 +23,7 @@ def rounds_of_all(schedule, elements, merged):
     """Rounds by number: rank to its rounds, one for each channel or one for all."""
     by_number = defaultdict(lambda: defaultdict(list))
     for rank in range(schedule.ranks):
-        channels = rank_rounds(schedule, schedule.split(elements), rank)
+        channels = rank_rounds(schedule, schedule.chunking(elements), rank)
         for each in (
             [*lockstep(channels)] if merged else [one for channel in channels for one in channel]
         ):
@@ -80,7 +80,7 @@ def test_all_ranks_together_do_what_the_schedule_says(algorithm, ranks, merged):
 def test_what_is_received_straight_touches_nothing_else_of_its_round(algorithm, ranks):
     schedule = algorithm.schedule(ranks)
     for rank in range(ranks):
-        for rounds in rank_rounds(schedule, schedule.split(37), rank):
+        for rounds in rank_rounds(schedule, schedule.chunking(37), rank):
             for current in rounds:
                 for at, receive in enumerate(current.receives):
                     others = [*current.sends, *current.receives[:at], *current.receives[at + 1 :]]
@@ -94,7 +94,7 @@ def test_what_is_received_straight_touches_nothing_else_of_its_round(algorithm, 
 
 def test_a_ring_s_all_gather_needs_no_scratch_and_its_reduce_scatter_a_chunk():
     schedule = ring.RING.schedule(4)
-    (rounds,) = rank_rounds(schedule, schedule.split(40), 0)
+    (rounds,) = rank_rounds(schedule, schedule.chunking(40), 0)
     assert [each.scratch for each in rounds] == [10, 10, 10, 0, 0, 0]
 
 
@@ -103,6 +103,6 @@ def test_rounds_without_transfers_of_the_rank_are_left_out():
         each for each in ALGORITHMS if each.name == "tree" and each.operation == "all-reduce"
     ).schedule(8)
     (rounds,) = rank_rounds(
-        schedule, schedule.split(8), 1
+        schedule, schedule.chunking(8), 1
     )  # a leaf: it sends once and receives once
     assert [(len(each.sends), len(each.receives)) for each in rounds] == [(1, 0), (0, 1)]

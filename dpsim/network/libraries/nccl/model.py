@@ -93,7 +93,7 @@ class NcclModel(CollectiveModel):
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
         schedule = self._ring.schedule
-        return traffic(schedule, schedule.split(nbytes, self.itemsize))
+        return traffic(schedule, schedule.chunking(nbytes, self.itemsize))
 
     def algorithm_for(self, nbytes: int) -> str:
         """NCCL's choice at this size, such as ``nvls/Simple``."""
