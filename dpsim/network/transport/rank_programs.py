@@ -26,14 +26,14 @@ class Step(NamedTuple):
     reduced: int = 0
 
 
-class Phase(NamedTuple):
-    """Steps of which ``depth`` are under way at most; all are done before the next phase."""
+class Stage(NamedTuple):
+    """Steps of which ``depth`` are under way at most; all are done before the next stage."""
 
     steps: tuple[Step, ...]
     depth: int = 1
 
 
-Program = tuple[Phase, ...]  # of one rank in one channel
+Program = tuple[Stage, ...]  # of one rank in one channel
 
 
 def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tuple[int, Program]]:
@@ -50,7 +50,7 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tu
             step = _step(current, sizes, *key)
             if step.receives or step.sends:
                 of_rank.append(step)
-    return [(rank, (Phase(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
+    return [(rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
 
 
 def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
@@ -77,8 +77,8 @@ def gloo_programs(
     each = segments // ranks
     length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
 
-    def ring(rank: int, first: int) -> Phase:
-        return Phase(tuple(_ring_steps(rank, ranks, nbytes, each, length, first)), depth=2)
+    def ring(rank: int, first: int) -> Stage:
+        return Stage(tuple(_ring_steps(rank, ranks, nbytes, each, length, first)), depth=2)
 
     return [(rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks)]
 

@@ -29,7 +29,7 @@ _EMPTY = 1e-6
 _PIECES = 16  # that a message is cut into, within those bounds
 
 
-class Clock:
+class EventQueue:
     """Events in order of time; those of one moment in the order in which they were asked for."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Clock:
                 action()
 
 
-class Limiter:
+class RateLimiter:
     """A link that passes ``rate`` B/s and saves up ``burst`` s, of which ``missing`` are used at
     the start.
     """
@@ -72,7 +72,7 @@ class Limiter:
         return max(last, self.clock)
 
 
-class Message(NamedTuple):
+class LinkMessage(NamedTuple):
     """``nbytes`` along ``path``; ``handed`` is called when at most ``buffer`` are left to come,
     ``done`` when all have.
 
@@ -87,27 +87,27 @@ class Message(NamedTuple):
     take: Callable[[float, Callable[[], None]], None]
 
 
-class LimitedLinks:
-    """Links that messages share, in the time of ``clock``; limiters are known by number."""
+class RateLimitedLinks:
+    """Links that messages share, in the time of ``events``; limiters are known by number."""
 
     def __init__(
         self,
-        clock: Clock,
-        limiters: Sequence[Limiter],
+        events: EventQueue,
+        limiters: Sequence[RateLimiter],
         *,
         window: float,
         queue: float,
         stall: float,
         contention: float,
     ) -> None:
-        self.clock = clock
+        self.events = events
         self.limiters = limiters
         self.window = window
         self.queue = queue
         self.stall = stall
         self.contention = contention
 
-    def send(self, message: Message) -> None:
+    def send(self, message: LinkMessage) -> None:
         """Send a message, at most ``window`` bytes of it on the way."""
         _Sending(self, message).go_on()
 
@@ -121,10 +121,11 @@ class LimitedLinks:
         """Pass ``nbytes`` along the path in one piece; ``left`` is called when it has passed the
         first limiter.
         """
-        self._hop(path, 0, self.clock.now, nbytes, arrived)
+        self._hop(path, 0, self.events.now, nbytes, arrived)
         if left is not None:
-            self.clock.at(
-                max(self.clock.now, self.limiters[path[0]].clock) if path else self.clock.now, left
+            self.events.at(
+                max(self.events.now, self.limiters[path[0]].clock) if path else self.events.now,
+                left,
             )
 
     def _hop(
@@ -132,12 +133,12 @@ class LimitedLinks:
     ) -> None:
         """The piece's first byte is at limiter ``hop`` now; its last comes there at ``last``."""
         if hop == len(path):
-            self.clock.at(last, arrived)
+            self.events.at(last, arrived)
             return
-        now = self.clock.now
+        now = self.events.now
         limiter = self.limiters[path[hop]]
         left = limiter.passes(now, last, nbytes, self._slower(now))
-        self.clock.at(
+        self.events.at(
             left - nbytes / limiter.rate, lambda: self._hop(path, hop + 1, left, nbytes, arrived)
         )
 
@@ -152,7 +153,7 @@ class LimitedLinks:
 class _Sending:
     """A message under way."""
 
-    def __init__(self, links: LimitedLinks, message: Message) -> None:
+    def __init__(self, links: RateLimitedLinks, message: LinkMessage) -> None:
         self.links = links
         self.message = message
         self.to_send = self.to_come = message.nbytes

@@ -30,7 +30,7 @@ from dpsim.network.model import Ability, CollectiveModel, Outcome
 from dpsim.network.model_choice import schedule_on
 from dpsim.network.rounds import RoundsModel
 from dpsim.network.transport.rank_programs import Program, gloo_programs, schedule_programs
-from dpsim.network.transport.rate_limits import Limiter
+from dpsim.network.transport.rate_limits import RateLimiter
 from dpsim.network.transport.transport_run import TransportRun
 from dpsim.topology import Network
 
@@ -118,10 +118,10 @@ class TransportModel(CollectiveModel):
             < float(capacities[routes.links].min(axis=1).max()) * self.network.ranks
         )
 
-    def limiters(self, missing: float) -> list[Limiter]:
+    def limiters(self, missing: float) -> list[RateLimiter]:
         """The links that can be full; ``missing`` s of what they can save up are used."""
         rates = self.network.capacities[self._limits].tolist()
-        return [Limiter(rate, self.transport.burst, missing) for rate in rates]
+        return [RateLimiter(rate, self.transport.burst, missing) for rate in rates]
 
 
 MOST_RANKS = 64

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.transport.rank_programs import Phase, Program
-from dpsim.network.transport.rate_limits import Clock, LimitedLinks, Message
+from dpsim.network.transport.rank_programs import Program, Stage
+from dpsim.network.transport.rate_limits import EventQueue, LinkMessage, RateLimitedLinks
 
 if TYPE_CHECKING:
     from dpsim.network.transport.transport import TransportModel
@@ -32,9 +32,9 @@ class TransportRun:
         self.latency = transport.latency or 0.0
         self.dispatch = 0.0 if model.own else transport.dispatch
         self.posting = transport.overhead + self.dispatch
-        self.clock = Clock()
-        self.links = LimitedLinks(
-            self.clock,
+        self.events = EventQueue()
+        self.links = RateLimitedLinks(
+            self.events,
             model.limiters(missing),
             window=transport.window,
             queue=transport.queue,
@@ -42,17 +42,17 @@ class TransportRun:
             contention=transport.contention,
         )
         ranks = len(starts)
-        self.processors = _Processors(self.clock, transport.cores, ranks)
+        self.processors = _Processors(self.events, transport.cores, ranks)
         self.pairs: dict[tuple[int, int, int], _Pair] = {}
         self._ends = np.array(starts, dtype=np.float64)
         for number, (rank, program) in enumerate(model.programs(nbytes)):
             worker = _Worker(self, rank, number // ranks, program)
-            self.clock.after(float(starts[rank]), worker.enter)
+            self.events.after(float(starts[rank]), worker.enter)
 
     def ends(self) -> tuple[FloatArray, float]:
         """When each rank has done everything, and when the links are rested, s."""
         if self.model.network.ranks > 1:
-            self.clock.run()
+            self.events.run()
         return self._ends, max(
             (limiter.clock + limiter.burst for limiter in self.links.limiters),
             default=float("-inf"),
@@ -60,7 +60,7 @@ class TransportRun:
 
     def ended(self, rank: int) -> None:
         """A rank has done everything in one channel."""
-        self._ends[rank] = max(self._ends[rank], self.clock.now)
+        self._ends[rank] = max(self._ends[rank], self.events.now)
 
     def pair(self, source: int, destination: int, channel: int) -> _Pair:
         """The messages between two ranks in one direction; each channel's are told apart, but share
@@ -78,8 +78,8 @@ class _Processors:
     Work in the order in which it was asked for, one thing at a time for each rank.
     """
 
-    def __init__(self, clock: Clock, cores: int, ranks: int) -> None:
-        self.clock = clock
+    def __init__(self, events: EventQueue, cores: int, ranks: int) -> None:
+        self.events = events
         self._free = [0.0] * (cores or ranks)
         self._rank_free = [0.0] * ranks
 
@@ -92,10 +92,10 @@ class _Processors:
                 then()
             return
         core = min(range(len(self._free)), key=self._free.__getitem__)
-        end = max(self.clock.now, self._free[core], self._rank_free[rank])
+        end = max(self.events.now, self._free[core], self._rank_free[rank])
         for seconds, then in parts:
             end += seconds
-            self.clock.at(end, then)
+            self.events.at(end, then)
         self._free[core] = self._rank_free[rank] = end
 
 
@@ -115,7 +115,7 @@ class _Pair:
     def announce(self, received: Callable[[], None]) -> None:
         """The destination waits for the next message: the source hears of it later."""
         run = self.run
-        heard = lambda: run.clock.after(run.latency, lambda: self._heard(received))  # noqa: E731
+        heard = lambda: run.events.after(run.latency, lambda: self._heard(received))  # noqa: E731
         run.links.move(self.back, run.transport.header, heard)
 
     def post(self, nbytes: int, sent: Callable[[], None]) -> None:
@@ -144,7 +144,7 @@ class _Pair:
         if self._ready and not self._busy:
             self._busy = True
             nbytes, sent, received = self._ready.popleft()
-            message = Message(
+            message = LinkMessage(
                 self.path,
                 nbytes,
                 self.run.transport.buffer,
@@ -162,7 +162,7 @@ class _Pair:
         run = self.run
         self._busy = False
         self._go_on()
-        run.clock.after(
+        run.events.after(
             run.latency,
             lambda: run.processors.work(self.destination, (run.transport.overhead, received)),
         )
@@ -175,21 +175,21 @@ class _Worker:
         self.run = run
         self.rank = rank
         self.channel = channel
-        self._phases = deque(program)
+        self._stages = deque(program)
         self._open: list[int] = []  # messages of each step that are not done yet
-        self._phase = Phase(())
+        self._stage = Stage(())
         self._posted = self._taken = 0
 
     def enter(self) -> None:
         """Begin."""
-        self.run.processors.work(self.rank, (self.run.transport.entry, self._next_phase))
+        self.run.processors.work(self.rank, (self.run.transport.entry, self._next_stage))
 
-    def _next_phase(self) -> None:
-        if not self._phases:
+    def _next_stage(self) -> None:
+        if not self._stages:
             self.run.ended(self.rank)
             return
-        self._phase = self._phases.popleft()
-        self._open = [len(step.receives) + len(step.sends) for step in self._phase.steps]
+        self._stage = self._stages.popleft()
+        self._open = [len(step.receives) + len(step.sends) for step in self._stage.steps]
         self._posted = self._taken = 0
         self._go_on()
 
@@ -197,13 +197,13 @@ class _Worker:
         """Post the next step where fewer than ``depth`` are under way, else take the oldest when it
         is done.
         """
-        steps = self._phase.steps
-        if self._posted < len(steps) and self._posted - self._taken < self._phase.depth:
+        steps = self._stage.steps
+        if self._posted < len(steps) and self._posted - self._taken < self._stage.depth:
             step, posting = steps[self._posted], self.run.posting
             receives, sends = len(step.receives) * posting, len(step.sends) * posting
             self.run.processors.work(self.rank, (receives, self._announce), (sends, self._post))
         elif self._taken == len(steps):
-            self._next_phase()
+            self._next_stage()
         elif not self._open[self._taken]:
             reduced = steps[self._taken].reduced
             adding = reduced * self.run.model.gamma + (self.run.dispatch if reduced else 0.0)
@@ -211,12 +211,12 @@ class _Worker:
 
     def _announce(self) -> None:
         """The receives of the next step are posted; its sends come after them."""
-        number, step = self._posted, self._phase.steps[self._posted]
+        number, step = self._posted, self._stage.steps[self._posted]
         for peer, _ in step.receives:
             self.run.pair(peer, self.rank, self.channel).announce(lambda: self._done(number))
 
     def _post(self) -> None:
-        number, step = self._posted, self._phase.steps[self._posted]
+        number, step = self._posted, self._stage.steps[self._posted]
         self._posted += 1
         for peer, nbytes in step.sends:
             self.run.pair(self.rank, peer, self.channel).post(nbytes, lambda: self._done(number))
@@ -230,8 +230,8 @@ class _Worker:
         """A message of step ``number`` is done; the rank wakes where it waits for that."""
         self._open[number] -= 1
         waits = (
-            self._posted == len(self._phase.steps)
-            or self._posted - self._taken == self._phase.depth
+            self._posted == len(self._stage.steps)
+            or self._posted - self._taken == self._stage.depth
         )
         if waits and number == self._taken and not self._open[number]:
             self._go_on()
