@@ -10,13 +10,9 @@ from dpsim.convergence.learning_rate import (
     LearningRateAdvice,
     learning_rate_advice,
     scaled,
-    scaled_by_noise,
-    warmed_up,
 )
 from dpsim.convergence.noise import (
-    efficiency,
     gain,
-    noise_from_two_batches,
     noise_scale,
     steps_from_noise,
 )
@@ -43,17 +39,13 @@ __all__ = [
     "StepLaw",
     "Task",
     "check_batch",
-    "efficiency",
     "fit_law",
     "gain",
     "learning_rate_advice",
     "left_out_errors",
-    "noise_from_two_batches",
     "noise_scale",
     "scaled",
-    "scaled_by_noise",
     "steps_from_noise",
     "task_for",
     "tasks",
-    "warmed_up",
 ]

@@ -30,11 +30,6 @@ class StepLaw:
     correlation: float = 0.0
     noise: float = 0.0
 
-    @property
-    def least_steps(self) -> float:
-        """S_min: the steps that no batch can go below."""
-        return self.least_samples / self.critical_batch
-
     def steps(self, batch: float) -> float:
         """Steps to the target with a global batch of ``batch`` samples.
 
@@ -72,14 +67,6 @@ class StepLaw:
         return math.sqrt(
             max(own**2 + other**2 + 2 * self.correlation * own * other, 0.0) + self.noise**2
         )
-
-    def interval(self, batch: float) -> tuple[float, float]:
-        """Steps between which a run ends with a probability of 95 %, errors of the logarithm taken
-        as normal.
-        """
-        reach = math.exp(1.96 * self.log_error(batch))
-        steps = self.steps(batch)
-        return steps / reach, steps * reach
 
 
 def _check(batch: float) -> None:

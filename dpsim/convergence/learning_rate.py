@@ -52,24 +52,6 @@ def scaled(rate: float, base_batch: float, batch: float, rule: Rule) -> float:
     return rate * (ratio if rule == "linear" else math.sqrt(ratio))
 
 
-def scaled_by_noise(rate: float, base_batch: float, batch: float, noise_scale: float) -> float:
-    """The learning rate for ``batch`` by eta_max / (1 + B_noise / B), through ``rate`` at
-    ``base_batch``.
-    """
-    return rate * (1 + noise_scale / base_batch) / (1 + noise_scale / batch)
-
-
-def warmed_up(rate: float, base_batch: float, batch: float, rule: Rule, epoch: float) -> float:
-    """The learning rate ``epoch`` epochs after the start (fractions too).
-
-    Raised linearly over the warm-up of a larger batch.
-    """
-    end = scaled(rate, base_batch, batch, rule)
-    if batch <= base_batch or epoch >= WARM_UP_EPOCHS:
-        return end
-    return rate + (end - rate) * epoch / WARM_UP_EPOCHS
-
-
 def learning_rate_advice(task: Task, batch: float) -> LearningRateAdvice:
     """How to scale the learning rate of ``task`` from its smallest measured batch to ``batch``."""
     base = task.constants.batches[0]

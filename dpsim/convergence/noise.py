@@ -35,40 +35,12 @@ def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> flo
     return batch * variance / squared_norm
 
 
-def noise_from_two_batches(
-    small: float, large: float, small_batch: float, large_batch: float
-) -> tuple[float, float]:
-    """Unbiased |G|^2 and tr(Sigma) from the squared norms of gradients over a small and a large
-    batch.
-
-    |G|^2 = (B_l |G_l|^2 - B_s |G_s|^2) / (B_l - B_s), tr(Sigma) = (|G_s|^2 - |G_l|^2) / (1 / B_s - 1 / B_l); data-parallel workers
-    have both at no cost: their own gradients and the mean. Source: McCandlish et al. 2018, appendix
-    A.1. Average many steps of each before dividing. Raises DpsimError where the batches are not 0 <
-    small < large.
-    """
-    if not 0 < small_batch < large_batch:
-        raise DpsimError(
-            f"batches must be above 0 and the small one below the large, but got {small_batch} "
-            f"and {large_batch}"
-        )
-    squared = (large_batch * large - small_batch * small) / (large_batch - small_batch)
-    return squared, (small - large) / (1 / small_batch - 1 / large_batch)
-
-
 def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
     """Progress of a step with ``batch`` against one with ``base``.
 
     1 where they are equal, at most batch / base.
     """
     return (1 + noise / base) / (1 + noise / batch)
-
-
-def efficiency(noise: FloatArray | float, batch: float, base: float) -> FloatArray | float:
-    """What a sample in a batch of ``batch`` is worth against one in a batch of ``base``.
-
-    Gain x base / batch.
-    """
-    return (noise + base) / (noise + batch)
 
 
 def steps_from_noise(

@@ -7,7 +7,6 @@ from dpsim.disturbance.checkpoints import (
     daly_interval,
     expected_seconds,
     waiting_share,
-    young_interval,
 )
 from dpsim.disturbance.compute_times import compute_factors
 from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
@@ -37,5 +36,4 @@ __all__ = [
     "expected_seconds",
     "random_stream",
     "waiting_share",
-    "young_interval",
 ]

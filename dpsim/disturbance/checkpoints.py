@@ -1,10 +1,10 @@
-"""How often to write checkpoints, and what crashes cost: the formulas of Young and of Daly.
+"""How often to write checkpoints, and what crashes cost: Daly's formulas.
 
 Crashes strike at random (exponential, mean time ``mtbf`` between any two) at any moment, also while
 a checkpoint is written or the job restarts; all work since the last checkpoint is done again. All
-times in seconds. Source: Young, "A first order approximation to the optimum checkpoint interval",
-CACM 17, 1974; Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
-Future Generation Computer Systems 22, 2006.
+times in seconds. Source: Daly, "A higher order estimate of the optimum checkpoint interval for
+restart dumps", Future Generation Computer Systems 22, 2006; to first order it is Young's
+sqrt(2 cost mtbf), CACM 17, 1974.
 """
 
 from __future__ import annotations
@@ -12,16 +12,8 @@ from __future__ import annotations
 import math
 
 
-def young_interval(cost: float, mtbf: float) -> float:
-    """Seconds of work between checkpoints that lose least, to first order.
-
-    Sqrt(2 cost mtbf); for cost far below mtbf.
-    """
-    return math.sqrt(2 * cost * mtbf)
-
-
 def daly_interval(cost: float, mtbf: float) -> float:
-    """The same to higher order; for any cost.
+    """Seconds of work between checkpoints that lose least.
 
     sqrt(2 cost mtbf) (1 + x / 3 + x**2 / 9) - cost with x = sqrt(cost / (2 mtbf)); mtbf where cost
     is 2 mtbf or more.
@@ -35,14 +27,13 @@ def daly_interval(cost: float, mtbf: float) -> float:
 def expected_seconds(
     work: float, interval: float, cost: float, restart: float, mtbf: float
 ) -> float:
-    """Expected time of ``work`` seconds of computing, in intervals that each end with a checkpoint;
-    infinite where it never ends.
+    """Expected seconds for ``work`` seconds of computing, a checkpoint after each interval.
 
     mtbf exp(restart / mtbf) (exp((interval + cost) / mtbf) - 1) work / interval: exact for
-    exponential crashes.
+    exponential crashes. Infinite where it never ends.
     """
     exponent = (interval + cost) / mtbf
-    if exponent + restart / mtbf > 700:
+    if exponent + restart / mtbf > 700:  # exp() would overflow
         return math.inf
     return mtbf * math.exp(restart / mtbf) * math.expm1(exponent) * work / interval
 

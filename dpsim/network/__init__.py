@@ -6,7 +6,6 @@ from dpsim.network.fastest import FastestModel
 from dpsim.network.flows import (
     FlowsModel,
     FluidNetwork,
-    Record,
     SharedJob,
     SharedNetwork,
     finish_together,
@@ -45,7 +44,6 @@ __all__ = [
     "MessageCosts",
     "ModelKind",
     "Outcome",
-    "Record",
     "RoundsModel",
     "Servers",
     "ServersModel",

@@ -10,10 +10,8 @@ from dpsim.convergence import (
     check_batch,
     learning_rate_advice,
     scaled,
-    scaled_by_noise,
     task_for,
     tasks,
-    warmed_up,
 )
 from dpsim.workload import MODELS
 
@@ -24,7 +22,6 @@ def test_every_task_is_whole(name):
     assert set(task.models) <= set(MODELS)
     low, high = task.constants.batches
     assert task.law.steps(low) > task.law.steps(high)
-    assert task.law.interval(high)[0] < task.law.steps(high) < task.law.interval(high)[1]
     assert task.fits(low)
     assert task.fits(high)
     assert not task.fits(high * 1.01)
@@ -93,17 +90,8 @@ def test_a_batch_that_converges_but_wastes_samples_is_too_large():
 def test_rules_of_the_learning_rate():
     assert scaled(0.1, 256, 8192, "linear") == pytest.approx(3.2)  # Goyal et al. 2017
     assert scaled(0.1, 256, 1024, "square-root") == pytest.approx(0.2)
-    assert warmed_up(0.1, 256, 8192, "linear", 0) == pytest.approx(0.1)
-    assert warmed_up(0.1, 256, 8192, "linear", 2.5) == pytest.approx((0.1 + 3.2) / 2)
-    assert warmed_up(0.1, 256, 8192, "linear", 5) == pytest.approx(3.2)
-    assert warmed_up(0.1, 256, 128, "linear", 0) == pytest.approx(0.05)
     with pytest.raises(DpsimError, match="must be above 0"):
         scaled(0.1, 0, 8192, "linear")
-
-
-def test_the_rule_of_the_noise_is_linear_below_the_noise_and_flat_above():
-    assert scaled_by_noise(0.1, 1, 2, noise_scale=1e9) == pytest.approx(0.2)
-    assert scaled_by_noise(0.1, 1e9, 2e9, noise_scale=1) == pytest.approx(0.1)
 
 
 def test_advice_says_up_to_where_the_rule_holds():

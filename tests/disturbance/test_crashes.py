@@ -1,6 +1,4 @@
-"""What crashes cost, against simulations of jobs that crash, and the checkpoint intervals of Young
-and Daly.
-"""
+"""What crashes cost, against simulations of jobs that crash, and Daly's checkpoint interval."""
 
 import heapq
 import math
@@ -16,7 +14,6 @@ from dpsim.disturbance import (
     daly_interval,
     expected_seconds,
     waiting_share,
-    young_interval,
 )
 
 YEAR = 365 * 24 * 3600.0
@@ -31,18 +28,9 @@ def best_interval(cost, mtbf):
     ).x
 
 
-@pytest.mark.parametrize(("cost", "tolerance"), [(0.0001, 0.01), (0.001, 0.03)])
-def test_young_is_right_for_cheap_checkpoints(cost, tolerance):
-    assert young_interval(cost, 1.0) == pytest.approx(best_interval(cost, 1.0), rel=tolerance)
-
-
 @pytest.mark.parametrize("cost", [0.0001, 0.001, 0.01, 0.1, 0.5])
 def test_daly_is_right_for_dear_ones_too(cost):
     assert daly_interval(cost, 1.0) == pytest.approx(best_interval(cost, 1.0), rel=0.01)
-
-
-def test_young_of_a_minute_and_a_day():
-    assert young_interval(60, 86400) == pytest.approx(3219.94, abs=0.01)
 
 
 def test_daly_ends_at_the_mean_time_between_crashes():

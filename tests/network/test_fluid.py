@@ -264,15 +264,6 @@ def test_a_bundle_counts_as_one_flow_and_its_equal_parts_as_many():
     ] == pytest.approx([20 / 3, 10])
 
 
-def test_what_a_bundle_leaves_on_each_link_is_recorded():
-    env = simpy.Environment()
-    network = FluidNetwork(env, np.array([10.0, 4.0, 4.0, 1.0]))
-    record = network.record(np.arange(4))
-    network.send(routes([[0, 1, 2]], [[1, 0.5, 0.5]]), np.array([80.0]), lambda _: None)
-    env.run()
-    assert record.carried(env.now).tolist() == [80, 40, 40, 0]
-
-
 def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
     env = simpy.Environment()
     network = FluidNetwork(env, np.array([10.0, 4.0, 4.0]))

@@ -1,13 +1,12 @@
 """Transfers as fluid flows that share links max-min fairly, event by event."""
 
 from dpsim.network.flows.flows import FlowsModel, SharedJob, finish_together
-from dpsim.network.flows.fluid import FluidNetwork, Record
+from dpsim.network.flows.fluid import FluidNetwork
 from dpsim.network.flows.shared_network import SharedNetwork, ends_of_flows
 
 __all__ = [
     "FlowsModel",
     "FluidNetwork",
-    "Record",
     "SharedJob",
     "SharedNetwork",
     "ends_of_flows",

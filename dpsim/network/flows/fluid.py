@@ -91,23 +91,6 @@ class _Batch:
         )
 
 
-class Record:
-    """What flows through some links over time.
-
-    From ``times[i]`` on, ``rates[i]`` B/s (a vector over the links).
-    """
-
-    def __init__(self, links: IntArray) -> None:
-        self.links = links
-        self.times: list[float] = []
-        self.rates: list[FloatArray] = []
-
-    def carried(self, until: float) -> FloatArray:
-        """Bytes that each link carried up to ``until`` (s)."""
-        spans = np.diff([*self.times, until])
-        return np.asarray(spans @ np.array(self.rates)) if len(spans) else np.zeros(len(self.links))
-
-
 class FluidNetwork:
     """Capacities (B/s) shared by flows, inside a SimPy environment."""
 
@@ -123,7 +106,6 @@ class FluidNetwork:
         self._settling = False
         self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
         self._alarm: simpy.Event | None = None
-        self._records: list[Record] = []
 
     def send(
         self, routes: Routes, nbytes: FloatArray, done: Done, reroute: Reroute | None = None
@@ -157,11 +139,6 @@ class FluidNetwork:
         """
         self._changed[self._links.set_capacity(links, rate)] = True
         self._touch()
-
-    def record(self, links: IntArray) -> Record:
-        """Keep what flows through ``links`` from now on."""
-        self._records.append(Record(links))
-        return self._records[-1]
 
     def _after(self, latency: float, arrival: _Arrival) -> None:
         if latency == 0:
@@ -265,16 +242,6 @@ class FluidNetwork:
             )
         self._changed[: len(capacity)] = False
         self.solves += 1
-        if self._records:
-            self._write_records()
-
-    def _write_records(self) -> None:
-        flows = self._flows
-        used = np.zeros(len(self._links.capacity))
-        np.add.at(used, flows.links, flows.rate * flows.demand)
-        for record in self._records:
-            record.times.append(self.env.now)
-            record.rates.append(used[self._links.of[record.links]])
 
     def _joined(self) -> IntArray:
         """The flows that share a link with a changed one, or with one that does, and so on."""
