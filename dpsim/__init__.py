@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpsim.base.errors import DpsimError, ScenarioError
     from dpsim.engine import Result, simulate
     from dpsim.scenario import Scenario, load_scenario
     from dpsim.studies.sweep import sweep
+else:
+    from dpsim.base.lazy import on_demand
+
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "DpsimError",
@@ -20,24 +23,3 @@ __all__ = [
     "simulate",
     "sweep",
 ]
-
-_HOMES = {
-    "DpsimError": "dpsim.base.errors",
-    "Result": "dpsim.engine",
-    "Scenario": "dpsim.scenario",
-    "ScenarioError": "dpsim.base.errors",
-    "load_scenario": "dpsim.scenario",
-    "simulate": "dpsim.engine",
-    "sweep": "dpsim.studies.sweep",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for, so that ``import dpsim`` is quick."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'dpsim' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__

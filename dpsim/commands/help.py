@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from dpsim.base.lazy import imported
 
 EXAMPLE = "Example: "
 
@@ -70,7 +71,7 @@ class Group(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, imported if need be; None where there is none."""
         if self.commands.get(cmd_name) is None and cmd_name in self.homes:
-            self.commands[cmd_name] = _imported(cmd_name, self.homes[cmd_name])
+            self.commands[cmd_name] = _loaded(cmd_name, self.homes[cmd_name])
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -111,10 +112,9 @@ def _nothing() -> None:
     """What a group itself does before its command."""
 
 
-def _imported(name: str, home: str) -> Any:
+def _loaded(name: str, home: str) -> Any:
     """The command or group at ``home``, such as ``"dpsim.commands.run:run"``."""
-    module, _, attribute = home.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = imported(home)
     if isinstance(found, Commands):
         command = typer.main.get_command(found)
         command.name = name

@@ -1,30 +1,39 @@
 """How long transfers take: by rounds, by fluid flows, by closed forms."""
 
-from dpsim.network.closed_form import ClosedFormModel
-from dpsim.network.conditions import Background, Conditions, LinkChange
-from dpsim.network.fastest import FastestModel
-from dpsim.network.flows import (
-    FlowsModel,
-    FluidNetwork,
-    SharedJob,
-    SharedNetwork,
-    finish_together,
-)
-from dpsim.network.host_path import HostPathModel
-from dpsim.network.in_network import InNetworkModel
-from dpsim.network.libraries import LIBRARIES, Library, library_model
-from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
-from dpsim.network.model_choice import (
-    MODEL_KINDS,
-    ModelKind,
-    collective_model,
-    named_model,
-    schedule_on,
-)
-from dpsim.network.rounds import RoundsModel
-from dpsim.network.servers import Servers, ServersModel
-from dpsim.network.transport import TransportModel, transport_model
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from dpsim.network.closed_form import ClosedFormModel
+    from dpsim.network.conditions import Background, Conditions, LinkChange
+    from dpsim.network.fastest import FastestModel
+    from dpsim.network.flows import (
+        FlowsModel,
+        FluidNetwork,
+        SharedJob,
+        SharedNetwork,
+        finish_together,
+    )
+    from dpsim.network.host_path import HostPathModel
+    from dpsim.network.in_network import InNetworkModel
+    from dpsim.network.libraries import LIBRARIES, Library, library_model
+    from dpsim.network.maxmin import max_min_rates
+    from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+    from dpsim.network.model_choice import (
+        MODEL_KINDS,
+        ModelKind,
+        collective_model,
+        named_model,
+        schedule_on,
+    )
+    from dpsim.network.rounds import RoundsModel
+    from dpsim.network.servers import Servers, ServersModel
+    from dpsim.network.transport import TransportModel, transport_model
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "LIBRARIES",

@@ -1,5 +1,10 @@
 """What a training step computes: layers of known models, and the seconds they take on a GPU."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.workload.builder import Builder
 from dpsim.workload.config import WorkloadConfig
 from dpsim.workload.dataset import DatasetConfig, Epoch
@@ -40,7 +45,6 @@ from dpsim.workload.memory import (
     state_bytes,
 )
 from dpsim.workload.models import MODELS, build_model, canonical_name
-from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.profile import (
     MeasuredCollective,
     MeasuredTimes,
@@ -61,13 +65,18 @@ from dpsim.workload.roofline import (
     compute_times,
 )
 from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
-from dpsim.workload.torch_trace import (
-    check_factory,
-    find_factory,
-    import_torch,
-    trace,
-    trace_module,
-)
+
+if TYPE_CHECKING:
+    from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+    from dpsim.workload.torch_trace import (
+        check_factory,
+        find_factory,
+        import_torch,
+        trace,
+        trace_module,
+    )
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "CONTEXT",

@@ -12,9 +12,9 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from dpsim.base.config import Config, FilePath, beside_scenario
 from dpsim.base.errors import DpsimError
-from dpsim.workload.models import Images, Tokens, from_config
+from dpsim.workload.layer import Model
+from dpsim.workload.models import Images, Tokens
 from dpsim.workload.profile import load_model_profile
-from dpsim.workload.torch_trace import check_factory, trace
 
 
 class TorchSource(Config):
@@ -40,6 +40,8 @@ class TorchSource(Config):
     @field_validator("torch")
     @classmethod
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
+        from dpsim.workload.torch_trace import check_factory
+
         where, _, name = check_factory(factory)
         return f"{beside_scenario(where, info)}:{name}" if where.endswith(".py") else factory
 
@@ -58,11 +60,15 @@ class ConfigSource(Config):
     @field_validator("config")
     @classmethod
     def _readable(cls, path: str) -> str:
+        from dpsim.workload.models import from_config
+
         from_config(path)
         return path
 
     def entry(self) -> Images | Tokens:
         """How to build it."""
+        from dpsim.workload.models import from_config
+
         return from_config(self.config)
 
 
@@ -98,4 +104,8 @@ def one_source(values: dict[str, object]) -> dict[str, object]:
     return values
 
 
-_traced = lru_cache(maxsize=8)(trace)
+@lru_cache(maxsize=8)
+def _traced(factory: str, shape: tuple[int, ...], dtype: str) -> Model:
+    from dpsim.workload.torch_trace import trace
+
+    return trace(factory, shape, dtype)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import partial
+from importlib import import_module
 from typing import get_args
 
 from dpsim.base.units import DATA, POWER, RATE, SPEED, TIME, human
 from dpsim.hardware import Gpu, Link, Node, Precision, gpus, links, nodes
 from dpsim.report.text.catalogue import CATALOGUES
 from dpsim.workload import MODELS
+from dpsim.workload.models import FamilyModel
 from tools.reference_pages.fields import entry_sections
 from tools.reference_pages.markdown import code, heading, page, plain, prose, table
 
@@ -146,9 +146,9 @@ def _models() -> Iterator[str]:
     yield from heading(2, "Families")
     families: dict[str, list[str]] = defaultdict(list)
     for name, model in MODELS.items():
-        factory = model.factory.func if isinstance(model.factory, partial) else model.factory
-        families[factory.__module__].append(name)
+        assert isinstance(model.factory, FamilyModel)
+        families[model.factory.module].append(name)
     for module, names in families.items():
         yield f"{code(names)}"
         yield ""
-        yield from prose(sys.modules[module].__doc__)
+        yield from prose(import_module(module).__doc__)

@@ -1,8 +1,17 @@
 """Collectives as real libraries run them: NCCL, gloo and MPI."""
 
-from dpsim.network.libraries.gloo import GlooModel, segment_count
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.network.libraries.library import LIBRARIES, Library, library_model
-from dpsim.network.libraries.mpi import MpiModel
+
+if TYPE_CHECKING:
+    from dpsim.network.libraries.gloo import GlooModel, segment_count
+    from dpsim.network.libraries.mpi import MpiModel
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "LIBRARIES",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.network.libraries.gloo import GlooModel
-from dpsim.network.libraries.mpi import MpiModel
 from dpsim.network.model import CollectiveModel
 from dpsim.topology import Cluster, Network
 
@@ -53,7 +51,11 @@ def library_model(
             f"algorithm must be {known} with library {library}, but got {restriction!r}"
         )
     if library == "gloo":
+        from dpsim.network.libraries.gloo import GlooModel
+
         return GlooModel(network, itemsize=itemsize)
+    from dpsim.network.libraries.mpi import MpiModel
+
     return MpiModel(_cluster(library, network), itemsize=itemsize)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
 from dpsim.engine import Result
 from dpsim.report.text.to_target import to_target_notes
-from dpsim.studies.collective import CollectiveRow
+
+if TYPE_CHECKING:
+    from dpsim.studies.collective import CollectiveRow
 
 PART_NAMES = {
     "compute": "computing (forward, backward, optimiser)",

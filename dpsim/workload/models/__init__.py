@@ -1,6 +1,30 @@
 """The catalogue of models: one file per family of architectures, each a few calls of the builder."""
 
-from dpsim.workload.models.catalogue import MODELS, Images, Tokens, build_model, canonical_name
-from dpsim.workload.models.hf_config import from_config
+from __future__ import annotations
 
-__all__ = ["MODELS", "Images", "Tokens", "build_model", "canonical_name", "from_config"]
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
+from dpsim.workload.models.catalogue import (
+    MODELS,
+    FamilyModel,
+    Images,
+    Tokens,
+    build_model,
+    canonical_name,
+)
+
+if TYPE_CHECKING:
+    from dpsim.workload.models.hf_config import from_config
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+
+__all__ = [
+    "MODELS",
+    "FamilyModel",
+    "Images",
+    "Tokens",
+    "build_model",
+    "canonical_name",
+    "from_config",
+]

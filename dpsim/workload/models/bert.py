@@ -8,7 +8,6 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-LONGEST = 512
 _WORDS, _SEGMENTS = 30522, 2
 
 
@@ -19,7 +18,7 @@ def bert(
     heads: int,
     sequence_length: int,
     *,
-    positions: int = LONGEST,
+    positions: int,
     words: int = _WORDS,
     segments: int = _SEGMENTS,
     inner: int | None = None,

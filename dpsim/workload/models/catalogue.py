@@ -5,32 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.base.lazy import imported
 from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
-from dpsim.workload.models import (
-    alexnet,
-    bert,
-    deepspeech,
-    densenet,
-    gnmt,
-    googlenet,
-    gpt,
-    inception,
-    inception_v4,
-    llama,
-    lstm,
-    neumf,
-    resnet,
-    ssd,
-    transformer,
-    transformer_xl,
-    vgg,
-    vit,
-    yolo,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,59 +58,73 @@ class Tokens:
 _ANY_LENGTH = 16_384  # for models without a table of positions
 
 
-def _bert(name: str, blocks: int, width: int, heads: int) -> Tokens:
-    return Tokens(partial(bert.bert, name, blocks, width, heads), 128, bert.LONGEST)
+class FamilyModel:
+    """A function of a family's file, with all its arguments but the sequence length.
+
+    The file is imported when a model is built: a run needs one of twenty.
+    """
+
+    def __init__(self, home: str, *arguments: Any, **settings: Any) -> None:
+        self.module = f"dpsim.workload.models.{home.partition(':')[0]}"
+        self._home = f"dpsim.workload.models.{home}"
+        self._arguments = arguments
+        self._settings = settings
+
+    def __call__(self, *sequence_length: int) -> Model:
+        """The model, for sequences of that length where it is one of sequences."""
+        function: Callable[..., Model] = imported(self._home)
+        return function(*self._arguments, *sequence_length, **self._settings)
 
 
-def _gpt(name: str, blocks: int, width: int, heads: int, positions: int = gpt.LONGEST) -> Tokens:
-    return Tokens(
-        partial(gpt.gpt, name, blocks, width, heads, positions=positions), positions, positions
-    )
+def _bert(name: str, blocks: int, width: int, heads: int, positions: int = 512) -> Tokens:
+    build = FamilyModel("bert:bert", name, blocks, width, heads, positions=positions)
+    return Tokens(build, 128, positions)
 
 
-def _llama(name: str, sizes: llama.Llama, usual: int) -> Tokens:
-    return Tokens(partial(llama.llama, name, sizes), usual, _ANY_LENGTH)
+def _gpt(name: str, blocks: int, width: int, heads: int, positions: int = 1024) -> Tokens:
+    build = FamilyModel("gpt:gpt", name, blocks, width, heads, positions=positions)
+    return Tokens(build, positions, positions)
+
+
+def _llama(name: str, usual: int, *sizes: int, **more: int) -> Tokens:
+    return Tokens(FamilyModel("llama:of_sizes", name, *sizes, **more), usual, _ANY_LENGTH)
 
 
 def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
-    return Tokens(
-        partial(transformer_xl.transformer_xl, name, transformer_xl.TransformerXL(*sizes)),
-        usual,
-        _ANY_LENGTH,
-    )
+    return Tokens(FamilyModel("transformer_xl:of_sizes", name, *sizes), usual, _ANY_LENGTH)
 
 
 def _deepspeech(name: str, *sizes: int) -> Tokens:
-    return Tokens(partial(deepspeech.deepspeech2, name, *sizes), 300, _ANY_LENGTH, "frames")
+    return Tokens(FamilyModel("deepspeech:deepspeech2", name, *sizes), 300, _ANY_LENGTH, "frames")
 
 
 _IMAGES: dict[str, Callable[[], Model]] = {
-    "alexnet": alexnet.alexnet,
-    "vgg16": partial(vgg.vgg, "vgg16", (2, 2, 3, 3, 3)),
-    "vgg19": partial(vgg.vgg, "vgg19", (2, 2, 4, 4, 4)),
-    "vgg16-cifar": partial(vgg.vgg_cifar, "vgg16-cifar", (2, 2, 3, 3, 3)),
-    "resnet18": partial(resnet.resnet, "resnet18", (2, 2, 2, 2), basic=True),
-    "resnet34": partial(resnet.resnet, "resnet34", (3, 4, 6, 3), basic=True),
-    "resnet50": partial(resnet.resnet, "resnet50", (3, 4, 6, 3)),
-    "resnet101": partial(resnet.resnet, "resnet101", (3, 4, 23, 3)),
-    "resnet152": partial(resnet.resnet, "resnet152", (3, 8, 36, 3)),
-    "resnet18-cifar": resnet.resnet18_cifar,
-    "resnet20-cifar": partial(resnet.resnet_cifar, "resnet20-cifar", 20),
-    "resnet32-cifar": partial(resnet.resnet_cifar, "resnet32-cifar", 32),
-    "resnet110-cifar": partial(resnet.resnet_cifar, "resnet110-cifar", 110),
-    "googlenet": googlenet.googlenet,
-    "inception-v3": inception.inception_v3,
-    "inception-v4": inception_v4.inception_v4,
-    "densenet161": partial(densenet.densenet, "densenet161", 48, 96, (6, 12, 36, 24)),
-    "densenet201": partial(densenet.densenet, "densenet201", 32, 64, (6, 12, 48, 32)),
-    "vit-b16": partial(vit.vit, "vit-b16", 12, 768, 12),
-    "vit-l16": partial(vit.vit, "vit-l16", 24, 1024, 16),
-    "ssd300": ssd.ssd300,
-    "yolov3": partial(yolo.yolov3, "yolov3", 80),
-    "yolov3-voc": partial(yolo.yolov3, "yolov3-voc", 20),
+    "alexnet": FamilyModel("alexnet:alexnet"),
+    "vgg16": FamilyModel("vgg:vgg", "vgg16", (2, 2, 3, 3, 3)),
+    "vgg19": FamilyModel("vgg:vgg", "vgg19", (2, 2, 4, 4, 4)),
+    "vgg16-cifar": FamilyModel("vgg:vgg_cifar", "vgg16-cifar", (2, 2, 3, 3, 3)),
+    "resnet18": FamilyModel("resnet:resnet", "resnet18", (2, 2, 2, 2), basic=True),
+    "resnet34": FamilyModel("resnet:resnet", "resnet34", (3, 4, 6, 3), basic=True),
+    "resnet50": FamilyModel("resnet:resnet", "resnet50", (3, 4, 6, 3)),
+    "resnet101": FamilyModel("resnet:resnet", "resnet101", (3, 4, 23, 3)),
+    "resnet152": FamilyModel("resnet:resnet", "resnet152", (3, 8, 36, 3)),
+    "resnet18-cifar": FamilyModel("resnet:resnet18_cifar"),
+    "resnet20-cifar": FamilyModel("resnet:resnet_cifar", "resnet20-cifar", 20),
+    "resnet32-cifar": FamilyModel("resnet:resnet_cifar", "resnet32-cifar", 32),
+    "resnet110-cifar": FamilyModel("resnet:resnet_cifar", "resnet110-cifar", 110),
+    "googlenet": FamilyModel("googlenet:googlenet"),
+    "inception-v3": FamilyModel("inception:inception_v3"),
+    "inception-v4": FamilyModel("inception_v4:inception_v4"),
+    "densenet161": FamilyModel("densenet:densenet", "densenet161", 48, 96, (6, 12, 36, 24)),
+    "densenet201": FamilyModel("densenet:densenet", "densenet201", 32, 64, (6, 12, 48, 32)),
+    "vit-b16": FamilyModel("vit:vit", "vit-b16", 12, 768, 12),
+    "vit-l16": FamilyModel("vit:vit", "vit-l16", 24, 1024, 16),
+    "ssd300": FamilyModel("ssd:ssd300"),
+    "yolov3": FamilyModel("yolo:yolov3", "yolov3", 80),
+    "yolov3-voc": FamilyModel("yolo:yolov3", "yolov3-voc", 20),
     # Neither of images nor of sequences, with as little to choose.
-    "neumf": partial(neumf.neumf, "neumf", 138_493, 26_744, 64, (256, 256, 128, 64)),
-    "neumf-ml1m": partial(neumf.neumf, "neumf-ml1m", 6_040, 3_706, 32, (256, 128, 64, 32)),
+    "neumf": FamilyModel("neumf:neumf", "neumf", 138_493, 26_744, 64, (256, 256, 128, 64)),
+    "neumf-ml1m": FamilyModel("neumf:neumf", "neumf-ml1m", 6_040, 3_706, 32, (256, 128, 64, 32)),
 }
 
 _SEQUENCES: dict[str, Tokens] = {
@@ -150,25 +144,21 @@ _SEQUENCES: dict[str, Tokens] = {
     "gpt3-6.7b": _gpt("gpt3-6.7b", 32, 4096, 32, 2048),
     "gpt3-13b": _gpt("gpt3-13b", 40, 5120, 40, 2048),
     "gpt3-175b": _gpt("gpt3-175b", 96, 12288, 96, 2048),
-    "llama-7b": _llama("llama-7b", llama.Llama(32, 4096, 32, 11008), 2048),
-    "llama-13b": _llama("llama-13b", llama.Llama(40, 5120, 40, 13824), 2048),
-    "llama-65b": _llama("llama-65b", llama.Llama(80, 8192, 64, 22016), 2048),
-    "llama2-7b": _llama("llama2-7b", llama.Llama(32, 4096, 32, 11008), 4096),
-    "llama2-13b": _llama("llama2-13b", llama.Llama(40, 5120, 40, 13824), 4096),
-    "llama2-70b": _llama("llama2-70b", llama.Llama(80, 8192, 64, 28672, groups=8), 4096),
-    "llama3-8b": _llama(
-        "llama3-8b", llama.Llama(32, 4096, 32, 14336, groups=8, words=128_256), 8192
-    ),
-    "llama3-70b": _llama(
-        "llama3-70b", llama.Llama(80, 8192, 64, 28672, groups=8, words=128_256), 8192
-    ),
+    "llama-7b": _llama("llama-7b", 2048, 32, 4096, 32, 11008),
+    "llama-13b": _llama("llama-13b", 2048, 40, 5120, 40, 13824),
+    "llama-65b": _llama("llama-65b", 2048, 80, 8192, 64, 22016),
+    "llama2-7b": _llama("llama2-7b", 4096, 32, 4096, 32, 11008),
+    "llama2-13b": _llama("llama2-13b", 4096, 40, 5120, 40, 13824),
+    "llama2-70b": _llama("llama2-70b", 4096, 80, 8192, 64, 28672, groups=8),
+    "llama3-8b": _llama("llama3-8b", 8192, 32, 4096, 32, 14336, groups=8, words=128_256),
+    "llama3-70b": _llama("llama3-70b", 8192, 80, 8192, 64, 28672, groups=8, words=128_256),
     "transformer-big": Tokens(
-        partial(transformer.transformer, "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH
+        FamilyModel("transformer:transformer", "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH
     ),
     "transformer-xl-base": _transformer_xl("transformer-xl-base", 192, 16, 512, 8, 2048, 1),
     "transformer-xl-large": _transformer_xl("transformer-xl-large", 384, 18, 1024, 16, 4096, 4),
-    "gnmt": Tokens(partial(gnmt.gnmt, "gnmt"), 32, 1024),
-    "lstm-ptb": Tokens(partial(lstm.lstm_ptb, "lstm-ptb", 10_000, 1500, 2), 35, _ANY_LENGTH),
+    "gnmt": Tokens(FamilyModel("gnmt:gnmt", "gnmt"), 32, 1024),
+    "lstm-ptb": Tokens(FamilyModel("lstm:lstm_ptb", "lstm-ptb", 10_000, 1500, 2), 35, _ANY_LENGTH),
     "deepspeech2": _deepspeech("deepspeech2", 2, 5, 800),
     "deepspeech2-large": _deepspeech("deepspeech2-large", 3, 7, 1200),
 }

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
 
-LONGEST = 1024
 _WORDS = 50257
 
 
@@ -22,7 +21,7 @@ def gpt(
     heads: int,
     sequence_length: int,
     *,
-    positions: int = LONGEST,
+    positions: int,
     words: int = _WORDS,
     inner: int | None = None,
     tied: bool = True,

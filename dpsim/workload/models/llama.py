@@ -45,6 +45,21 @@ def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
     return b.build(name, f"{sequence_length} tokens")
 
 
+def of_sizes(
+    name: str,
+    blocks: int,
+    width: int,
+    heads: int,
+    inner: int,
+    sequence_length: int,
+    *,
+    groups: int | None = None,
+    words: int = 32_000,
+) -> Model:
+    """The same, a line of the catalogue: what a published model says of itself."""
+    return llama(name, Llama(blocks, width, heads, inner, groups, words), sequence_length)
+
+
 def _attention(b: Builder, name: str, sizes: Llama) -> None:
     entering = b.shape
     each = sizes.head or sizes.width // sizes.heads

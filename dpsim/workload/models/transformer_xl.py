@@ -46,6 +46,19 @@ def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Mod
     return b.build(name, f"{sequence_length} tokens")
 
 
+def of_sizes(
+    name: str,
+    blocks: int,
+    width: int,
+    heads: int,
+    inner: int,
+    shrink: int,
+    sequence_length: int,
+) -> Model:
+    """The same, a line of the catalogue: what the paper says of its models."""
+    return transformer_xl(name, TransformerXL(blocks, width, heads, inner, shrink), sequence_length)
+
+
 def _words(b: Builder, sizes: TransformerXL) -> None:
     """Tables of words; narrow ones are widened by a matrix each, which the output shares but for
     the first.

@@ -1,0 +1,61 @@
+"""Imports that wait until what they bring is asked for, so that a command loads what it needs.
+
+A package whose exports are not all needed at once imports them for type checkers alone, and takes
+the rest from here::
+
+    if TYPE_CHECKING:
+        from dpsim.network.servers import ServersModel
+    else:
+        __getattr__, __dir__ = on_demand(__name__, __file__)
+
+    __all__ = ["ServersModel"]
+
+An export with the name of its own module is imported as ever, above: whoever imports that module
+puts the module into the package, where the export would be looked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def imported(home: str) -> Any:
+    """What stands at ``home``: ``imported("dpsim.commands.run:run")`` is that function."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)
+
+
+def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package that imports an export when it is asked for.
+
+    ``file`` is the package's ``__init__``, which says under ``if TYPE_CHECKING`` where each is.
+    """
+    homes = dict(_homes(ast.parse(Path(file).read_text(encoding="utf-8"))))
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = imported(homes[name])
+        setattr(sys.modules[package], name, found)  # Python asks here only for what is not there
+        return found
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return load, names
+
+
+def _homes(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Each name that is imported under ``if TYPE_CHECKING``, and its home."""
+    for block in tree.body:
+        if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
+            continue
+        for statement in block.body:
+            assert isinstance(statement, ast.ImportFrom)
+            for alias in statement.names:
+                yield alias.name, f"{statement.module}:{alias.name}"
