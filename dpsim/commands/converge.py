@@ -56,15 +56,17 @@ def converge(
         )
         narrate(f"wrote {html}")
     if as_json:
-        listed = {"fates": [fate._asdict() for fate in result.fates()]} if fates else {}
+        listed = (
+            {"fates": [fate._asdict() for fate in result.gradient_histories()]} if fates else {}
+        )
         show_json({**result.to_json(), **listed})
     else:
         _show(result, fates)
 
 
 def _show(result: Replay, with_fates: bool) -> None:
-    from dpsim.report.text.replay import fates_table, replay_notes, replay_table
+    from dpsim.report.text.replay import gradients_table, replay_notes, replay_table
 
     if with_fates:
-        show(fates_table(result.fates()), "")
+        show(gradients_table(result.gradient_histories()), "")
     show(replay_table(result), "", *replay_notes(result))

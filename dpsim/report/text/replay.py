@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.table import Table
 
 from dpsim.base.units import DATA, TIME, human
-from dpsim.studies.replay import Fate, Replay
+from dpsim.studies.replay import GradientHistory, Replay
 
 _ROWS = 10
 
@@ -62,7 +62,7 @@ def replay_notes(result: Replay) -> list[str]:
     return lines
 
 
-def fates_table(listed: Iterable[Fate]) -> Table:
+def gradients_table(listed: Iterable[GradientHistory]) -> Table:
     """A row for each gradient, by the time when it was begun."""
     table = Table(title="what became of each gradient", title_justify="left", show_edge=False)
     headings = (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import RealArray
-from dpsim.studies.replay.crew import Crew
+from dpsim.studies.replay.trainer import Trainer
 
 Progress = Callable[[str, int, int], None]
 
@@ -18,10 +18,8 @@ Progress = Callable[[str, int, int], None]
 class Point(NamedTuple):
     """At ``time_s``, when ``samples`` had been trained on and ``bytes`` sent in all.
 
-    The loss and accuracy of the (mean) model.
-
-    ``disagreement``: the root mean square distance of the workers' models from their mean; 0 where
-    they share one.
+    Loss and accuracy are those of the (mean) model. ``disagreement``: the root mean square
+    distance of the workers' models from their mean; 0 where they share one.
     """
 
     time_s: float
@@ -58,36 +56,35 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-class Watch:
+class CurveRecorder:
     """Measures the model ``points`` times in ``updates`` updates, and at both ends.
 
     ``bytes_after[u]`` is what has been sent when update u is applied.
     """
 
     def __init__(
-        self, crew: Crew, updates: int, bytes_after: RealArray, progress: Progress
+        self, trainer: Trainer, updates: int, bytes_after: RealArray, progress: Progress
     ) -> None:
         self.points: list[Point] = []
-        self._crew, self._updates, self._bytes, self._progress = (
-            crew,
-            updates,
-            bytes_after,
-            progress,
-        )
-        self._wanted = set(
-            np.linspace(0, updates, crew.config.points + 1).round().astype(int).tolist()
-        )
+        self._trainer = trainer
+        self._updates = updates
+        self._bytes_after = bytes_after
+        self._progress = progress
+        due = np.linspace(0, updates, trainer.config.points + 1).round().astype(int)
+        self._due = set(due.tolist())
 
-    def wants(self, done: int) -> bool:
+    def is_due(self, done: int) -> bool:
         """Whether to measure after ``done`` updates; shows the progress."""
         self._progress("training", done, self._updates)
-        return done in self._wanted
+        return done in self._due
 
-    def note(self, done: int, time: float, samples: int, models: RealArray) -> None:
+    def record(self, done: int, time: float, samples: int, models: RealArray) -> None:
         """Measure the mean of ``models`` (n, P)."""
-        centre = models.mean(axis=0) if len(models) > 1 else models[0]
-        apart = (
-            float(np.sqrt(((models - centre) ** 2).sum(axis=1).mean())) if len(models) > 1 else 0.0
-        )
-        sent = float(self._bytes[done - 1]) if done else 0.0
-        self.points.append(Point(time, samples, sent, *self._crew.measure(centre), apart))
+        centre, disagreement = models[0], 0.0
+        if len(models) > 1:
+            centre = models.mean(axis=0)
+            squared_distances = ((models - centre) ** 2).sum(axis=1)
+            disagreement = float(np.sqrt(squared_distances.mean()))
+        sent = float(self._bytes_after[done - 1]) if done else 0.0
+        loss, accuracy = self._trainer.measure(centre)
+        self.points.append(Point(time, samples, sent, loss, accuracy, disagreement))

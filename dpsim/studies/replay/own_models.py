@@ -24,34 +24,35 @@ from dpsim.engine import Job
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.strategy.compression import Codec, NoCompressionConfig
 from dpsim.strategy.sync import LocalSgdConfig, SmaConfig
-from dpsim.studies.replay.crew import Crew
-from dpsim.studies.replay.curve import Watch
-from dpsim.studies.replay.uplinks import Average, Link, towards
+from dpsim.studies.replay.codec_links import CodecLink, CodecMean, gossip_step_size
+from dpsim.studies.replay.curve import CurveRecorder
+from dpsim.studies.replay.trainer import Trainer
 
 
 class OwnModels(ABC):
-    """A model and a velocity (learners, P) for each learner of the crew."""
+    """A model and a velocity (learners, P) for each learner."""
 
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
-        self.models: RealArray = np.stack([crew.start(worker) for worker in range(crew.workers)])
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.models: RealArray = np.stack(
+            [trainer.start(worker) for worker in range(trainer.workers)]
+        )
         self._velocities = np.zeros_like(self.models)
-        self._everyone = np.arange(crew.workers)
+        self._everyone = np.arange(trainer.workers)
 
-    def run(self, times: list[float], watch: Watch) -> RealArray:
-        """Take as many steps as there are ``times``; returns the mean of all models (P,), or the
-        central one.
+    def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
+        """Take as many steps as there are ``times``.
+
+        Returns the mean of all models (P,), or the central one.
         """
-        for step, time in enumerate([0.0, *times]):
-            if step:
-                self.step(
-                    step - 1,
-                    self.crew.gradients(
-                        self._everyone, np.full(self.crew.workers, step - 1), self.models
-                    ),
-                )
-            if watch.wants(step):
-                watch.note(step, time, step * self.crew.workers * self.crew.batch, self.shown)
+        samples_a_step = self.trainer.workers * self.trainer.batch
+        for done, time in enumerate([0.0, *times]):
+            if done:
+                clocks = np.full(self.trainer.workers, done - 1)
+                gradients = self.trainer.gradients(self._everyone, clocks, self.models)
+                self.step(done - 1, gradients)
+            if recorder.is_due(done):
+                recorder.record(done, time, done * samples_a_step, self.shown)
         return np.asarray(self.models.mean(axis=0))
 
     @property
@@ -65,29 +66,29 @@ class OwnModels(ABC):
 
     def moves(self, gradients: RealArray) -> RealArray:
         """How SGD moves each learner."""
-        self._velocities = self.crew.config.momentum * self._velocities + gradients
-        return self.crew.config.learning_rate * self._velocities
+        self._velocities = self.trainer.config.momentum * self._velocities + gradients
+        return self.trainer.config.learning_rate * self._velocities
 
 
 class LocalSgd(OwnModels):
-    """Models are averaged now and then, by way of the codec as distances from the last average;
-    gradients before the switch.
+    """Models are averaged now and then; gradients before the switch, where there is one.
+
+    What goes through the codec is how far models are from the last average.
     """
 
-    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
-        super().__init__(crew)
+    def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
+        super().__init__(trainer)
         self._sync, self._period = cast("LocalSgdConfig", job.scenario.strategy.sync), job.period
         self._codec, self._workers = codec, job.workers
-        self._average = Average(codec, job.workers, crew.network.parameters, crew.seed)
+        self._average = CodecMean(codec, job.workers, trainer.network.parameters, trainer.seed)
         self._common = self.models.mean(axis=0)
 
     def step(self, step: int, gradients: RealArray) -> None:
         """A step of their own, and what the simulated workers exchange with it."""
         meeting = self._sync.exchanges(step, self._period)
         if meeting == "gradients":
-            gradients = np.broadcast_to(
-                self._average.mean(self._of_workers(gradients)), gradients.shape
-            )
+            mean = self._average.mean(self._of_workers(gradients))
+            gradients = np.broadcast_to(mean, gradients.shape)
         self.models = self.models - self.moves(gradients)
         if meeting == "gradients":
             self._common = self.models.mean(axis=0)
@@ -114,12 +115,12 @@ class ModelAveraging(OwnModels):
     it swing.
     """
 
-    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
-        super().__init__(crew)
+    def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
+        super().__init__(trainer)
         sync = cast("SmaConfig", job.scenario.strategy.sync)
-        self._pull, self._inertia = sync.correction or 1 / crew.workers, sync.momentum
-        self._average = Average(
-            codec, job.workers, crew.network.parameters, crew.seed, feedback=False
+        self._pull, self._inertia = sync.correction or 1 / trainer.workers, sync.momentum
+        self._average = CodecMean(
+            codec, job.workers, trainer.network.parameters, trainer.seed, feedback=False
         )
         self._workers = job.workers
         self._centre: RealArray = self.models.mean(axis=0)
@@ -130,9 +131,9 @@ class ModelAveraging(OwnModels):
         """The central average model alone."""
         return self._centre[None]
 
-    def run(self, times: list[float], watch: Watch) -> RealArray:
+    def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
         """Returns the central average model."""
-        super().run(times, watch)
+        super().run(times, recorder)
         return self._centre
 
     def step(self, step: int, gradients: RealArray) -> None:
@@ -146,29 +147,31 @@ class ModelAveraging(OwnModels):
 
 
 class Gossip(OwnModels):
-    """Each mixes its model at the begin of a step with its neighbours' of that turn, and adds what
-    its gradient changes.
+    """Each mixes its model as a step begins with its neighbours' of that turn.
 
-    With local SGD models are mixed now and then instead, after a step.
+    Then it adds what its gradient changes. With local SGD models are mixed now and then instead,
+    after a step.
     """
 
-    def __init__(self, crew: Crew, job: Job, codec: Codec) -> None:
-        super().__init__(crew)
-        turns = cast("GossipConfig", job.scenario.strategy.aggregation).turns(
-            job.workers, job.setting.seed
-        )
+    def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
+        super().__init__(trainer)
+        gossip = cast("GossipConfig", job.scenario.strategy.aggregation)
+        turns = gossip.turns(job.workers, job.setting.seed)
+        elements = trainer.network.parameters
         self._mixing = [mixing_matrix(turn).astype(self.models.dtype) for turn in turns]
         self._sync, self._period = job.scenario.strategy.sync, job.period
-        self._towards = towards(crew.config.gossip_step, codec, crew.network.parameters)
-        self._codec, self._known = codec, [self.models] * len(turns)
+        self._step_size = gossip_step_size(trainer.config.gossip_step, codec, elements)
+        self._codec = codec
+        self._known = [self.models] * len(turns)
         self._links = [
-            Link(codec, crew.network.parameters, crew.seed, each, feedback=False)
-            for each in range(crew.workers)
+            CodecLink(codec, elements, trainer.seed, worker, feedback=False)
+            for worker in range(trainer.workers)
         ]
 
     def step(self, step: int, gradients: RealArray) -> None:
         """The update is added to the mean of the old models, or made before they are mixed."""
-        meeting, turn = self._sync.exchanges(step, self._period), step % len(self._mixing)
+        meeting = self._sync.exchanges(step, self._period)
+        turn = step % len(self._mixing)
         if meeting == "gradients":
             self.models = self._mixed(turn)
         self.models = self.models - self.moves(gradients)
@@ -179,8 +182,7 @@ class Gossip(OwnModels):
         mixing = self._mixing[turn]
         if isinstance(self._codec, NoCompressionConfig):
             return np.asarray(mixing @ self.models)
-        sent = zip(self._links, self.models - self._known[turn], strict=True)
-        known = self._known[turn] = self._known[turn] + np.stack(
-            [link.carry(each) for link, each in sent]
-        )
-        return np.asarray(self.models + self._towards * (mixing @ known - known))
+        changed = self.models - self._known[turn]
+        arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]
+        known = self._known[turn] = self._known[turn] + np.stack(arrived)
+        return np.asarray(self.models + self._step_size * (mixing @ known - known))

@@ -29,13 +29,18 @@ from dpsim.engine import (
 from dpsim.scenario import ReplayConfig, Scenario
 from dpsim.strategy.aggregation import ParameterServerConfig
 from dpsim.strategy.compression import Codec, NoCompressionConfig
-from dpsim.studies.replay.crew import Crew
-from dpsim.studies.replay.curve import Curve, Progress, Watch, finite
-from dpsim.studies.replay.fates import Fate, fates
+from dpsim.studies.replay.aggregators import (
+    AllReduceAggregator,
+    GradientAggregator,
+    ServerAggregator,
+)
+from dpsim.studies.replay.codec_links import CodecLink, CodecMean
+from dpsim.studies.replay.curve import Curve, CurveRecorder, Progress, finite
+from dpsim.studies.replay.gradient_history import GradientHistory, gradient_histories
 from dpsim.studies.replay.own_models import Gossip, LocalSgd, ModelAveraging, OwnModels
 from dpsim.studies.replay.pairs import Pairs
 from dpsim.studies.replay.shared_parameters import SharedParameters
-from dpsim.studies.replay.uplinks import Average, Link, Pushed, Together, Uplink
+from dpsim.studies.replay.trainer import Trainer
 
 _PLAIN = NoCompressionConfig(kind="none")
 
@@ -70,9 +75,11 @@ class Replay:
         point = self.curve.first(self.config.target_accuracy)
         return None if point is None else point.time_s
 
-    def fates(self) -> list[Fate]:
+    def gradient_histories(self) -> list[GradientHistory]:
         """What became of each gradient."""
-        return fates(self.gradients, self.times, shared=self.shared, own_reads=self.own_reads)
+        return gradient_histories(
+            self.gradients, self.times, shared=self.shared, own_reads=self.own_reads
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim converge --json``."""
@@ -101,10 +108,9 @@ class Replay:
 
 
 def replay(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Replay:
-    """Train the model of ``scenario.replay`` as ``scenario`` would train its own; the same for the
-    same scenario and seed.
+    """Train the model of ``scenario.replay`` as ``scenario`` would train its own.
 
-    ``progress`` is called with what is being done, how much of it is, and of how much. Raises
+    The same for the same scenario and seed. ``progress`` is called with what is being done, how much of it is, and of how much. Raises
     DpsimError as `simulate` does.
     """
     config = scenario.replay
@@ -116,15 +122,15 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     seed = scenario.run.seed if config.seed is None else config.seed
     learners = scenario.workload.learners_per_gpu
     apart = _learners_apart(job)
-    crew = Crew(
+    trainer = Trainer(
         config,
         job.workers * (learners if apart else 1),
         config.batch * (1 if apart else learners),
         seed,
     )
     gradients = log.gradients
-    watch = Watch(crew, len(log.times), _bytes_after(job, gradients, log), progress)
-    trained = _Training(job, crew, gradients, log, watch)
+    recorder = CurveRecorder(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
+    trained = _Training(job, trainer, gradients, log, recorder)
     with np.errstate(over="ignore", invalid="ignore"):  # training may diverge, which is an answer
         parameters = trained.run()
     return Replay(
@@ -133,7 +139,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
         job.workers,
         learners,
         seed,
-        Curve(tuple(watch.points)),
+        Curve(tuple(recorder.points)),
         parameters,
         gradients,
         np.array(log.times),
@@ -171,14 +177,14 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
 class _Training:
     """Which replay a job needs, and its run. ``versions``: how late gradients were."""
 
-    def __init__(self, job: Job, crew: Crew, gradients: Gradients, log: Log, watch: Watch) -> None:
-        self._job, self._crew, self._gradients, self._log, self._watch = (
-            job,
-            crew,
-            gradients,
-            log,
-            watch,
-        )
+    def __init__(
+        self, job: Job, trainer: Trainer, gradients: Gradients, log: Log, recorder: CurveRecorder
+    ) -> None:
+        self._job = job
+        self._trainer = trainer
+        self._gradients = gradients
+        self._log = log
+        self._recorder = recorder
         strategy = job.scenario.strategy
         self._codec: Codec = _PLAIN if job.silent else strategy.compression
         self.own_reads = job.one_version and not job.acts_alone and strategy.sync.lag > 0
@@ -187,60 +193,61 @@ class _Training:
     def run(self) -> RealArray:
         """Train; returns the final parameters."""
         if self._job.acts_alone and not self._job.one_version:
-            pairs = Pairs(self._crew, self._codec)
-            parameters = pairs.run(self._log.acts, self._watch)
+            pairs = Pairs(self._trainer, self._codec)
+            parameters = pairs.run(self._log.acts, self._recorder)
             self.versions = np.array(pairs.stale)
             return self._agreed(parameters)
         if self._job.one_version:
             return self._shared()
-        return self._agreed(self._own_models().run(self._log.times, self._watch))
+        return self._agreed(self._own_models().run(self._log.times, self._recorder))
 
     def _shared(self) -> RealArray:
-        used = (self._gradients.update >= 0) & (self._gradients.update < len(self._log.times))
-        self.versions = (self._gradients.update - self._gradients.read)[used]
-        aggregation, back = self._job.scenario.strategy.aggregation, None
-        if isinstance(aggregation, ParameterServerConfig) and aggregation.compress_pull:
-            back = Link(
-                self._codec, self._crew.network.parameters, self._crew.seed, self._crew.workers
-            )
+        update, read = self._gradients.update, self._gradients.read
+        used = (update >= 0) & (update < len(self._log.times))
+        self.versions = (update - read)[used]
         shared = SharedParameters(
-            self._crew, self._gradients, self._uplink(), back, own_reads=self.own_reads
+            self._trainer,
+            self._gradients,
+            self._aggregator(),
+            self._back(),
+            own_reads=self.own_reads,
         )
-        return shared.run(self._log.times, self._watch)
+        return shared.run(self._log.times, self._recorder)
 
-    def _uplink(self) -> Uplink:
-        config, elements, seed, workers = (
-            self._crew.config,
-            self._crew.network.parameters,
-            self._crew.seed,
-            self._crew.workers,
+    def _back(self) -> CodecLink | None:
+        """How servers send parameters; None where they do not compress them."""
+        aggregation, trainer = self._job.scenario.strategy.aggregation, self._trainer
+        if not isinstance(aggregation, ParameterServerConfig) or not aggregation.compress_pull:
+            return None
+        # Senders 0 to workers - 1 are the workers, so the servers draw as the next.
+        return CodecLink(
+            self._codec, trainer.network.parameters, trainer.seed, sender=trainer.workers
         )
+
+    def _aggregator(self) -> GradientAggregator:
+        config, workers = self._trainer.config, self._trainer.workers
+        elements, seed = self._trainer.network.parameters, self._trainer.seed
         total, drops = config.reduction == "sum", self._job.scenario.strategy.sync.drops
         if self._job.acts_alone:
-            links = [Link(self._codec, elements, seed, worker) for worker in range(workers)]
-            return Pushed(links, config.momentum, together=drops, total=total)
-        return Together(
-            Average(self._codec, workers, elements, seed),
-            workers,
-            config.momentum,
-            drops=drops,
-            total=total,
-        )
+            links = [CodecLink(self._codec, elements, seed, worker) for worker in range(workers)]
+            return ServerAggregator(links, config.momentum, together=drops, total=total)
+        mean = CodecMean(self._codec, workers, elements, seed)
+        return AllReduceAggregator(mean, workers, config.momentum, drops=drops, total=total)
 
     def _own_models(self) -> OwnModels:
         strategy = self._job.scenario.strategy
         if strategy.aggregation.kind == "gossip":
-            return Gossip(self._crew, self._job, self._codec)
+            return Gossip(self._trainer, self._job, self._codec)
         if strategy.sync.kind == "sma":
-            return ModelAveraging(self._crew, self._job, self._codec)
-        return LocalSgd(self._crew, self._job, self._codec)
+            return ModelAveraging(self._trainer, self._job, self._codec)
+        return LocalSgd(self._trainer, self._job, self._codec)
 
     def _agreed(self, parameters: RealArray) -> RealArray:
         """Replicas that gossiped take their mean in a last round, which takes time."""
         consensus = one_time_costs(self._job).consensus_s
         if consensus:
-            last = self._watch.points[-1]
-            self._watch.points.append(
+            last = self._recorder.points[-1]
+            self._recorder.points.append(
                 last._replace(time_s=last.time_s + consensus, disagreement=0.0)
             )
         return parameters

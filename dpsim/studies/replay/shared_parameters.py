@@ -11,112 +11,116 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
 from dpsim.engine import DROPPED, NEVER, Gradients
-from dpsim.studies.replay.crew import Crew
-from dpsim.studies.replay.curve import Watch
-from dpsim.studies.replay.uplinks import Link, Uplink
+from dpsim.studies.replay.aggregators import GradientAggregator
+from dpsim.studies.replay.codec_links import CodecLink
+from dpsim.studies.replay.curve import CurveRecorder
+from dpsim.studies.replay.trainer import Trainer
 
 
 class SharedParameters:
-    """Parameters that move by ``uplink``'s changes; ``back`` is how servers send them, lossless if
-    None.
+    """Parameters that move by the changes of an ``aggregator``.
 
-    Nothing depends on when a gradient is computed, only on the version: when one is needed, all
-    that can be computed are, at once. ``own_reads``: a worker that reads an old version adds to it
-    what it has computed itself and the version lacks.
+    ``back`` is how servers send them, lossless if None. Nothing depends on when a gradient is
+    computed, only on the version: when one is needed, all that can be computed are, at once.
+    ``own_reads``: a worker that reads an old version adds to it what it has computed itself and
+    the version lacks.
     """
 
     def __init__(
         self,
-        crew: Crew,
+        trainer: Trainer,
         gradients: Gradients,
-        uplink: Uplink,
-        back: Link | None,
+        aggregator: GradientAggregator,
+        back: CodecLink | None,
         *,
         own_reads: bool,
     ) -> None:
-        self.parameters = crew.start()
-        self._crew, self._uplink, self._back, self._own_reads = crew, uplink, back, own_reads
-        self._worker, self._clock, self._update = (
-            gradients.worker,
-            gradients.clock,
-            gradients.update,
-        )
-        self._read = gradients.read
+        self.parameters = trainer.start()
+        self._trainer = trainer
+        self._aggregator = aggregator
+        self._back = back
+        self._own_reads = own_reads
+        self._worker, self._clock = gradients.worker, gradients.clock
+        self._read, self._update = gradients.read, gradients.update
+        self._rate = trainer.config.learning_rate
+        # Gradients that will be applied, in the order of the versions that they are computed on;
+        # those before `_next` have been begun.
         order = np.lexsort((self._clock, self._read))
         self._waiting = order[(self._update[order] != DROPPED) & (self._update[order] != NEVER)]
-        self._begun = 0
+        self._next = 0
         self._versions = {0: self.parameters}
-        self._found: dict[int, RealArray] = {}
+        self._computed: dict[int, RealArray] = {}
         self._own: dict[int, list[tuple[int, RealArray]]] = {}
-        self._rate = crew.config.learning_rate
 
-    def run(self, times: list[float], watch: Watch) -> RealArray:
+    def run(self, times: list[float], recorder: CurveRecorder) -> RealArray:
         """Apply all updates, those of ``times``; returns the final parameters (P,)."""
         members = _by_update(self._update, len(times))
         samples = 0
-        if watch.wants(0):
-            watch.note(0, 0.0, 0, self.parameters[None])
+        if recorder.is_due(0):
+            recorder.record(0, 0.0, 0, self.parameters[None])
         for update, time in enumerate(times):
-            samples += len(members[update]) * self._crew.batch
+            samples += len(members[update]) * self._trainer.batch
             self._apply(update, members[update])
-            if watch.wants(update + 1):
-                watch.note(update + 1, time, samples, self.parameters[None])
+            if recorder.is_due(update + 1):
+                recorder.record(update + 1, time, samples, self.parameters[None])
         return self.parameters
 
     def _apply(self, update: int, members: IntArray) -> None:
-        if any(each not in self._found for each in members.tolist()):
+        if any(entry not in self._computed for entry in members.tolist()):
             self._compute(update)
         if len(members):
-            found = np.stack([self._found.pop(each) for each in members.tolist()])
-            change = self._rate * self._uplink.change(self._worker[members], found)
-            self.parameters = self.parameters - (
-                change if self._back is None else self._back.carry(change)
-            )
+            gradients = np.stack([self._computed.pop(entry) for entry in members.tolist()])
+            direction = self._aggregator.change(self._worker[members], gradients)
+            change = self._rate * direction
+            sent = change if self._back is None else self._back.carry(change)
+            self.parameters = self.parameters - sent
         self._versions[update + 1] = self.parameters
-        first = (
-            self._read[self._waiting[self._begun]]
-            if self._begun < len(self._waiting)
-            else update + 1
-        )
-        for old in [version for version in self._versions if version < min(first, update + 1)]:
-            del self._versions[old]
+        self._forget_before(update + 1)
+
+    def _forget_before(self, newest: int) -> None:
+        """Drops versions that nobody will read any more, lest all of them are kept."""
+        oldest = newest
+        if self._next < len(self._waiting):
+            oldest = min(int(self._read[self._waiting[self._next]]), newest)
+        for version in [version for version in self._versions if version < oldest]:
+            del self._versions[version]
 
     def _compute(self, update: int) -> None:
-        """All gradients at versions up to ``update`` that are not there yet; a worker's one after
-        the other if it reads its own.
+        """All gradients at versions up to ``update`` that are not there yet.
+
+        A worker's one after the other if it reads its own.
         """
         end = int(np.searchsorted(self._read[self._waiting], update, side="right"))
-        ready, self._begun = self._waiting[self._begun : end], end
-        waves = (
-            [ready[self._clock[ready] == clock] for clock in np.unique(self._clock[ready])]
-            if self._own_reads
-            else [ready]
-        )
-        for wave in waves:
-            found = self._crew.gradients(self._worker[wave], self._clock[wave], self._held(wave))
-            self._found.update(zip(wave.tolist(), found, strict=True))
-            if self._own_reads:
-                for each, gradient in zip(wave.tolist(), found, strict=True):
-                    self._own.setdefault(int(self._worker[each]), []).append(
-                        (int(self._update[each]), gradient)
-                    )
+        ready, self._next = self._waiting[self._next : end], end
+        for wave in self._waves(ready):
+            gradients = self._trainer.gradients(
+                self._worker[wave], self._clock[wave], self._held(wave)
+            )
+            for entry, gradient in zip(wave.tolist(), gradients, strict=True):
+                self._computed[entry] = gradient
+                if self._own_reads:
+                    own = self._own.setdefault(int(self._worker[entry]), [])
+                    own.append((int(self._update[entry]), gradient))
+
+    def _waves(self, ready: IntArray) -> list[IntArray]:
+        """What of ``ready`` can be computed at once: all, or an iteration after the other."""
+        if not self._own_reads:
+            return [ready]
+        clocks = self._clock[ready]
+        return [ready[clocks == clock] for clock in np.unique(clocks)]
 
     def _held(self, entries: IntArray) -> RealArray:
         """The parameters that each worker computes on (n, P), (1, P) if all are the same."""
         reads = self._read[entries]
-        if not self._own_reads:
-            return np.stack(
-                [
-                    self._versions[read]
-                    for read in (reads[:1] if (reads == reads[0]).all() else reads).tolist()
-                ]
-            )
-        return np.stack(
-            [
-                self._versions[int(self._read[each])] - self._lacking(each)
-                for each in entries.tolist()
+        if self._own_reads:
+            held = [
+                self._versions[read] - self._lacking(entry)
+                for entry, read in zip(entries.tolist(), reads.tolist(), strict=True)
             ]
-        )
+            return np.stack(held)
+        if (reads == reads[0]).all():
+            reads = reads[:1]
+        return np.stack([self._versions[read] for read in reads.tolist()])
 
     def _lacking(self, entry: int) -> RealArray | float:
         """What the worker's own gradients that its version lacks will change."""
@@ -124,14 +128,11 @@ class SharedParameters:
         kept = self._own[worker] = [
             (update, own) for update, own in self._own.get(worker, []) if update >= read
         ]
-        parts = 1 if self._crew.config.reduction == "sum" else self._crew.workers
-        return (
-            sum((own for _, own in kept), start=np.zeros(self._crew.network.parameters))
-            * self._rate
-            / parts
-            if kept
-            else 0.0
-        )
+        if not kept:
+            return 0.0
+        parts = 1 if self._trainer.config.reduction == "sum" else self._trainer.workers
+        nothing = np.zeros(self._trainer.network.parameters)
+        return sum((own for _, own in kept), start=nothing) * self._rate / parts
 
 
 def _by_update(update: IntArray, updates: int) -> list[IntArray]:

@@ -5,7 +5,7 @@ import pytest
 
 from dpsim.disturbance import random_stream
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.studies.replay.learning import NETWORKS, Deal, TorchNetwork, digits
+from dpsim.studies.replay.learning import NETWORKS, Sampler, TorchNetwork, digits
 
 EVERY_NETWORK = pytest.mark.parametrize("name", NETWORKS)
 
@@ -13,10 +13,8 @@ EVERY_NETWORK = pytest.mark.parametrize("name", NETWORKS)
 def task(name, workers=3, batch=5):
     """Parameters of each worker's own, and a batch for each."""
     network, data = NETWORKS[name], digits()
-    parameters = np.stack(
-        [network.start(random_stream(0, "test", worker)) for worker in range(workers)]
-    )
-    chosen = Deal(len(data.labels), workers, batch, 0).indices(
+    parameters = np.stack([network.start(random_stream(0, "test", worker)) for worker in range(workers)])
+    chosen = Sampler(len(data.labels), workers, batch, 0).indices(
         np.arange(workers), np.zeros(workers, dtype=int)
     )
     return network, parameters, data.images[chosen], data.labels[chosen]
@@ -74,7 +72,7 @@ def test_torch_finds_the_same_gradients(name):
 
 
 def test_an_epoch_deals_each_sample_once():
-    deal = Deal(24, workers=3, batch=2, seed=1)
+    deal = Sampler(24, workers=3, batch=2, seed=1)
     clocks = np.repeat(np.arange(8), 3)
     dealt = deal.indices(np.tile(np.arange(3), 8), clocks)
     assert (
@@ -87,7 +85,7 @@ def test_an_epoch_deals_each_sample_once():
 
 def test_the_batches_of_all_workers_are_the_batch_of_one():
     """Also where an iteration takes more than an epoch."""
-    many, one = Deal(10, workers=4, batch=3, seed=0), Deal(10, workers=1, batch=12, seed=0)
+    many, one = Sampler(10, workers=4, batch=3, seed=0), Sampler(10, workers=1, batch=12, seed=0)
     for step in range(5):
         joined = many.indices(np.arange(4), np.full(4, step)).ravel()
         np.testing.assert_array_equal(

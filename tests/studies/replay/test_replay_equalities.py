@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.disturbance import random_stream
-from dpsim.studies.replay.learning import NETWORKS, Deal, digits
+from dpsim.studies.replay.learning import NETWORKS, Sampler, digits
 
 JITTER = {"jitter": {"kind": "gamma", "cv": 0.5}, "slow": [{"workers": [1], "factor": 3}]}
 MOMENTUM = {"momentum": 0.9}
@@ -18,7 +18,7 @@ def assert_same(one, other, tolerance=1e-10):
 def plain_sgd(name, batch, steps, momentum=0.0, rate=0.1):
     network, data = NETWORKS[name], digits()
     weights, velocity = network.start(random_stream(0, "parameters", 0)), 0.0
-    deal = Deal(len(data.labels), 1, batch, 0)
+    deal = Sampler(len(data.labels), 1, batch, 0)
     for step in range(steps):
         chosen = deal.indices(np.zeros(1, dtype=int), np.array([step]))
         _, (gradient,) = network.gradients(weights[None], data.images[chosen], data.labels[chosen])
@@ -105,7 +105,7 @@ def test_summing_gradients_is_a_learning_rate_times_the_workers(replayed):
 def test_synchronous_model_averaging_is_its_three_equations(replayed):
     """Two workers of two learners, learner by learner, from the paper."""
     replay = replayed(2, sync={"kind": "sma", "momentum": 0.5}, workload={"learners_per_gpu": 2})
-    network, data, deal = NETWORKS["softmax"], digits(), Deal(len(digits().labels), 4, 4, 0)
+    network, data, deal = NETWORKS["softmax"], digits(), Sampler(len(digits().labels), 4, 4, 0)
     learners = [network.start(random_stream(0, "parameters", 0)) for _ in range(4)]
     centre = before = learners[0]
     for step in range(12):

@@ -6,7 +6,7 @@ import pytest
 from dpsim.disturbance import random_stream
 from dpsim.engine.steps import DROPPED
 from dpsim.studies.replay import first_reads
-from dpsim.studies.replay.learning import NETWORKS, Deal, digits
+from dpsim.studies.replay.learning import NETWORKS, Sampler, digits
 
 SERVERS = "parameter-server"
 UNEVEN = {"jitter": {"kind": "gamma", "cv": 0.5}, "slow": [{"workers": [1], "factor": 2}]}
@@ -99,7 +99,7 @@ def test_a_worker_that_runs_ahead_of_an_all_reduce_has_its_own_gradients(replaye
         sync={"kind": "ssp", "staleness": 2},
         disturbance={"jitter": {"kind": "gamma", "cv": 0.5}},
     )
-    network, data, deal = NETWORKS["softmax"], digits(), Deal(len(digits().labels), 2, 4, 0)
+    network, data, deal = NETWORKS["softmax"], digits(), Sampler(len(digits().labels), 2, 4, 0)
     each = replay.gradients
     read = dict(
         zip(
@@ -124,7 +124,7 @@ def test_a_worker_that_runs_ahead_of_an_all_reduce_has_its_own_gradients(replaye
 
 def test_fates_say_what_became_of_each_gradient(replayed):
     replay = replayed(4, sync={"kind": "backup", "backups": 1}, disturbance=UNEVEN)
-    listed = replay.fates()
+    listed = replay.gradient_histories()
     assert len(listed) == 48
     by_fate = {
         name: [fate for fate in listed if fate.fate == name] for name in ("applied", "dropped")

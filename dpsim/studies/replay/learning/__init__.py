@@ -4,16 +4,16 @@ Handwritten digits, models that learn them in a moment, and which samples a work
 """
 
 from dpsim.studies.replay.learning.autograd import TorchNetwork
-from dpsim.studies.replay.learning.deal import Deal
 from dpsim.studies.replay.learning.digits import Digits, digits
 from dpsim.studies.replay.learning.network import NETWORKS, Layer, Network, cross_entropy
+from dpsim.studies.replay.learning.sampler import Sampler
 
 __all__ = [
     "NETWORKS",
-    "Deal",
     "Digits",
     "Layer",
     "Network",
+    "Sampler",
     "TorchNetwork",
     "cross_entropy",
     "digits",

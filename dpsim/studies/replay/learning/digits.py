@@ -1,6 +1,6 @@
-"""1,797 handwritten digits of 8 x 8 pixels with 17 greys, in 10 classes; every fifth one is kept
-for testing.
+"""1,797 handwritten digits of 8 x 8 pixels; every fifth one is kept for testing.
 
+Pixels have 17 greys, and there are 10 classes.
 ``digits.npz`` holds ``pixels`` (1797, 64), 0 to 16, and ``labels`` (1797,). They are the test set
 of Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI machine learning
 repository, 1998, https://archive.ics.uci.edu/dataset/80, licence CC BY 4.0, in the order in which
@@ -25,9 +25,9 @@ _TEST_EVERY = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Digits:
-    """``images`` (samples, 64), 0 to 1, and ``labels`` (samples,), 0 to 9.
+    """Images to train on and to test with.
 
-    To train on, and to test with.
+    ``images`` (samples, 64), 0 to 1, and ``labels`` (samples,), 0 to 9.
     """
 
     images: RealArray
@@ -39,13 +39,9 @@ class Digits:
 @cache
 def digits(precision: str = "float64") -> Digits:
     """All samples, with pixels in ``precision``."""
-    with (
-        (files("dpsim.studies.replay.learning") / "digits.npz").open("rb") as file,
-        np.load(file) as held,
-    ):
-        images, labels = (
-            (held["pixels"] / _WHITE).astype(precision),
-            held["labels"].astype(np.int64),
-        )
+    path = files("dpsim.studies.replay.learning") / "digits.npz"
+    with path.open("rb") as file, np.load(file) as held:
+        images = (held["pixels"] / _WHITE).astype(precision)
+        labels = held["labels"].astype(np.int64)
     test = np.arange(len(labels)) % _TEST_EVERY == 0
     return Digits(images[~test], labels[~test], images[test], labels[test])

@@ -1,5 +1,6 @@
-"""Small networks of linear layers and ReLUs on flat parameter vectors, for many workers at once,
-each with parameters of its own.
+"""Small networks of linear layers and ReLUs on flat parameter vectors.
+
+Many workers compute at once, each with parameters of its own.
 
 A convolution is a linear layer on patches: a table says which inputs each patch gathers. Neither
 batch norm nor dropout: the gradient of a batch is the mean of its samples' gradients. Weights start
@@ -38,8 +39,9 @@ class Layer:
 
 
 class Network:
-    """Layers with ReLUs between them; one flat vector of ``parameters`` numbers, layer after layer,
-    weights before biases.
+    """Layers with ReLUs between them.
+
+    One flat vector of ``parameters`` numbers, layer after layer, weights before biases.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
@@ -58,16 +60,18 @@ class Network:
         return np.concatenate(parts)
 
     def scores(self, parameters: Any, images: Any) -> Any:
-        """Scores (n, batch, 10) of images (n, batch, 64), by parameters (n, P), or (1, P) for all;
-        of numpy or torch.
+        """Scores (n, batch, 10) of images (n, batch, 64), of numpy or torch.
+
+        ``parameters`` are (n, P), or (1, P) for all.
         """
         return self._forward(parameters, images)[-1]
 
     def gradients(
         self, parameters: RealArray, images: RealArray, labels: IntArray
     ) -> tuple[RealArray, RealArray]:
-        """Each worker's mean cross-entropy (n,) on its batch, and its gradient (n, P); shapes as in
-        `scores`, labels (n, batch).
+        """Each worker's mean cross-entropy (n,) on its batch, and its gradient (n, P).
+
+        Shapes as in `scores`, labels (n, batch).
         """
         inputs = self._forward(parameters, images)
         loss, slope = cross_entropy(inputs.pop(), labels)
@@ -77,8 +81,9 @@ class Network:
         return loss, found
 
     def _part(self, number: int, vectors: Any) -> tuple[Any, Any]:
-        """A layer's weights (n, inputs, outputs) and biases (n, 1, outputs) in flat vectors (n, P),
-        as views.
+        """A layer's part of flat vectors (n, P), as views.
+
+        Weights (n, inputs, outputs) and biases (n, 1, outputs).
         """
         layer, start, end = self.layers[number], self._ends[number], self._ends[number + 1]
         weights = vectors[:, start : end - layer.outputs].reshape(-1, layer.inputs, layer.outputs)
@@ -110,13 +115,15 @@ class Network:
         biases[...] = slope.sum(axis=1, keepdims=True)
         if number == 0:
             return slope
-        return _scattered(
-            layer, slope @ self._part(number, parameters)[0].swapaxes(1, 2), inputs.shape
-        ) * (inputs > 0)
+        layer_weights, _ = self._part(number, parameters)
+        by_inputs = _scattered(layer, slope @ layer_weights.swapaxes(1, 2), inputs.shape)
+        # The inputs are a ReLU's output: 0 where it was cut off and passes no slope.
+        return by_inputs * (inputs > 0)
 
 
 def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealArray]:
     """The mean over each batch (n,), and its derivative by the scores (n, batch, classes)."""
+    # Without the largest score taken off, the exponential would overflow.
     shifted = scores - scores.max(axis=-1, keepdims=True)
     slope = np.exp(shifted)
     total = slope.sum(axis=-1, keepdims=True)
@@ -140,15 +147,17 @@ def _scattered(layer: Layer, slopes: RealArray, shape: tuple[int, ...]) -> RealA
         return slopes
     slopes = slopes.reshape(*shape[:2], *layer.patches.shape)
     total = np.zeros(shape, dtype=slopes.dtype)
-    for place in range(layer.inputs):  # no two patches gather the same number at the same place
+    # No two patches gather the same number at the same place, so that each addition is one of
+    # whole arrays; over all places at once numpy would add only the last of equal indices.
+    for place in range(layer.inputs):
         total[:, :, layer.patches[:, place]] += slopes[..., place]
     return total
 
 
 def patches(side: int, channels: int, kernel: int, stride: int) -> IntArray:
-    """For an image of ``side`` x ``side`` x ``channels`` numbers.
+    """What each position of a square kernel gathers (positions, numbers).
 
-    What each position of a square kernel gathers.
+    The image has ``side`` x ``side`` x ``channels`` numbers, the channel last.
     """
     corners = np.arange(0, side - kernel + 1, stride)
     rows = corners[:, None, None, None] + np.arange(kernel)[:, None]

@@ -3,7 +3,7 @@
 The stream is one permutation of all samples after another, drawn from the seed and the epoch. In
 iteration t worker w of m takes the b samples from place (t m + w) b on. So shards of an iteration
 are disjoint within an epoch, those of m workers with batch b laid end to end are those of one
-worker with batch m b, and any number of workers can be dealt to.
+worker with batch m b, and any number of workers can be served.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dpsim.base.arrays import IntArray
 from dpsim.disturbance import random_stream
 
 
-class Deal:
-    """``samples`` dealt to ``workers``, ``batch`` an iteration."""
+class Sampler:
+    """Gives ``samples`` to ``workers``, ``batch`` an iteration."""
 
     def __init__(self, samples: int, workers: int, batch: int, seed: int) -> None:
         self.samples, self.workers, self.batch, self.seed = samples, workers, batch, seed
@@ -23,7 +23,8 @@ class Deal:
 
     def indices(self, worker: IntArray, clock: IntArray) -> IntArray:
         """Samples (n, batch) of n workers in iterations ``clock``; both (n,)."""
-        places = ((clock * self.workers + worker) * self.batch)[:, None] + np.arange(self.batch)
+        first = (clock * self.workers + worker) * self.batch
+        places = first[:, None] + np.arange(self.batch)
         epochs, within = np.divmod(places, self.samples)
         chosen = np.empty_like(places)
         for epoch in np.unique(epochs).tolist():
@@ -33,7 +34,6 @@ class Deal:
 
     def _order(self, epoch: int) -> IntArray:
         if epoch not in self._orders:
-            self._orders[epoch] = (
-                random_stream(self.seed, "epoch", epoch).permutation(self.samples).astype(np.int64)
-            )
+            generator = random_stream(self.seed, "epoch", epoch)
+            self._orders[epoch] = generator.permutation(self.samples).astype(np.int64)
         return self._orders[epoch]

@@ -1,0 +1,87 @@
+"""What of a vector arrives where a codec compresses it: from one sender, or of all as a mean."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.arrays import RealArray
+from dpsim.disturbance import random_stream
+from dpsim.strategy.compression import Codec, Exchange, Floats, NoCompressionConfig
+
+
+class CodecLink:
+    """One sender's encoder, with its residual, and its receivers' decoder.
+
+    Lossless without a codec.
+    """
+
+    def __init__(
+        self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
+    ) -> None:
+        drawn = int(random_stream(seed, "codec", sender).integers(2**63))
+        self._exchange = _exchange(codec, 1, elements, drawn, feedback=feedback)
+
+    def carry(self, vector: RealArray) -> RealArray:
+        """What arrives of ``vector`` (P,)."""
+        if self._exchange is None:
+            return vector
+        arrived = self._exchange.mean(vector[None].astype(np.float32))
+        return arrived.astype(vector.dtype)
+
+
+class CodecMean:
+    """The mean of all workers' vectors (workers, P), as a collective with the codec makes it."""
+
+    def __init__(
+        self, codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool = True
+    ) -> None:
+        self._exchange = _exchange(codec, workers, elements, seed, feedback=feedback)
+
+    def mean(self, vectors: RealArray) -> RealArray:
+        """What every worker holds afterwards (P,)."""
+        if self._exchange is None:
+            return np.asarray(vectors.sum(axis=0) / len(vectors))
+        return self._exchange.mean(vectors.astype(np.float32)).astype(vectors.dtype)
+
+
+def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
+    """How far gossip moves by what it knows: ``step``, or all the way if lossless.
+
+    If ``step`` is None, half of the share that the codec sends: what neighbours know lags behind
+    the more, the less is sent, and moving faster than that overshoots.
+    """
+    if isinstance(codec, NoCompressionConfig):
+        return 1.0
+    if step is not None:
+        return step
+    sent = codec.wire_bytes(elements) / (4 * elements)
+    return min(sent, 1.0) / 2
+
+
+def _exchange(
+    codec: Codec, workers: int, elements: int, seed: int, *, feedback: bool
+) -> Exchange | None:
+    """None without a codec.
+
+    Without ``feedback`` what encoding loses is not kept: it shows in the next difference.
+    """
+    if isinstance(codec, NoCompressionConfig):
+        return None
+    kind = Exchange if feedback else _Differences
+    return kind(codec, workers, elements, seed)
+
+
+class _Differences(Exchange):
+    """Encodes as for error feedback, but keeps no residual.
+
+    What arrives is then never more than what was sent.
+    """
+
+    def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
+        fed_back = {"error_feedback": True} if "error_feedback" in type(codec).model_fields else {}
+        super().__init__(codec.model_copy(update=fed_back), workers, elements, seed)
+
+    def mean(self, vectors: Floats) -> Floats:
+        """What every worker holds after a step."""
+        self.residuals[...] = 0
+        return super().mean(vectors)

@@ -1,0 +1,107 @@
+"""What became of each gradient: which update it was part of, and when the others read that.
+
+Under SSP(s) the rule is: iteration t reads all updates of clocks up to t - s - 1 and all of its
+own; those of later clocks as they have come by then (best effort), and none of clocks beyond t + s
+- 1. Source: Ho et al., NeurIPS 2013.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray, RealArray
+from dpsim.engine import DROPPED, NEVER, Gradients
+
+_UNREAD = -1
+
+
+class GradientHistory(NamedTuple):
+    """The gradient of ``worker`` in iteration ``clock``, from reading to applying.
+
+    It was computed on version ``read`` from ``begun_s`` to ``done_s``. ``update`` applied it at
+    ``applied_s``; ``staleness``: updates applied between reading and that. ``first_read``: the
+    least and the most of the iterations in which the others read it first, less its own; None
+    where nobody did or models are their own.
+    """
+
+    worker: int
+    clock: int
+    begun_s: float
+    done_s: float | None
+    read: int
+    fate: Literal["applied", "dropped", "not applied before the end"]
+    update: int | None
+    applied_s: float | None
+    staleness: int | None
+    first_read: tuple[int, int] | None
+
+
+def gradient_histories(
+    gradients: Gradients, times: RealArray, *, shared: bool = True, own_reads: bool = False
+) -> list[GradientHistory]:
+    """The history of each gradient; ``times`` (s) are those of the updates.
+
+    ``shared``: versions are of parameters that all share.
+    """
+    firsts = first_reads(gradients, own_reads=own_reads) if shared else None
+    return [_history(entry, gradients, times, firsts) for entry in range(len(gradients.worker))]
+
+
+def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
+    """The first iteration of each worker that read each gradient's update.
+
+    Shape (gradients, workers); -1 where none did. With ``own_reads`` a worker has its own gradient
+    in the next iteration, before the update brings it.
+    """
+    workers = int(gradients.worker.max()) + 1
+    firsts = np.full((len(gradients.worker), workers), _UNREAD)
+    used = (gradients.update != DROPPED) & (gradients.update != NEVER)
+    for worker in range(workers):
+        mine = gradients.worker == worker
+        order = np.argsort(gradients.clock[mine])
+        clocks = gradients.clock[mine][order]
+        # A worker never reads an older version than before, so its reads are sorted by clock too.
+        versions_read = gradients.read[mine][order]
+        place = np.searchsorted(versions_read, gradients.update, side="right")
+        read = (place < len(versions_read)) & used
+        firsts[read, worker] = clocks[place[read]]
+        if own_reads:
+            following = gradients.clock[mine] + 1
+            is_read = used[mine] & (following <= clocks[-1])
+            firsts[mine, worker] = np.where(is_read, following, _UNREAD)
+    return firsts
+
+
+def _history(
+    entry: int, gradients: Gradients, times: RealArray, firsts: IntArray | None
+) -> GradientHistory:
+    worker = int(gradients.worker[entry])
+    clock = int(gradients.clock[entry])
+    read = int(gradients.read[entry])
+    update = int(gradients.update[entry])
+    done = float(gradients.done[entry])
+    applied = update not in (DROPPED, NEVER)
+    unused: Literal["dropped", "not applied before the end"] = (
+        "dropped" if update == DROPPED else "not applied before the end"
+    )
+    return GradientHistory(
+        worker,
+        clock,
+        begun_s=float(gradients.begun[entry]),
+        done_s=None if np.isnan(done) else done,
+        read=read,
+        fate="applied" if applied else unused,
+        update=update if applied else None,
+        applied_s=float(times[update]) if applied else None,
+        staleness=update - read if applied and firsts is not None else None,
+        first_read=None if firsts is None else _read_by_others(firsts[entry], worker, clock),
+    )
+
+
+def _read_by_others(firsts: IntArray, worker: int, clock: int) -> tuple[int, int] | None:
+    """How many iterations after its own the others read a gradient first: least and most."""
+    others = np.delete(firsts, worker)
+    gaps = others[others != _UNREAD] - clock
+    return (int(gaps.min()), int(gaps.max())) if len(gaps) else None

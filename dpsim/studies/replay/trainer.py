@@ -1,0 +1,71 @@
+"""What all workers train, in one process: network, samples, and many gradients at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray, RealArray
+from dpsim.disturbance import random_stream
+from dpsim.scenario import ReplayConfig
+from dpsim.studies.replay.learning import (
+    NETWORKS,
+    Network,
+    Sampler,
+    TorchNetwork,
+    cross_entropy,
+    digits,
+)
+
+# Gradients computed in one go. It bounds memory: so many of the MLP take 80 MB.
+_AT_ONCE = 4096
+
+
+class Trainer:
+    """Computes for ``workers`` workers that take ``batch`` samples each in an iteration."""
+
+    def __init__(self, config: ReplayConfig, workers: int, batch: int, seed: int) -> None:
+        self.config = config
+        self.workers = workers
+        self.batch = batch
+        self.seed = seed
+        network = NETWORKS[config.model]
+        self.network: Network = TorchNetwork(network) if config.backend == "torch" else network
+        self.digits = digits(config.precision)
+        self.sampler = Sampler(len(self.digits.labels), workers, batch, seed)
+
+    def start(self, worker: int = 0) -> RealArray:
+        """Initial parameters (P,); of ``worker`` where each starts from its own."""
+        drawn_for = worker if self.config.own_start else 0
+        drawn = self.network.start(random_stream(self.seed, "parameters", drawn_for))
+        return drawn.astype(self.config.precision)
+
+    def gradients(self, workers: IntArray, clocks: IntArray, parameters: RealArray) -> RealArray:
+        """Gradients (n, P) of n workers in iterations ``clocks``.
+
+        ``parameters`` are those that each computes on (n, P), or (1, P) for all.
+        """
+        samples = self.sampler.indices(workers, clocks)
+        found = []
+        for begin in range(0, len(workers), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            held = parameters if len(parameters) == 1 else parameters[part]
+            images = self.digits.images[samples[part]]
+            labels = self.digits.labels[samples[part]]
+            _, gradients = self.network.gradients(held, images, labels)
+            found.append(gradients)
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def measure(self, parameters: RealArray) -> tuple[float, float]:
+        """Training loss and test accuracy at ``parameters`` (P,).
+
+        The loss is that over all samples to train on; the accuracy is the share of test images
+        told right.
+        """
+        known = self.digits
+        scores = self.network.scores(parameters[None], known.images[None])
+        losses, _ = cross_entropy(scores, known.labels[None])
+        test_scores: Any = self.network.scores(parameters[None], known.test_images[None])
+        guesses = test_scores[0].argmax(axis=-1)
+        return float(losses[0]), float((guesses == known.test_labels).mean())
