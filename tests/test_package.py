@@ -105,8 +105,10 @@ with contextlib.redirect_stdout(io.StringIO()):
         ("from dpsim import *", BESIDE),
         ("import dpsim.cli", BESIDE | MODELS | {"rich"}),
         (FIRST_PREDICTION, BESIDE),
+        ("import dpsim, validate.ranks.launch", BESIDE | MODELS),
+        ("import dpsim, validate.ranks.testbed", BESIDE),
     ],
-    ids=["import", "all-names", "command-line", "first-prediction"],
+    ids=["import", "all-names", "command-line", "first-prediction", "rank", "testbed"],
 )
 def test_importing_loads_no_more_than_it_must(statement, unwanted):
     loaded = python(

@@ -20,8 +20,15 @@ import torch
 import torch.distributed as dist
 
 from validate.collectives import Collective, LibraryCollective, Part
-from validate.ranks import World, choose, first_line, grouped, meet, place_from_environment
 from validate.ranks.launch import connected, write_row
+from validate.ranks.processes import (
+    World,
+    choose,
+    first_line,
+    grouped,
+    meet,
+    place_from_environment,
+)
 
 _ELEMENTS = 1000
 _WORKS = "works"

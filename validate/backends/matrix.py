@@ -100,7 +100,7 @@ def why_not(backend: str, device: str, ranks: int) -> str:
     """Why ``ranks`` ranks on this machine cannot try a backend on a device; nothing where they can."""
     import torch
 
-    from validate.ranks import why_missing
+    from validate.ranks.processes import why_missing
 
     missing = why_missing(backend)
     if missing:
@@ -120,7 +120,7 @@ def here(timeout: float = 20.0) -> list[Cell]:
     Raises DpsimError for a run of one rank.
     """
     from validate.backends.cells import try_operations
-    from validate.ranks import World, choose, meet, place_from_environment
+    from validate.ranks.processes import World, choose, meet, place_from_environment
 
     place = place_from_environment()
     if place.size < 2:

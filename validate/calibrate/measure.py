@@ -26,8 +26,8 @@ from validate.calibrate.cases import LIBRARY, CollectiveCase
 from validate.calibrate.messages import Messages, messages_of
 from validate.collectives import Collective, Executor, LibraryCollective
 from validate.microbench import Settings, launched
-from validate.ranks import World, joined
 from validate.ranks.launch import connected, launch, write_row
+from validate.ranks.processes import World, joined
 from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 

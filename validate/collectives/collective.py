@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from validate.collectives.payload import Check, Part, poison, values
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 class Collective(ABC):

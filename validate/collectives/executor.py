@@ -35,7 +35,7 @@ from dpsim.collectives import Schedule
 from validate.collectives.collective import Collective
 from validate.collectives.payload import poison, promised, reduction
 from validate.collectives.rank_rounds import RankRound, Receive, lockstep, rank_rounds
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 class _BoundRound(NamedTuple):

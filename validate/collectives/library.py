@@ -16,7 +16,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import OPERATIONS, Chunking
 from validate.collectives.collective import Collective
 from validate.collectives.payload import Part, promised
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _ROOT = 0
 # Torch 2.13 renames two functions; earlier ones know the old names alone.

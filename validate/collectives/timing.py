@@ -17,7 +17,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from validate.collectives.collective import Collective
-from validate.ranks import World, same_clock
+from validate.ranks.processes import World, same_clock
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.engine import MOST_ROUNDS, Job, StagedCall
 from validate.emulate.clock import Pace, now
 from validate.emulate.row import Row
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 class MeetingPoint(ABC):

@@ -20,7 +20,7 @@ from dpsim.network.libraries import GlooModel
 from validate.collectives import Executor
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import Client
-from validate.ranks import Place, World
+from validate.ranks.processes import Place, World
 
 _FLOAT = 4
 

@@ -22,7 +22,7 @@ from validate.emulate.alone import MeetingPoint
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, payload, receive, send
 from validate.emulate.row import Row
-from validate.ranks import World
+from validate.ranks.processes import World
 
 ASK, GRANT, START, MODEL, BACK = 1006, 1007, 1008, 1009, 1010
 

@@ -20,7 +20,7 @@ from validate.emulate.push_pull import Client
 from validate.emulate.row import Carried, Row
 from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
-from validate.ranks import World, same_clock
+from validate.ranks.processes import World, same_clock
 
 _AHEAD = 0.1  # seconds from agreeing on a start until it
 

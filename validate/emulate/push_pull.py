@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from validate.ranks import World
+from validate.ranks.processes import World
 
 PUSH, PULL, GO, REPLY = 1001, 1002, 1003, 1004
 LEAVE = -1

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from validate.emulate.push_pull import receive, send, wait_all
-from validate.ranks import World
+from validate.ranks.processes import World
 
 THERE = 1005
 

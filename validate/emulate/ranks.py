@@ -14,8 +14,8 @@ from dpsim.scenario import Scenario, load_scenario
 from validate.emulate.account import account, collective_seconds
 from validate.emulate.clock import before_all_others
 from validate.emulate.program import emulate
-from validate.ranks import joined
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
+from validate.ranks.processes import joined
 
 Rows = Sequence[Mapping[str, Any]]
 REALTIME = "DPSIM_REALTIME"  # the environment variable that asks ranks for real-time scheduling

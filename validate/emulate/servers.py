@@ -29,7 +29,7 @@ from validate.emulate.push_pull import (
     share,
     wait_all,
 )
-from validate.ranks import World
+from validate.ranks.processes import World
 
 OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, released, waited
 

@@ -15,7 +15,7 @@ from validate.emulate.clock import now
 from validate.emulate.quorum import Quorum
 from validate.emulate.row import Carried, Row
 from validate.emulate.walk import Ticket, Walk
-from validate.ranks import World
+from validate.ranks.processes import World
 
 Say = Callable[[Row | Carried], None]
 

@@ -5,7 +5,7 @@ import sys
 
 from validate.microbench.runs import as_rank
 from validate.microbench.settings import Settings
-from validate.ranks import first_line
+from validate.ranks.processes import first_line
 
 if __name__ == "__main__":
     try:

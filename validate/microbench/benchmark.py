@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 Row = dict[str, Any]
 Tick = Callable[[], None]

@@ -15,7 +15,7 @@ from validate.microbench.point_to_point import POINT_TO_POINT
 from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
 from validate.microbench.updates import OPTIMIZER
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _MEMBERS = (COLLECTIVES, POINT_TO_POINT, REDUCTION, COPIES, LAYERS, OPTIMIZER, CODECS, LEARNERS)
 BENCHMARKS: Registry[Benchmark] = Registry(

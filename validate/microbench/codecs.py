@@ -13,7 +13,7 @@ from dpsim.strategy.compression import CompressionConfig
 from validate.microbench import torch_codecs
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _KINDS = [
     member.model_fields["kind"].annotation.__args__[0]

@@ -18,7 +18,7 @@ from dpsim.collectives import OPERATIONS, algorithm, algorithm_names
 from validate.collectives import TYPES, Collective, Executor, LibraryCollective, Timing, measure
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, timed
 from validate.microbench.settings import ALL, LIBRARY, Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _REDUCING = ("all-reduce", "reduce", "reduce-scatter")
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")

@@ -12,7 +12,7 @@ import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _DIRECTIONS = ("host to device", "device to host")
 _MEMORY = ("pinned", "pageable")

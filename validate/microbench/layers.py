@@ -24,7 +24,7 @@ from validate.microbench.machine import device_name
 from validate.microbench.models import Subject, subject
 from validate.microbench.settings import Settings
 from validate.microbench.updates import OPTIMIZER_CLASSES
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _UPDATE = "momentum"
 

@@ -24,7 +24,7 @@ from validate.microbench.benchmark import Benchmark, Row, Tick, timed
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import Subject, subject
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 class _Learner:

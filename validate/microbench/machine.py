@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from dpsim.base.provenance import stamp
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 def processor() -> str:

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 BURST = 16
 PATTERNS = ("ping-pong", "exchange", "burst")

@@ -9,7 +9,7 @@ import torch
 from validate.collectives import TYPES, reduction
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:

@@ -17,8 +17,8 @@ from validate.microbench.benchmarks import BENCHMARKS, Progress, run_benchmarks
 from validate.microbench.machine import device_name, machine, provenance
 from validate.microbench.run_file import RankPlace, RunFile
 from validate.microbench.settings import Settings
-from validate.ranks import World, first_line, joined
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
+from validate.ranks.processes import World, first_line, joined
 
 _LONGEST = 3600.0  # seconds
 _PROGRESS = "progress"

@@ -13,7 +13,7 @@ import torch
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
 from validate.microbench.models import subject
 from validate.microbench.settings import Settings
-from validate.ranks import World
+from validate.ranks.processes import World
 
 _RATE = 1e-6  # so small that weights stay what they were
 

@@ -1,27 +1,7 @@
-"""Real processes: how they are started, joined, and given hosts with known links."""
+"""Real processes: how they are started, joined, and given hosts with known links.
 
-from validate.ranks.processes import (
-    Place,
-    World,
-    choose,
-    first_line,
-    grouped,
-    joined,
-    meet,
-    place_from_environment,
-    same_clock,
-    why_missing,
-)
+Nothing is exported here: `validate.ranks.processes` loads torch, and a process that is launched,
+or sets up a testbed, should not wait for that.
+"""
 
-__all__ = [
-    "Place",
-    "World",
-    "choose",
-    "first_line",
-    "grouped",
-    "joined",
-    "meet",
-    "place_from_environment",
-    "same_clock",
-    "why_missing",
-]
+__all__: list[str] = []

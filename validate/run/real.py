@@ -25,8 +25,8 @@ from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
 from validate.microbench import Settings, launched, profile
-from validate.ranks import joined
 from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
+from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended

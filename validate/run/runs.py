@@ -10,7 +10,7 @@ from typing import Any
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import simulate
 from validate.emulate import Case, Placement, check, emulate, measured, placement, run_cases
-from validate.ranks import joined
+from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
 from validate.run.step_run import StepRun, step_run
 

@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from dpsim.base.units import PositiveBytes
-from validate.ranks import World
+from validate.ranks.processes import World
 from validate.training.method import Method
 from validate.training.worker import Worker
 

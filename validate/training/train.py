@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.base.registry import Registry
-from validate.ranks import World
+from validate.ranks.processes import World
 from validate.training.backup import Backup
 from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed

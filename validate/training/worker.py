@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch.distributed as dist
 from torch import Tensor
 
-from validate.ranks import World
+from validate.ranks.processes import World
 from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.record import Event, Record

@@ -276,7 +276,7 @@ def test_recording_outside_of_a_run_is_an_error():
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("DPSIM_")
     }
-    code = "from validate.ranks.launch import connected, write_row\nconnected()\nrecord({})"
+    code = "from validate.ranks.launch import connected, write_row\nconnected()\nwrite_row({})"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
