@@ -13,7 +13,9 @@ EVERY_NETWORK = pytest.mark.parametrize("name", NETWORKS)
 def task(name, workers=3, batch=5):
     """Parameters of each worker's own, and a batch for each."""
     network, data = NETWORKS[name], digits()
-    parameters = np.stack([network.start(random_stream(0, "test", worker)) for worker in range(workers)])
+    parameters = np.stack(
+        [network.start(random_stream(0, "test", worker)) for worker in range(workers)]
+    )
     chosen = Sampler(len(data.labels), workers, batch, 0).indices(
         np.arange(workers), np.zeros(workers, dtype=int)
     )
