@@ -319,8 +319,8 @@ def test_wrong_use_is_one_clear_line_and_code_2(dpsim, wrong):
 def test_what_needs_torch_says_so_itself(dpsim, monkeypatch, words):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert (
-        dpsim("validate", *words)[2]
-        == f"dpsim: validate {words[0]} needs torch: pip install 'dpsim[validate]'\n"
+        dpsim("validate", *words)[2] == f"dpsim: validate {words[0]} needs torch; "
+        "install the extra from the checkout: pip install -e '.[validate]'\n"
     )
 
 

@@ -135,11 +135,11 @@ def other_python():
             return python
     if named:
         pytest.fail(
-            f"DPSIM_OTHER_PYTHON must be another Python than {own} with dpsim[tune] installed, "
-            f"but is {named}"
+            f"DPSIM_OTHER_PYTHON must be another Python than {own} with dpsim and its extra "
+            f"tune, but is {named}"
         )
     return pytest.skip(
-        "no other Python has dpsim[tune] installed: DPSIM_OTHER_PYTHON=/path/to/python names one"
+        "no other Python has dpsim and its extra tune: DPSIM_OTHER_PYTHON=/path/to/python names one"
     )
 
 

@@ -218,7 +218,7 @@ def test_constraints_pin_every_version_and_nothing_else():
 
 
 def test_the_constraints_of_torch_are_those_that_it_has():
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'dpsim[validate]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[validate]'")
     needed = {
         canonicalize_name(Requirement(text).name)
         for text in metadata.requires("torch")

@@ -1,10 +1,9 @@
 """The errors that users see.
 
-DpsimError (ValueError)       something the user gave cannot be used; the message says where, what
-rule and what value ├── ScenarioError             a scenario file, with file:line:column of every
-problem in it ├── UnknownNameError          a name that is not in a registry or the catalogue, with
-the nearest known one └── FailedError               what was asked for is right, but did not succeed
-or cannot be done on this machine
+DpsimError (ValueError)   something the user gave cannot be used: where, which rule, which value
+├── ScenarioError         a scenario file, with file:line:column of every problem in it
+├── UnknownNameError      a name that is not known, with the nearest one that is
+└── FailedError           what was asked for is right, but failed or cannot be done here
 """
 
 from __future__ import annotations
@@ -32,6 +31,14 @@ class FailedError(DpsimError):
     """
 
     status = 1
+
+
+def how_to_install(extra: str) -> str:
+    """What a message says where an optional part is missing.
+
+    Never the bare name: in the public index it is another project's.
+    """
+    return f"install the extra from the checkout: pip install -e '.[{extra}]'"
 
 
 _CATALOGUES = {"GPU": "gpus", "link": "links", "node": "nodes", "model": "models"}

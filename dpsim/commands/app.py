@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError, FailedError, how_to_install
 
 _HOST = "127.0.0.1"
 
@@ -27,7 +27,7 @@ def dashboard(
     Example: dpsim app --port 8600
     """
     if find_spec("streamlit") is None:
-        raise FailedError("the dashboard needs streamlit: pip install 'dpsim[app]'")
+        raise FailedError(f"the dashboard needs streamlit; {how_to_install('app')}")
     _check(port)
     from app.server import serve
 

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, how_to_install
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
 from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
@@ -67,7 +67,7 @@ def import_torch(what: str = "a torch model") -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError:
-        raise DpsimError(f"{what} needs torch: pip install 'dpsim[validate]'") from None
+        raise DpsimError(f"{what} needs torch; {how_to_install('validate')}") from None
 
 
 def trace_module(

@@ -7,7 +7,7 @@ import pytest
 
 if os.environ.get("CI") != "true":
     pytest.importorskip(
-        "streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+        "streamlit", reason="the dashboard needs streamlit: pip install -e '.[app]'"
     )
 
 from app_pages import script, settled

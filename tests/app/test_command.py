@@ -26,7 +26,7 @@ def test_without_streamlit_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(
         command, "find_spec", lambda name: None if name == "streamlit" else found(name)
     )
-    with pytest.raises(FailedError, match=r"needs streamlit: pip install 'dpsim\[app\]'"):
+    with pytest.raises(FailedError, match=r"needs streamlit; .* pip install -e '\.\[app\]'"):
         command.dashboard(8501, browser=False)
 
 

@@ -38,7 +38,7 @@ def opened(monkeypatch):
     """The first page over a preset, without the search for what limits it, which runs beside it."""
 
     testing = pytest.importorskip(
-        "streamlit.testing.v1", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+        "streamlit.testing.v1", reason="the dashboard needs streamlit: pip install -e '.[app]'"
     )
     from app import state
 
@@ -56,7 +56,7 @@ def opened(monkeypatch):
 
 def test_the_first_page_from_a_cold_start(measured):
     pytest.importorskip(
-        "streamlit", reason="the dashboard needs streamlit: pip install 'dpsim[app]'"
+        "streamlit", reason="the dashboard needs streamlit: pip install -e '.[app]'"
     )
     ran = subprocess.run([sys.executable, "-c", COLD], check=True, capture_output=True, text=True)
     numbers, charts = map(float, ran.stdout.split())

@@ -15,7 +15,7 @@ TWINS = str(Path(__file__).parent / "twins.py")
 missing = find_spec("torch") is None and os.environ.get("CI") != "true"
 needs_torch = [
     pytest.mark.torch,
-    pytest.mark.skipif(missing, reason="torch is not installed: pip install 'dpsim[validate]'"),
+    pytest.mark.skipif(missing, reason="torch is not installed: pip install -e '.[validate]'"),
     pytest.mark.filterwarnings("default"),  # those of torch are not ours
 ]
 
@@ -243,6 +243,6 @@ def test_names_that_are_none(factory):
 def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
-        DpsimError, match=r"^a torch model needs torch: pip install 'dpsim\[validate\]'$"
+        DpsimError, match=r"^a torch model needs torch; .*: pip install -e '\.\[validate\]'$"
     ):
         trace("a.b:c", (4,))

@@ -18,10 +18,10 @@ the simulator counts; codecs cost timed waits. Parts of steps and staleness mean
 
 from importlib.util import find_spec
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, how_to_install
 
 if find_spec("torch") is None:
-    raise DpsimError("emulation needs torch: pip install 'dpsim[validate]'")
+    raise DpsimError(f"emulation needs torch; {how_to_install('validate')}")
 
 from validate.emulate.placement import Placement, check, placement
 from validate.emulate.program import emulate

@@ -10,11 +10,11 @@ Needs torch and scikit-learn.
 
 from importlib.util import find_spec
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, how_to_install
 from validate.training.models import cnn
 
 if find_spec("torch") is None:
-    raise DpsimError("training needs torch: pip install 'dpsim[validate]'")
+    raise DpsimError(f"training needs torch; {how_to_install('validate')}")
 
 from validate.training.all_workers import Replayed
 from validate.training.method import Method

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, how_to_install
 
 _WHITE = 16.0  # the largest value of a pixel
 
@@ -45,7 +45,7 @@ def _loaded() -> tuple[Any, Any]:
         datasets = importlib.import_module("sklearn.datasets")
     except ModuleNotFoundError:
         raise DpsimError(
-            "training on the digits needs scikit-learn: pip install 'dpsim[validate]'"
+            f"training on the digits needs scikit-learn; {how_to_install('validate')}"
         ) from None
     pixels, labels = datasets.load_digits(return_X_y=True)
     return pixels, labels

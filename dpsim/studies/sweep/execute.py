@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.errors import DpsimError, FailedError
+from dpsim.base.errors import DpsimError, FailedError, how_to_install
 from dpsim.studies.sweep.compute import Workplace, compute
 from dpsim.studies.sweep.journal import Row
 from dpsim.studies.sweep.store import Store
@@ -128,7 +128,7 @@ def _client(address: str | None) -> Iterator[Client | None]:
     try:
         from distributed import Client
     except ImportError:
-        raise DpsimError("--dask needs Dask: pip install 'dpsim[cluster]'") from None
+        raise DpsimError(f"--dask needs Dask; {how_to_install('cluster')}") from None
     try:
         client: Any = Client(address, timeout=_CONNECT_WITHIN, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

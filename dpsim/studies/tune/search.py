@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.base.errors import FailedError
+from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
 
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator has something to go by
 _STALE = 200  # suggestions in a row that bring nothing new
-_HINT = "must be installed to search a space too large to try whole: pip install 'dpsim[tune]'"
+_OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
 
@@ -129,7 +129,7 @@ def _study(seed: int) -> Iterator[Any]:
     try:
         import optuna
     except ImportError:
-        raise FailedError(f"optuna {_HINT}") from None
+        raise FailedError(_OPTUNA) from None
     loud = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -24,7 +24,7 @@ def task(name, workers=3, batch=5):
 
 def test_the_digits_are_those_of_scikit_learn():
     datasets = pytest.importorskip(
-        "sklearn.datasets", reason="scikit-learn is not installed: pip install 'dpsim[validate]'"
+        "sklearn.datasets", reason="scikit-learn is not installed: pip install -e '.[validate]'"
     )
     pixels, labels = datasets.load_digits(return_X_y=True)
     held, test = digits(), np.arange(len(labels)) % 5 == 0
@@ -63,7 +63,7 @@ def test_workers_at_once_are_workers_one_by_one_to_the_last_bit(name):
 @EVERY_NETWORK
 @pytest.mark.torch
 def test_torch_finds_the_same_gradients(name):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'dpsim[validate]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[validate]'")
     network, parameters, images, labels = task(name)
     for held in (parameters, parameters[:1]):
         ours, theirs = (

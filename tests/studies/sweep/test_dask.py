@@ -6,7 +6,7 @@ from conftest import seeds
 from dpsim import sweep
 
 distributed = pytest.importorskip(
-    "distributed", reason="Dask is not installed: pip install 'dpsim[cluster]'"
+    "distributed", reason="Dask is not installed: pip install -e '.[cluster]'"
 )
 
 

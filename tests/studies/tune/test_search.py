@@ -71,7 +71,7 @@ def test_a_small_space_needs_no_optuna_and_a_large_one_says_how_to_get_it(tiny, 
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert tune(tiny, over=["strategy.overlap.kind=sequential,wfbp"]).exhaustive
     with pytest.raises(
-        FailedError, match=r"optuna must be installed to search .*: pip install 'dpsim\[tune\]'"
+        FailedError, match=r"optuna is needed to search .*: pip install -e '\.\[tune\]'"
     ):
         tune(tiny, over=GRID, evaluations=2)
 

@@ -21,7 +21,7 @@ from validate.calibrate.sources import read
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
 ]
 
 if not MISSING:

@@ -15,7 +15,7 @@ from validate.ranks.launch import RunFailed, launch, loopback
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
 ]
 ROOT = Path(__file__).parents[3]
 

@@ -17,7 +17,7 @@ from validate.ranks.launch import launch, loopback
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install 'dpsim[validate]'"),
+    pytest.mark.skipif(MISSING, reason="torch is not installed: pip install -e '.[validate]'"),
 ]
 PROGRAM = str(Path(__file__).parent / "conformance.py")
 

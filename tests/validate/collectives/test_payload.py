@@ -13,7 +13,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import OPERATIONS, algorithm, algorithm_names
 
 if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import torch
 

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'"),
+    pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'"),
 ]
 
 if find_spec("torch"):

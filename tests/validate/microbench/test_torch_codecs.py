@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from dpsim.strategy.compression import CompressionConfig
 
 if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import torch
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 if find_spec("torch") is None and os.environ.get("CI") != "true":
-    pytest.skip("torch is not installed: pip install 'dpsim[validate]'", allow_module_level=True)
+    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
 
 import torch
 
