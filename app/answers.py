@@ -10,10 +10,20 @@ from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Interval, Job, Result, prepare, reduction_cost, simulate, timeline
+from dpsim.engine import (
+    Interval,
+    Job,
+    LinkLoads,
+    Recording,
+    Result,
+    link_loads,
+    prepare,
+    reduction_cost,
+    run_scenario,
+    simulate,
+)
 from dpsim.network import MessageCosts
-from dpsim.report.link_loads import LinkLoads, link_loads
-from dpsim.scenario import ComputeScale, Scenario
+from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
 from dpsim.studies.explain import KNOBS, Explanation, explain
 from dpsim.studies.replay import Replay, replay
@@ -34,8 +44,11 @@ class Answer:
 def answer(spec: Spec, report: Report) -> Answer:
     """Simulate ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
     given = _admitted(spec)
-    result = _simulated(given, report)
-    return Answer(given, result, timeline(_one_step(given, result), workers=SHOWN_WORKERS))
+    total = given.run.steps + given.run.warmup
+    run = run_scenario(
+        given, Recording(steps=1, workers=SHOWN_WORKERS), lambda done: report(done, total)
+    )
+    return Answer(given, run.result, run.intervals(workers=SHOWN_WORKERS))
 
 
 def explained(spec: Spec, report: Report) -> Explanation:
@@ -116,20 +129,3 @@ def _admitted(spec: Spec) -> Scenario:
     given = scenario(spec)
     limits.check(given)
     return given
-
-
-def _simulated(given: Scenario, report: Report) -> Result:
-    total = given.run.steps + given.run.warmup
-    return simulate(given, lambda done: report(done, total))
-
-
-def _one_step(given: Scenario, result: Result) -> Scenario:
-    """The same with one step that counts, which is the first of all (each worker draws from a
-    stream of its own).
-    """
-    update: dict[str, object] = {"run": given.run.model_copy(update={"steps": 1})}
-    if isinstance(result.calibration, dict) and "compute_scale" in result.calibration:
-        update["calibration"] = ComputeScale(
-            compute_scale=result.calibration["compute_scale"], source="fitted before"
-        )
-    return given.model_copy(update=update)

@@ -11,8 +11,8 @@ from app import sidebar, state
 from app.answers import loaded_links
 from app.waiting import finished, result_of
 from dpsim.base.units import DATA, RATE, human
+from dpsim.engine import busiest_links
 from dpsim.report.figures.topology_figure import topology_figure
-from dpsim.report.link_loads import busiest_links
 
 _LISTED = 15
 _HEIGHT = 620

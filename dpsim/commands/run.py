@@ -12,8 +12,9 @@ from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.engine import Result
-    from dpsim.scenario import Scenario
+    from dpsim.engine import Recording, Run
+
+_SHOWN_WORKERS = 8  # in the timeline of a page
 
 
 def run(
@@ -44,7 +45,7 @@ def run(
     Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
     """
-    from dpsim.engine import simulate
+    from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
 
     scenario = load_scenario(file, set_ or ())
@@ -54,10 +55,11 @@ def run(
             f"{file} -o FOLDER computes its points"
         )
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
-        result = simulate(scenario, done)
+        simulated = run_scenario(scenario, _recording(trace, html), done)
+    result = simulated.result
     for note in result.notes:
         narrate(f"note: {note}")
-    _write(scenario, result, trace, html)
+    _write(simulated, trace, html)
     if as_json:
         show_json(result.to_json())
         return
@@ -66,16 +68,28 @@ def run(
     show(run_table(result), "", *run_notes(result))
 
 
-def _write(scenario: Scenario, result: Result, trace: Path | None, html: Path | None) -> None:
+def _recording(trace: Path | None, html: Path | None) -> Recording:
+    """What the run must keep for the files that were asked for; of all workers, a trace shows
+    what they send.
+    """
+    from dpsim.engine import Recording
+
+    if trace is not None:
+        from dpsim.report.trace import STEPS
+
+        return Recording(STEPS)
+    return Recording(0 if html is None else 1, workers=_SHOWN_WORKERS)
+
+
+def _write(run: Run, trace: Path | None, html: Path | None) -> None:
     """The files that were asked for."""
     if trace is not None:
         from dpsim.report.trace import trace as events
 
-        write_whole(trace, json.dumps(events(scenario), allow_nan=False))
+        write_whole(trace, json.dumps(events(run), allow_nan=False))
         narrate(f"wrote {trace}")
     if html is not None:
-        from dpsim.engine import timeline
         from dpsim.report.pages.page import run_page
 
-        write_whole(html, run_page(result, timeline(scenario)))
+        write_whole(html, run_page(run.result, run.intervals(0, _SHOWN_WORKERS)))
         narrate(f"wrote {html}")

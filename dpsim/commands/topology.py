@@ -37,8 +37,7 @@ def topology(
 
     Example: dpsim topology scenarios/quickstart.yaml --html topology.html --collective-bytes 100MB
     """
-    from dpsim.engine import prepare
-    from dpsim.report.link_loads import busiest_links, link_loads
+    from dpsim.engine import busiest_links, link_loads, prepare
     from dpsim.scenario import load_scenario
 
     nbytes = None if collective_bytes is None else _size(collective_bytes)
@@ -68,7 +67,7 @@ def topology(
             }
         )
     elif html is None:
-        from dpsim.report.link_loads import links_table
+        from dpsim.report.text.tables import links_table
 
         show(links_table(scenario.name, loads, busiest_links(job.network, loads, top)))
 

@@ -1,6 +1,7 @@
 """Puts the parts together: a scenario in, a result out."""
 
 from dpsim.engine.alone import MOST_ROUNDS
+from dpsim.engine.calibration import calibrated
 from dpsim.engine.in_pairs import neighbours
 from dpsim.engine.job import (
     Job,
@@ -10,21 +11,21 @@ from dpsim.engine.job import (
     reduction_cost,
     transport_costs,
 )
+from dpsim.engine.kernel import slow_downs
+from dpsim.engine.link_loads import (
+    LinkLoads,
+    StepTraffic,
+    busiest_links,
+    bytes_in_step,
+    link_loads,
+)
+from dpsim.engine.link_transfers import OnLinks, Transfer
 from dpsim.engine.log import NEVER, Act, Gradients, Log
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
-from dpsim.engine.result import PARTS, Bytes, Result
-from dpsim.engine.simulate import (
-    bytes_in_step,
-    calibrated,
-    compute_scale,
-    logged,
-    provenance,
-    recorded,
-    simulate,
-    slow_downs,
-    timeline,
-)
+from dpsim.engine.recording import Recording
+from dpsim.engine.result import PARTS, Result
+from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import DROPPED, Steps, clock_gaps, versions_behind
 from dpsim.engine.timeline import Interval
@@ -37,35 +38,40 @@ __all__ = [
     "NEVER",
     "PARTS",
     "Act",
-    "Bytes",
     "Gradients",
     "Interval",
     "Job",
+    "LinkLoads",
     "Log",
     "MemoryUse",
+    "OnLinks",
+    "Recording",
     "Result",
+    "Run",
     "StagedCall",
+    "StepTraffic",
     "Steps",
     "TimeToTarget",
+    "Transfer",
+    "busiest_links",
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
-    "compute_scale",
     "learner_times",
     "learners_by_batch",
-    "logged",
+    "link_loads",
     "memory_use",
     "neighbours",
     "one_time_costs",
     "prepare",
     "provenance",
-    "recorded",
     "reduction_cost",
+    "run_job",
+    "run_scenario",
     "run_together",
     "simulate",
     "slow_downs",
     "time_to_target",
-    "timeline",
     "transport_costs",
     "versions_behind",
 ]

@@ -143,8 +143,8 @@ class Worker:
     def note(self, stream: str, name: str, start: float, end: float) -> None:
         """Keep an interval for the timeline."""
         timeline = self.world.timeline
-        if timeline is not None and self.iteration in timeline.steps:
-            timeline.one(self.rank, stream, name, start, end)
+        if timeline is not None:
+            timeline.add_one(self.iteration, self.rank, stream, name, start, end)
 
 
 class World:

@@ -47,6 +47,7 @@ class Job:
 
     ``times`` has an entry for each kind of GPU; worker i's is ``times[kind_of[i]]``.
     ``collectives`` has one model for each collective, or one for each step in turn.
+    ``compute_scale`` is what ``times`` have been multiplied by.
     """
 
     scenario: Scenario
@@ -56,6 +57,7 @@ class Job:
     collectives: Mapping[str, Turns]
     setting: Setting
     input: Pipeline | None = None
+    compute_scale: float = 1.0
 
     @property
     def workers(self) -> int:
@@ -93,7 +95,11 @@ class Job:
 
     def scaled(self, factor: float) -> Job:
         """The same job with all compute times multiplied by ``factor``."""
-        return replace(self, times=tuple(times.scaled(factor) for times in self.times))
+        return replace(
+            self,
+            times=tuple(times.scaled(factor) for times in self.times),
+            compute_scale=self.compute_scale * factor,
+        )
 
     def collective(self, name: str, step: int = 0) -> CollectiveModel:
         """The model of the collective ``name`` in step ``step``."""

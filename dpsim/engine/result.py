@@ -12,6 +12,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import Goodput
+from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time_costs import OneTimeCosts
 from dpsim.engine.spending import Cost, Energy, Spending
@@ -24,23 +25,6 @@ _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """What one step sends.
-
-    By the busiest worker, and by all; and the share of its capacity that the busiest link carried.
-
-    ``algorithms`` are those that carried it, in the order of their names: of ``auto``, those
-    chosen.
-    """
-
-    sent_by_busiest: int
-    sent_in_total: int
-    busiest_link: str | None
-    busiest_link_utilisation: float
-    algorithms: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """The answer to one scenario. Times are seconds; arrays have shape (steps, workers)."""
@@ -49,7 +33,7 @@ class Result:
     workers: int
     batch_per_worker: int
     steps: Steps
-    traffic: Bytes
+    traffic: StepTraffic
     calibration: str | dict[str, Any]
     seed: int
     provenance: dict[str, str]

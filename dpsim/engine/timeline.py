@@ -1,18 +1,16 @@
-"""One step as a list of intervals: what each worker's streams did, from when to when."""
+"""What each worker's streams did in the steps that are recorded, from when to when."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 from dpsim.base.arrays import FloatArray
 
 
 class Interval(NamedTuple):
-    """``name`` on ``stream`` (compute, communication, input) of ``worker``, from ``start`` to
-    ``end`` (s).
-    """
+    """What a stream (compute, communication, input) of a worker did between two times (s)."""
 
     worker: int
     stream: str
@@ -22,27 +20,46 @@ class Interval(NamedTuple):
 
 
 class Timeline:
-    """Collects the intervals of the steps in ``steps``, of workers below ``workers``; times are
-    from the start of the run.
+    """Collects the intervals of the steps in ``steps`` (warm-up counted), by step.
+
+    Only of workers below ``workers``; times are from the start of the run.
     """
 
     def __init__(self, steps: range, workers: int) -> None:
         self.steps = steps
         self.workers = workers
-        self.intervals: list[Interval] = []
+        self._single: dict[int, list[Interval]] = defaultdict(list)
+        # One entry for all workers. Most are never looked at, so they are spread out when asked for.
+        self._of_all: dict[int, list[tuple[str, str, FloatArray, FloatArray]]] = defaultdict(list)
 
-    def add(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
-        """Note an interval of every worker (vectors over them); nothing where it has no length."""
-        for worker in np.flatnonzero(ends[: self.workers] > starts[: self.workers]):
-            self.one(int(worker), stream, name, float(starts[worker]), float(ends[worker]))
+    def add(self, step: int, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
+        """Note an interval of every worker (vectors over them)."""
+        if step in self.steps:
+            shown = slice(self.workers)
+            self._of_all[step].append((stream, name, starts[shown].copy(), ends[shown].copy()))
 
-    def one(self, worker: int, stream: str, name: str, start: float, end: float) -> None:
+    def add_one(
+        self, step: int, worker: int, stream: str, name: str, start: float, end: float
+    ) -> None:
         """Note an interval of one worker."""
-        if worker < self.workers and end > start:
-            self.intervals.append(Interval(worker, stream, name, start, end))
+        if step in self.steps and worker < self.workers:
+            self._single[step].append(Interval(worker, stream, name, start, end))
 
-    def sorted(self) -> list[Interval]:
-        """By worker, stream and time."""
-        return sorted(
-            self.intervals, key=lambda each: (each.worker, each.stream, each.start, each.end)
-        )
+    def intervals(self, steps: Iterable[int], workers: int) -> list[Interval]:
+        """Those of ``steps`` and of the first ``workers``, by worker, stream and time.
+
+        What took no time is left out.
+        """
+        found = [
+            each
+            for step in steps
+            for each in (*self._single[step], *self._spread_out(step))
+            if each.worker < workers and each.end > each.start
+        ]
+        return sorted(found, key=lambda each: (each.worker, each.stream, each.start, each.end))
+
+    def _spread_out(self, step: int) -> Iterator[Interval]:
+        """What was noted of all workers at once, as intervals of each."""
+        for stream, name, starts, ends in self._of_all[step]:
+            for worker, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                yield Interval(worker, stream, name, start, end)

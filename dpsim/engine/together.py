@@ -37,7 +37,7 @@ def run_together(
     loading = None if job.input is None else job.input.start()
     for step, factor in enumerate(factors):
         walk = run.walk
-        walk.timeline = timeline if timeline is not None and step in timeline.steps else None
+        walk.step = step
         if loading is not None:
             records.input[step] = walk.load(loading)
         walk.begin(factor)
@@ -96,9 +96,7 @@ class _Run:
         self.rounds: list[tuple[float, float]] = []
         self.updated = len(job.positions) - 1
         marks = {call.ready for calls in job.calls_of.values() for call in calls}
-        layers = len(job.model.layers)
-        shown = set() if timeline is None else {layers, 2 * layers}
-        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks | shown), self.quorum)
+        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks), self.quorum, timeline)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step.
@@ -160,7 +158,12 @@ class _Walk:
     """
 
     def __init__(
-        self, positions: FloatArray, kind_of: IntArray, marks: frozenset[int], quorum: int
+        self,
+        positions: FloatArray,
+        kind_of: IntArray,
+        marks: frozenset[int],
+        quorum: int,
+        timeline: Timeline | None,
     ) -> None:
         self.positions = positions
         self.kind_of = (
@@ -168,7 +171,8 @@ class _Walk:
         )  # what one kind takes is broadcast to all workers
         self.time = self.free = np.zeros(len(kind_of))
         self.rested_at = float("-inf")
-        self.timeline: Timeline | None = None
+        self.step = 0
+        self._timeline = timeline
         self._marks = marks | {0}
         self._last = quorum - 1
         self._awaited: dict[int, FloatArray] = {}
@@ -176,8 +180,8 @@ class _Walk:
 
     def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
         """Keep an interval for the timeline, if there is one."""
-        if self.timeline is not None:
-            self.timeline.add(stream, name, starts, ends)
+        if self._timeline is not None:
+            self._timeline.add(self.step, stream, name, starts, ends)
 
     def load(self, loading: Loading) -> FloatArray:
         """Wait for the next batch; returns how many seconds each worker waits."""
@@ -239,18 +243,34 @@ class _Walk:
                 position,
             }
         ):
-            before = self.time
-            self.time = (
-                self.time
-                + self._factor * (self.positions[stop] - self.positions[self._at])[self.kind_of]
-            )
-            self.note("compute", self._pass(stop), before, self.time)
+            begin, before = self._at, self.time
+            self.time = before + self._computing(begin, stop)
+            if self._timeline is not None:
+                self._note_passes(begin, stop, before)
             self._at = stop
             self._arrive(stop)
 
-    def _pass(self, stop: int) -> str:
+    def _computing(self, begin: int, stop: int) -> FloatArray:
+        """Seconds of computing between two positions."""
+        seconds = (self.positions[stop] - self.positions[begin])[self.kind_of]
+        return np.asarray(self._factor * seconds)
+
+    def _note_passes(self, begin: int, stop: int, before: FloatArray) -> None:
+        """Note what was computed since ``before``, each pass for itself.
+
+        Passes split what is shown, never the clock: a step is the same to the last digit whether
+        it is recorded or not.
+        """
         layers = (len(self.positions) - 2) // 2
-        return "forward" if stop <= layers else "backward" if stop <= 2 * layers else "update"
+        since = before
+        for end, name in ((layers, "forward"), (2 * layers, "backward"), (stop, "update")):
+            if begin >= end:
+                continue
+            until = self.time if stop <= end else before + self._computing(begin, end)
+            self.note("compute", name, since, until)
+            if stop <= end:
+                return
+            since = until
 
     def wait_for(self, ends: FloatArray, position: int) -> None:
         """Let nothing past ``position`` start before ``ends`` (s, a vector over workers)."""

@@ -13,38 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import DROPPED, Interval, Job, Steps, recorded
-from dpsim.report.link_transfers import OnLinks, Transfer, link_transfers
-from dpsim.scenario import Scenario
+from dpsim.engine import DROPPED, Interval, Job, OnLinks, Run, Transfer
 
 MOST_WORKERS = 64
 MOST_LINKS = 64
 STREAMS = ("compute", "communication", "input")
-_STEPS = 3
+STEPS = 3  # that a trace shows, unless it is of another recording
 _FIRST_LINK = 10_000  # threads of links, after those of GPUs
 _MICRO = 1e6
 
 Event = dict[str, Any]
 
 
-def trace(
-    scenario: Scenario,
-    step: int = 0,
-    steps: int = _STEPS,
-    workers: int = MOST_WORKERS,
-    links: int = MOST_LINKS,
-) -> Event:
-    """The trace of ``steps`` steps from ``step`` on (0: the first after warm-up): of the first
-    ``workers``, the busiest ``links``.
+def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Event:
+    """The trace of the steps that ``run`` recorded of all workers.
 
-    A scenario of fewer steps gives those that it has. Raises DpsimError where ``step`` is not
-    simulated.
+    It shows the first ``workers`` and the busiest ``links``.
     """
-    count = max(1, min(steps, scenario.run.steps - step))
-    job, records, intervals = recorded(scenario, step, count, scenario.cluster.ranks)
-    first = scenario.run.warmup + step
-    shown = min(workers, job.workers)
-    carried = link_transfers(job, intervals, first)
+    job, shown = run.job, min(workers, run.job.workers)
+    carried = run.link_transfers()
     busiest = sorted(
         carried,
         key=lambda link: (
@@ -52,16 +39,16 @@ def trace(
         ),
     )[:links]
     events = [
-        *_gpus(job, records, intervals, range(first, first + count), shown),
+        *_gpus(run, shown),
         *_links(job, {link: carried[link] for link in sorted(busiest)}),
     ]
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
         "otherData": {
-            "scenario": scenario.name,
-            "first_step": step,
-            "steps": count,
+            "scenario": run.scenario.name,
+            "first_step": run.recorded.start,
+            "steps": len(run.recorded),
             "workers": job.workers,
             "workers_shown": shown,
             "links_loaded": len(carried),
@@ -70,46 +57,29 @@ def trace(
     }
 
 
-def _gpus(
-    job: Job, records: Steps, intervals: Sequence[Interval], numbers: range, shown: int
-) -> Iterator[Event]:
+def _gpus(run: Run, shown: int) -> Iterator[Event]:
     """The streams of the first workers: steps, what is done in them, and counters of staleness."""
-    bounds = np.vstack([np.zeros(job.workers), np.cumsum(records.step, axis=0)])[
-        numbers.start : numbers.stop + 1
-    ]
+    job, records, warmup = run.job, run.all_steps, run.scenario.run.warmup
+    numbers = range(run.recorded.start + warmup, run.recorded.stop + warmup)
+    from_start = np.vstack([np.zeros(job.workers), np.cumsum(records.step, axis=0)])
+    bounds = from_start[numbers.start : numbers.stop + 1]
     for worker in range(shown):
-        pid, name = int(job.cluster.node_of[worker]) + 1, f"gpu{job.cluster.local_of[worker]}"
-        yield from _names(
-            pid,
-            f"node {pid - 1}",
-            {_thread(job, worker, stream): f"{name} {stream}" for stream in STREAMS},
-        )
-        for number, start, end in zip(
-            numbers, bounds[:-1, worker].tolist(), bounds[1:, worker].tolist(), strict=True
-        ):
-            yield _slice(
-                pid,
-                _thread(job, worker, "compute"),
-                f"step {number - job.scenario.run.warmup}",
-                start,
-                end,
-            )
-            yield _counter(
-                pid, f"{name} clock gap", start, iterations=int(records.clock_gap[number, worker])
-            )
-            if records.versions[number, worker] != DROPPED:
-                yield _counter(
-                    pid, f"{name} staleness", end, versions=int(records.versions[number, worker])
-                )
-    for each in intervals:
-        if each.worker < shown:
-            pid = int(job.cluster.node_of[each.worker]) + 1
-            yield _slice(
-                pid,
-                _thread(job, each.worker, each.stream),
-                each.name,
-                *_inside(each, bounds[:, each.worker]),
-            )
+        pid, name = _node(job, worker), f"gpu{job.cluster.local_of[worker]}"
+        streams = {_thread(job, worker, stream): f"{name} {stream}" for stream in STREAMS}
+        yield from _names(pid, f"node {pid - 1}", streams)
+        compute = _thread(job, worker, "compute")
+        for row, number in enumerate(numbers):
+            start, end = float(bounds[row, worker]), float(bounds[row + 1, worker])
+            yield _slice(pid, compute, f"step {number - warmup}", start, end)
+            gap = int(records.clock_gap[number, worker])
+            yield _counter(pid, f"{name} clock gap", start, iterations=gap)
+            versions = int(records.versions[number, worker])
+            if versions != DROPPED:
+                yield _counter(pid, f"{name} staleness", end, versions=versions)
+    for each in run.intervals(workers=shown):
+        thread = _thread(job, each.worker, each.stream)
+        start, end = _inside(each, bounds[:, each.worker])
+        yield _slice(_node(job, each.worker), thread, each.name, start, end)
 
 
 def _inside(each: Interval, bounds: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
@@ -187,6 +157,11 @@ def _place(link: str, nodes: int) -> tuple[int, str]:
         if node.isdigit():
             return int(node) + 1, f"node {node}"
     return nodes + 1, "network"
+
+
+def _node(job: Job, worker: int) -> int:
+    """The process of a worker's node."""
+    return int(job.cluster.node_of[worker]) + 1
 
 
 def _thread(job: Job, worker: int, stream: str) -> int:

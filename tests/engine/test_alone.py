@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from dpsim import simulate
 from dpsim.base.errors import DpsimError
-from dpsim.engine.simulate import timeline
+from dpsim.engine import Recording, run_scenario
 
 SERVERS = "parameter-server"
 ELSEWHERE = {"kind": SERVERS, "servers": 1, "colocated": False, "update_rate": "1 PB/s"}
@@ -199,7 +199,7 @@ def test_a_model_is_encoded_before_it_is_exchanged(tiny):
         compression="cast",
         cluster={"node": slow_memory},
     )
-    shown = timeline(scenario, 0)
+    shown = run_scenario(scenario, Recording(1)).intervals()
     encoded = min(each.end for each in shown if each.name.startswith("encode"))
     assert encoded > 1
     assert min(each.start for each in shown if each.stream == "communication") == pytest.approx(

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpsim.engine import Bytes, Result, Steps
+from dpsim.engine import Result, Steps, StepTraffic
 
-NOTHING_SENT = Bytes(0, 0, None, 0.0)
+NOTHING_SENT = StepTraffic(0, 0, None, 0.0)
 
 
 def interval(times):

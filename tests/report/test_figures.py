@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.engine.simulate import timeline
+from dpsim.engine import Recording, run_scenario
 from dpsim.report.figures import style
 from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import (
@@ -54,7 +54,7 @@ def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
 
 
 def test_a_timeline_has_every_interval_where_it_is(tiny):
-    intervals = timeline(tiny(overlap="wfbp"), 0)
+    intervals = run_scenario(tiny(overlap="wfbp"), Recording(1)).intervals()
     figure = timeline_figure(intervals)
     drawn = sorted(
         (row, name, base, length)

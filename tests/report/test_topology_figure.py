@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dpsim.engine.job import prepare
+from dpsim.engine.link_loads import LinkLoads, busiest_links, link_loads
 from dpsim.hardware import nodes
 from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.figures.topology_layout import layout
-from dpsim.report.link_loads import LinkLoads, busiest_links, link_loads
 from dpsim.scenario import load_scenario
 from dpsim.topology import Cluster, ClusterConfig, build_cluster
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import DpsimError, load_scenario
-from dpsim.engine.simulate import recorded, timeline
-from dpsim.report.trace import trace
+from dpsim import load_scenario
+from dpsim.engine import Recording, run_scenario
+from dpsim.report.trace import STEPS, trace
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 FILES = (
@@ -28,6 +28,10 @@ FEW = ["run.steps=4", "run.warmup=1"]
 CLOSE = 1e-3  # us
 
 
+def recorded(file):
+    return run_scenario(load_scenario(SCENARIOS / f"{file}.yaml", FEW), Recording(STEPS))
+
+
 def of_kind(content, kind):
     return [event for event in content["traceEvents"] if event["ph"] == kind]
 
@@ -43,7 +47,8 @@ def names(content, what):
 @pytest.mark.parametrize("file", FILES)
 def test_slices_of_a_thread_nest_and_steps_are_as_long_as_the_results(file):
     scenario = load_scenario(SCENARIOS / f"{file}.yaml", FEW)
-    content = json.loads(json.dumps(trace(scenario, step=1, steps=2), allow_nan=False))
+    run = run_scenario(scenario, Recording(steps=2, first=1))
+    content = json.loads(json.dumps(trace(run), allow_nan=False))
     threads = defaultdict(list)
     for event in of_kind(content, "X"):
         assert event["dur"] >= 0
@@ -57,7 +62,7 @@ def test_slices_of_a_thread_nest_and_steps_are_as_long_as_the_results(file):
             open_.append(event["ts"] + event["dur"])
     assert set(threads) <= set(names(content, "thread_name"))
 
-    _, steps, _ = recorded(scenario, 1, 2, 1)
+    steps = run.all_steps
     shown = [event for event in of_kind(content, "X") if event["name"] in ("step 1", "step 2")]
     expected = [
         steps.step[number, worker] for worker in range(scenario.cluster.ranks) for number in (2, 3)
@@ -66,7 +71,8 @@ def test_slices_of_a_thread_nest_and_steps_are_as_long_as_the_results(file):
 
 
 def test_what_is_computed_is_the_timelines(tiny):
-    content = trace(tiny(overlap="wfbp"), steps=1)
+    run = run_scenario(tiny(overlap="wfbp"), Recording(1))
+    content = trace(run)
     threads = names(content, "thread_name")
     found = sorted(
         (
@@ -81,8 +87,7 @@ def test_what_is_computed_is_the_timelines(tiny):
         and not event["name"].startswith("step")
     )
     expected = sorted(
-        (w, stream, name, start, end - start)
-        for w, stream, name, start, end in timeline(tiny(overlap="wfbp"), 0)
+        (w, stream, name, start, end - start) for w, stream, name, start, end in run.intervals()
     )
     assert [each[:3] for each in found] == [each[:3] for each in expected]
     assert [time for each in found for time in each[3:]] == pytest.approx(
@@ -95,7 +100,7 @@ def test_links_carry_what_is_sent_at_the_share_of_their_rate(tiny):
 
     All of the rate, from 7 to 8 and from 10 to 11.
     """
-    content = trace(tiny(overlap="wfbp"), steps=1)
+    content = trace(run_scenario(tiny(overlap="wfbp"), Recording(1)))
     threads = names(content, "thread_name")
     sent = [
         event
@@ -120,8 +125,8 @@ def test_staleness_is_counted(tiny):
         sync="asp",
         disturbance={"slow": [{"workers": [1], "factor": 2}]},
     )
-    _, steps, _ = recorded(scenario, 0, 3, 2)
-    content = trace(scenario)
+    run = run_scenario(scenario, Recording(STEPS))
+    steps, content = run.steps, trace(run)
     gaps = [
         event["args"]["iterations"]
         for event in of_kind(content, "C")
@@ -138,7 +143,7 @@ def test_staleness_is_counted(tiny):
 
 
 def test_a_process_for_each_node_and_one_for_the_network():
-    content = trace(load_scenario(SCENARIOS / "oversubscribed.yaml", FEW), links=10_000)
+    content = trace(recorded("oversubscribed"), links=10_000)
     processes = {
         event["args"]["name"] for event in of_kind(content, "M") if event["name"] == "process_name"
     }
@@ -152,13 +157,8 @@ def test_a_process_for_each_node_and_one_for_the_network():
 
 
 def test_only_so_many_workers_and_links_are_shown_and_it_says_so():
-    content = trace(load_scenario(SCENARIOS / "quickstart.yaml", FEW), workers=4, links=5)
+    content = trace(recorded("quickstart"), workers=4, links=5)
     said = content["otherData"]
     assert (said["workers"], said["workers_shown"], said["links_shown"]) == (32, 4, 5)
     assert said["links_loaded"] > 5
     assert sum(event["name"] == "step 0" for event in of_kind(content, "X")) == 4
-
-
-def test_a_step_that_is_not_simulated_is_refused(tiny):
-    with pytest.raises(DpsimError, match="steps must be from 0 to 2, but got 1 from 3 on"):
-        trace(tiny(), step=3)

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import write_whole
-from dpsim.engine import Steps
+from dpsim.engine import Steps, run_scenario
 from dpsim.scenario import Scenario
 from dpsim.workload import ModelProfile
 from validate.emulate import Case, Measured, Placement, placement
@@ -30,7 +30,7 @@ from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed
 from validate.run.methods import method_of
 from validate.run.runs import PartialRunError, extended
-from validate.run.step_run import StepRun, step_run
+from validate.run.step_run import EVERY_STEP, StepRun, step_run
 from validate.run.waits import Waits, stretched, waits_of
 from validate.training import Training, train
 
@@ -78,7 +78,8 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
                 ).rows
             except RunFailed as error:
                 failed, rows = str(error), error.run.rows
-        found = step_run(own, [Measured(_steps(rows, placed), {})] if rows else [], failed)
+        repeated = [Measured(_steps(rows, placed), {})] if rows else []
+        found = step_run(own, run_scenario(own.scenario(), EVERY_STEP), repeated, failed)
     if failed or found is None:
         raise PartialRunError(failed or "no rank has recorded anything", [found] if found else [])
     return found

@@ -4,15 +4,15 @@ started; and predicts them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpsim.base.errors import DpsimError, FailedError
-from dpsim.engine import simulate
+from dpsim.engine import Job, Run, run_job
 from validate.emulate import Case, Placement, check, emulate, measured, placement, run_cases
 from validate.ranks.processes import joined
 from validate.ranks.testbed import Testbed, TestbedConfig
-from validate.run.step_run import StepRun, step_run
+from validate.run.step_run import EVERY_STEP, StepRun, step_run
 
 _START_S = 180.0  # until ranks have loaded everything and met, at the most
 _PATIENCE = 4.0  # times what is predicted
@@ -38,7 +38,7 @@ def on_testbed(
     Raises PartialRunError as soon as a run fails, DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
-    groups: dict[tuple[TestbedConfig, Placement], list[Case]] = {}
+    groups: dict[tuple[TestbedConfig, Placement], dict[Case, Job]] = {}
     for case, job in jobs.items():
         check(job)
         testbed = job.scenario.testbed
@@ -46,7 +46,7 @@ def on_testbed(
             raise DpsimError(
                 f"{case.file}: testbed must be in the scenario or given by --testbed, but is not"
             )
-        groups.setdefault(extended(testbed, placement(job.scenario)), []).append(case)
+        groups.setdefault(extended(testbed, placement(job.scenario)), {})[case] = job
     for (testbed, placed), members in groups.items():
         yield from _on_one(testbed, placed, members, repetitions, timeout_s)
 
@@ -67,20 +67,22 @@ def extended(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, 
 def _on_one(
     testbed: TestbedConfig,
     placed: Placement,
-    cases: Sequence[Case],
+    cases: Mapping[Case, Job],
     repetitions: int,
     timeout_s: float | None,
 ) -> Iterator[StepRun]:
     sequence = [case for case in cases for _ in range(repetitions)]
-    limit = _limit(cases, repetitions) if timeout_s is None else timeout_s
+    predicted = {case: run_job(job, EVERY_STEP) for case, job in cases.items()}
+    limit = _limit(predicted.values(), repetitions) if timeout_s is None else timeout_s
     with Testbed(testbed) as up:
         everything, failure = run_cases(
             sequence, [up.hosts[host] for host in placed.hosts], timeout=limit
         )
     said = "" if failure is None else str(failure)
     found = []
-    for number, case in enumerate(cases):
-        run = step_run(case, everything[number * repetitions : (number + 1) * repetitions], said)
+    for number, (case, simulated) in enumerate(predicted.items()):
+        repeated = everything[number * repetitions : (number + 1) * repetitions]
+        run = step_run(case, simulated, repeated, said)
         if run is not None:
             found.append(run)
     if failure is not None:
@@ -88,15 +90,10 @@ def _on_one(
     yield from found
 
 
-def _limit(cases: Sequence[Case], repetitions: int) -> float:
+def _limit(predicted: Collection[Run], repetitions: int) -> float:
     """Seconds that are enough unless something is wrong."""
-    predicted = 0.0
-    for case in cases:
-        scenario = case.scenario()
-        predicted += (scenario.run.steps + scenario.run.warmup) * simulate(scenario).step_time_s[
-            "mean"
-        ]
-    return _START_S + _PATIENCE * repetitions * (predicted + len(cases))
+    seconds = sum(len(run.all_steps.step) * run.step_time for run in predicted)
+    return _START_S + _PATIENCE * repetitions * (seconds + len(predicted))
 
 
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
@@ -115,6 +112,7 @@ def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
     if world.rank:
         return None
     records = [{"rank": rank, **row} for rank, own in enumerate(everyone) for row in own]
-    run = step_run(case, [measured(job, records, number) for number in range(repetitions)])
+    repeated = [measured(job, records, number) for number in range(repetitions)]
+    run = step_run(case, run_job(job, EVERY_STEP), repeated)
     assert run is not None
     return run

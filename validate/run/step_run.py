@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import Interval, Result, recorded, simulate
+from dpsim.engine import Interval, Recording, Result, Run
 from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
 from validate.records import RunRecord
 from validate.run.typical import typical
+
+EVERY_STEP = Recording(steps=None)  # what a prediction keeps for `step_run`
 
 _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 
@@ -101,11 +103,15 @@ class StepRun:
         return self.case.scenario()
 
 
-def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> StepRun | None:
-    """What ``case`` gave; None where not one step that counts was measured."""
-    scenario = case.scenario()
-    predicted = simulate(scenario)
-    counted = [each.steps.after(scenario.run.warmup) for each in repetitions]
+def step_run(
+    case: Case, run: Run, repetitions: Sequence[Measured], failed: str = ""
+) -> StepRun | None:
+    """What ``case`` gave beside its prediction ``run``, which has recorded `EVERY_STEP`.
+
+    None where not one step that counts was measured.
+    """
+    predicted = run.result
+    counted = [each.steps.after(run.scenario.run.warmup) for each in repetitions]
     counted = [steps for steps in counted if len(steps.compute)]
     if not counted:
         return None
@@ -123,7 +129,7 @@ def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> S
         to_target=None,
         goodput=None,
     )
-    collectives = _collectives(scenario, repetitions) if not predicted.alone else {}
+    collectives = _collectives(run, repetitions) if not predicted.alone else {}
     return StepRun(
         case,
         predicted,
@@ -134,14 +140,13 @@ def step_run(case: Case, repetitions: Sequence[Measured], failed: str = "") -> S
     )
 
 
-def _collectives(
-    scenario: Scenario, repetitions: Sequence[Measured]
-) -> dict[str, dict[str, float | None]]:
-    """Mean seconds from a worker's begin to its end of each message, predicted and measured (median
-    of the repetitions).
+def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[str, float | None]]:
+    """Mean seconds from a worker's begin to its end of each message, predicted and measured.
+
+    Measured: the median of the repetitions.
     """
     stages: dict[tuple[int, str], dict[str, list[Interval]]] = {}
-    for each in recorded(scenario, 0, scenario.run.steps, scenario.cluster.ranks)[2]:
+    for each in run.intervals():
         if each.stream == "communication":
             message = each.worker, each.name.rpartition(": ")[0]
             stages.setdefault(message, {}).setdefault(each.name, []).append(each)

@@ -76,7 +76,7 @@ def _mean(each: Answer) -> float:
 
 
 def timeline_figure(intervals: Sequence[Interval]) -> go.Figure:
-    """The intervals of `dpsim.engine.simulate.timeline` as bars over time (ms from the first), a
+    """The intervals of a recorded step (`Run.intervals`) as bars over time (ms from the first), a
     row for a stream of a worker.
     """
     import plotly.graph_objects as go

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.engine import LinkLoads, busiest_links
 from dpsim.report.figures.style import wrapped
 from dpsim.report.figures.topology_layout import Graph, Layout, Point, layout, node_of
-from dpsim.report.link_loads import LinkLoads, busiest_links
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:

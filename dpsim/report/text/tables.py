@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
-from dpsim.engine import Result
+from dpsim.engine import LinkLoads, Result
 from dpsim.report.text.to_target import to_target_notes
 
 if TYPE_CHECKING:
@@ -199,6 +199,23 @@ def collective_table(rows: Iterable[CollectiveRow]) -> Table:
             human(row.busbw_Bps, RATE),
             human(row.bytes_sent_busiest, DATA),
             human(row.bytes_sent_total, DATA),
+        )
+    return table
+
+
+def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Table:
+    """The most used links."""
+    title = f"{name}: links under {loads.what}, which takes {human(loads.time_s, TIME)}"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    table.add_column("link")
+    for heading in ("rate", "carries", "of its rate"):
+        table.add_column(heading, justify="right")
+    for link in links:
+        table.add_row(
+            link["link"],
+            human(link["rate_Bps"], RATE),
+            human(link["bytes"], DATA),
+            f"{link['utilisation']:.1%}",
         )
     return table
 

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.engine import Interval, recorded
-from dpsim.scenario import Scenario
+from dpsim.engine import Interval, Run
 
 KINDS = ("compute", "input", "encode", "communication", "waiting")
 _CLOSE = 1e-9  # of the step, below which two times are one
@@ -79,24 +78,28 @@ class CriticalPath:
         }
 
 
-def critical_path(scenario: Scenario, step: int) -> CriticalPath:
-    """The path of step ``step`` of ``scenario``.
+def critical_path(run: Run, step: int) -> CriticalPath:
+    """The path of step ``step`` of ``run``, one that it has recorded, of all workers.
 
-    Of the worker that ends last, or of a typical one where each goes its own way.
+    It ends at the worker that ends last, or at a typical one where each goes its own way.
     """
-    job, steps, intervals = recorded(scenario, step, 1, scenario.cluster.ranks)
-    number = scenario.run.warmup + step
-    ends = steps.step[: number + 1].sum(axis=0)
-    starts = ends - steps.step[number]
-    lengths = steps.step[number]
-    chosen = int(np.abs(lengths - np.median(lengths)).argmin() if job.acts_alone else ends.argmax())
-    meets_all = not job.acts_alone and scenario.strategy.aggregation.kind != "gossip"
-    close = _CLOSE * float(lengths.max())
-    return CriticalPath(
-        step,
+    number = run.scenario.run.warmup + step
+    lengths = run.all_steps.step[number]
+    ends = run.all_steps.step[: number + 1].sum(axis=0)
+    if run.job.acts_alone:
+        chosen = int(np.abs(lengths - np.median(lengths)).argmin())
+    else:
+        chosen = int(ends.argmax())
+    in_pairs = run.scenario.strategy.aggregation.kind == "gossip"
+    segments = walk_back(
+        run.intervals(step),
+        ends - lengths,
+        float(ends[chosen]),
         chosen,
-        walk_back(intervals, starts, float(ends[chosen]), chosen, close, meets_all=meets_all),
+        _CLOSE * float(lengths.max()),
+        meets_all=not run.job.acts_alone and not in_pairs,
     )
+    return CriticalPath(step, chosen, segments)
 
 
 class _Record:

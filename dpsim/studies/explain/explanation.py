@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import Result, compute_scale, simulate
+from dpsim.engine import Recording, Result, Run, run_scenario, simulate
 from dpsim.scenario import MeasuredStep, Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
@@ -22,7 +22,7 @@ from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.knobs import all_options
 from dpsim.studies.explain.reasons import reason
 
-Run = Callable[[Scenario], Result]
+Predict = Callable[[Scenario], Result]
 
 NOTHING = 0.005  # a change of less is none
 _STEADY = 1e-9
@@ -154,33 +154,34 @@ def explain(
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
-    pinned = _pinned(scenario)
-    fixed = changed(scenario, pinned)
 
-    def run(given: Scenario) -> Result:
+    def predict(given: Scenario) -> Result:
         return simulate(given, lambda _: tick())
 
-    base = run(fixed)
+    run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
+    base, pinned = run.result, _pinned(run)
+    fixed = changed(scenario, pinned)
     tried = _shorter(fixed, _enough(base, fixed))
-    before = base if tried == fixed else run(tried)
+    before = base if tried == fixed else predict(tried)
     turns = []
     for done, (name, knob, options) in enumerate(all_options(fixed), 1):
-        turns.append(_turn(name, knob, options, tried, before, pinned, run))
+        turns.append(_turn(name, knob, options, tried, before, pinned, predict))
         progress(done)
     ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
-    return Explanation(base, critical_path(fixed, _typical(base)), tuple(_with_reasons(ranked)))
+    path = critical_path(run, _typical(run))
+    return Explanation(base, path, tuple(_with_reasons(ranked)))
 
 
-def _pinned(scenario: Scenario) -> Values:
+def _pinned(run: Run) -> Values:
     """The factor on compute times in place of the measured step, which other hardware would not
     have taken.
     """
-    measured = scenario.calibration
+    measured = run.scenario.calibration
     if not isinstance(measured, MeasuredStep):
         return {}
     return {
         "calibration": {
-            "compute_scale": compute_scale(scenario, measured),
+            "compute_scale": run.job.compute_scale,
             "source": f"fitted to {measured.source}",
         }
     }
@@ -214,17 +215,17 @@ def _turn(
     scenario: Scenario,
     base: Result,
     pinned: Values,
-    run: Run,
+    predict: Predict,
 ) -> Turn:
     """The best of the ways to turn one knob."""
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
     several = len(options) > 1 and scenario.strategy.sync.kind not in _BY_PERIODS
     found, refused = _simulated(
-        options, _shorter(scenario, _TRIAL, 1) if several else scenario, run
+        options, _shorter(scenario, _TRIAL, 1) if several else scenario, predict
     )
     if several and found:
-        found, refused = _simulated([_best(found)[0]], scenario, run)
+        found, refused = _simulated([_best(found)[0]], scenario, predict)
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
@@ -232,13 +233,13 @@ def _turn(
 
 
 def _simulated(
-    options: Iterable[Change], scenario: Scenario, run: Run
+    options: Iterable[Change], scenario: Scenario, predict: Predict
 ) -> tuple[list[tuple[Change, Result]], str]:
     """The changes that can be, with their results, and why the last of the others cannot."""
     found, refused = [], ""
     for change in options:
         try:
-            found.append((change, run(changed(scenario, change.values))))
+            found.append((change, predict(changed(scenario, change.values))))
         except DpsimError as error:
             refused = str(error).partition(";")[0].partition("\n")[0]
     return found, refused
@@ -248,10 +249,11 @@ def _best(found: Iterable[tuple[Change, Result]]) -> tuple[Change, Result]:
     return max(found, key=lambda pair: pair[1].throughput_samples_per_s)
 
 
-def _typical(result: Result) -> int:
-    """The step whose length is nearest to the mean."""
-    lengths = result.steps.step.mean(axis=1)
-    return int(np.abs(lengths - lengths.mean()).argmin())
+def _typical(run: Run) -> int:
+    """The step whose length is nearest to the mean, of those whose intervals were kept."""
+    lengths = run.steps.step.mean(axis=1)
+    distance = np.abs(lengths - lengths.mean())
+    return int(distance[: run.recorded.stop].argmin())
 
 
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:

@@ -20,11 +20,12 @@ from dpsim.engine import (
     Gradients,
     Job,
     Log,
+    Recording,
     Steps,
     bytes_in_step,
-    logged,
     one_time_costs,
     provenance,
+    run_scenario,
 )
 from dpsim.scenario import ReplayConfig, Scenario
 from dpsim.strategy.aggregation import ParameterServerConfig
@@ -114,11 +115,13 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     DpsimError as `simulate` does.
     """
     config = scenario.replay
-    run = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
-    job, steps, log = logged(
-        scenario.model_copy(update={"run": run}),
+    settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
+    run = run_scenario(
+        scenario.model_copy(update={"run": settings}),
+        Recording(versions=True),
         lambda done: progress("simulating", min(done, config.steps), config.steps),
     )
+    job, log = run.job, run.log
     seed = scenario.run.seed if config.seed is None else config.seed
     learners = scenario.workload.learners_per_gpu
     apart = _learners_apart(job)
@@ -143,7 +146,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
         parameters,
         gradients,
         np.array(log.times),
-        steps,
+        run.steps,
         job.one_version,
         trained.own_reads,
         trained.versions,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.engine import Result, compute_scale, time_to_target
+from dpsim.engine import Result, calibrated, time_to_target
 from dpsim.scenario import (
     Document,
     MeasuredStep,
@@ -98,7 +98,7 @@ def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Documen
     if not isinstance(measured, MeasuredStep):
         return document
     scale = {
-        "compute_scale": compute_scale(scenario, measured),
+        "compute_scale": calibrated(scenario).compute_scale,
         "source": f"fitted to {measured.source}",
     }
     return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario
-from dpsim.engine.simulate import recorded
+from dpsim.engine.recording import Recording
+from dpsim.engine.run import run_scenario
 from dpsim.engine.timeline import Interval
 from dpsim.studies.explain import critical_path
 from dpsim.studies.explain.critical_path import walk_back
@@ -21,7 +22,7 @@ SLOW = {"slow": [{"workers": [1], "factor": 2}]}
 def found(scenario, step=0):
     return [
         (each.name, each.worker, each.start, each.seconds)
-        for each in critical_path(scenario, step).segments
+        for each in critical_path(run_scenario(scenario, Recording(None)), step).segments
     ]
 
 
@@ -70,8 +71,8 @@ def test_a_wait_for_a_server_is_on_the_path_of_a_worker_alone(tiny):
 )
 def test_a_path_has_no_gaps_and_is_a_step_long(file):
     scenario = load_scenario(SCENARIOS / f"{file}.yaml", ["run.steps=4", "run.warmup=1"])
-    path = critical_path(scenario, 2)
-    _, steps, _ = recorded(scenario, 2, 1, 1)
+    run = run_scenario(scenario, Recording(steps=1, first=2))
+    path, steps = critical_path(run, 2), run.all_steps
     for one, following in pairwise(path.segments):
         assert following.start == pytest.approx(one.start + one.seconds, abs=1e-9)
     assert sum(path.by_kind.values()) == pytest.approx(path.seconds)

@@ -14,10 +14,12 @@ pytestmark = [
 ]
 
 if find_spec("torch"):
+    from dpsim.engine import run_scenario
     from dpsim.engine.steps import Steps
     from validate.emulate import Case, Measured, check
     from validate.records import load_run_records
     from validate.run import load_plan, step_run, write
+    from validate.run.step_run import EVERY_STEP
 
 ROOT = Path(__file__).parents[3]
 PLAN = ROOT / "validate" / "recorded" / "steps.yaml"
@@ -47,6 +49,10 @@ def test_the_recorded_cases_are_those_of_the_plan():
     assert {record.name: record.case["set"] for record in recorded} == planned
 
 
+def predicted(case):
+    return run_scenario(case.scenario(), EVERY_STEP)
+
+
 def made(workers, seconds, count):
     steps = Steps.empty(count, workers)
     steps.compute[:] = seconds
@@ -56,7 +62,7 @@ def made(workers, seconds, count):
 @pytest.mark.usefixtures("at_root")
 def test_a_run_counts_the_steps_after_warm_up_of_the_median_repetition(tmp_path):
     case = Case("scenarios/testbed/allreduce.yaml", ("run.steps=3", "run.warmup=1"))
-    run = step_run(case, [made(4, seconds, 4) for seconds in (0.3, 0.9, 0.35)])
+    run = step_run(case, predicted(case), [made(4, seconds, 4) for seconds in (0.3, 0.9, 0.35)])
     assert run.measured.step_time_s["mean"] == pytest.approx(0.35)
     assert run.repetitions_s == pytest.approx((0.3, 0.9, 0.35))
     assert run.collectives["all"] == {
@@ -78,7 +84,9 @@ def test_a_run_counts_the_steps_after_warm_up_of_the_median_repetition(tmp_path)
 @pytest.mark.usefixtures("at_root")
 def test_a_failed_run_keeps_what_it_measured_and_says_so():
     case = Case("scenarios/testbed/allreduce.yaml", ("run.steps=3", "run.warmup=1"))
-    run = step_run(case, [made(4, 0.3, 2)], "rank 1 on host1 was killed by SIGKILL")
+    run = step_run(
+        case, predicted(case), [made(4, 0.3, 2)], "rank 1 on host1 was killed by SIGKILL"
+    )
     assert run.record().notes == ("partial: rank 1 on host1 was killed by SIGKILL",)
     assert run.to_json()["partial"]
-    assert step_run(case, [made(4, 0.3, 1)], "too early") is None
+    assert step_run(case, predicted(case), [made(4, 0.3, 1)], "too early") is None

@@ -15,7 +15,7 @@ if find_spec("torch"):
 
     from dpsim.base.errors import DpsimError
     from dpsim.engine.job import prepare
-    from dpsim.engine.simulate import slow_downs
+    from dpsim.engine.kernel import slow_downs
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
     from validate.run.methods import method_of

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.engine import Interval, Job
+from dpsim.engine.job import Job
+from dpsim.engine.link_loads import collective_loads
+from dpsim.engine.timeline import Interval
 from dpsim.strategy.aggregation import ParameterServerConfig
 from dpsim.topology import Routes
 
@@ -63,9 +65,7 @@ def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[i
     }
     for (name, turn), (start, end) in spans.items():
         collective, nbytes = sizes[name]
-        loads = job.on_links(
-            job.collective(collective, step + turn).finish(np.zeros(job.workers), nbytes)
-        )
+        loads, _ = collective_loads(job, collective, nbytes, step + turn)
         yield from (
             (int(link), Transfer(start, end, name, float(loads[link])))
             for link in np.flatnonzero(loads)

@@ -1,0 +1,55 @@
+"""Compute times scaled to what was measured: a factor that is given, or found by bisection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine.job import Job, prepare
+from dpsim.engine.kernel import simulate_steps
+from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+
+_LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+
+
+def calibrated(scenario: Scenario) -> Job:
+    """The job of ``scenario``, its compute times scaled where the calibration says so.
+
+    Raises DpsimError as `prepare` does, and where no scale gives the measured step.
+    """
+    job, calibration = prepare(scenario), scenario.calibration
+    if isinstance(calibration, MeasuredStep):
+        return job.scaled(_scale(_on_measured_nodes(job, calibration), calibration))
+    if isinstance(calibration, ComputeScale):
+        return job.scaled(calibration.compute_scale)
+    return job
+
+
+def _on_measured_nodes(job: Job, measured: MeasuredStep) -> Job:
+    """The job on as many nodes as were measured: itself, where those are its own."""
+    cluster = job.scenario.cluster.with_nodes(measured.nodes)
+    if cluster == job.scenario.cluster:
+        return job
+    return prepare(job.scenario.model_copy(update={"cluster": cluster}))
+
+
+def _scale(job: Job, measured: MeasuredStep) -> float:
+    """The factor on compute times with which ``job`` takes the measured step time.
+
+    Found by Brent's method over the factor's logarithm: it may lie orders of magnitude from 1.
+    Raises DpsimError when communication alone takes longer than the measured step.
+    """
+    from scipy.optimize import brentq
+
+    def excess(log_scale: float) -> float:
+        steps = simulate_steps(job.scaled(np.exp(log_scale))).after(job.scenario.run.warmup)
+        return float(steps.step.mean()) - measured.step_time
+
+    low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
+    if excess(low) > 0:
+        raise DpsimError(
+            "calibration.step_time must be longer than communication alone "
+            f"({excess(low) + measured.step_time:.4g} s "
+            f"on {measured.nodes} nodes), but got {measured.step_time:.4g} s"
+        )
+    return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))

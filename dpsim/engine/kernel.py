@@ -1,0 +1,59 @@
+"""The simulation itself: all steps of a job, by the engine that fits how its workers meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.budget import Forecast
+from dpsim.disturbance import compute_factors
+from dpsim.engine.alone import World
+from dpsim.engine.at_servers import AtServers
+from dpsim.engine.in_pairs import InPairs
+from dpsim.engine.job import Job
+from dpsim.engine.log import Log
+from dpsim.engine.steps import Steps
+from dpsim.engine.timeline import Timeline
+from dpsim.engine.together import run_together
+
+
+def simulate_steps(
+    job: Job,
+    progress: Callable[[int], None] = lambda done: None,
+    timeline: Timeline | None = None,
+    log: Log | None = None,
+) -> Steps:
+    """Simulate every step of ``job``, warm-up included.
+
+    ``timeline`` and ``log``, where given, collect what happens; the steps are the same without.
+    Raises FailedError where the first steps show that all of them would take too long.
+    """
+    run = job.scenario.run
+    forecast = Forecast(run.warmup + run.steps)
+
+    def done(steps: int) -> None:
+        forecast.check(steps)
+        progress(steps)
+
+    slowed = slow_downs(job)
+    if not job.acts_alone:
+        return run_together(job, slowed, done, timeline, log)
+    in_pairs = job.scenario.strategy.aggregation.kind == "gossip"
+    meeting = InPairs(job) if in_pairs else AtServers(job)
+    return World(job, meeting, slowed, done, timeline, log).run()
+
+
+def slow_downs(job: Job) -> FloatArray:
+    """The factors on compute times of all steps, warm-up included, (steps, workers)."""
+    run, disturbance = job.scenario.run, job.scenario.disturbance
+    return compute_factors(
+        job.workers,
+        run.warmup + run.steps,
+        run.seed,
+        np.bincount(job.cluster.node_of).tolist(),
+        jitter=disturbance.jitter,
+        slow=disturbance.slow,
+        transient=disturbance.transient,
+    )

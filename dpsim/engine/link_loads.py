@@ -1,0 +1,185 @@
+"""What each link of a cluster carries: in a step, or in one collective of a given size."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.budget import limited
+from dpsim.base.units import DATA, human
+from dpsim.engine.job import Job
+from dpsim.strategy.aggregation import GossipConfig
+from dpsim.topology import Cluster
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkLoads:
+    """Bytes that each capacity of a cluster carries while ``what`` communicates, in ``time_s``."""
+
+    what: str
+    bytes: FloatArray
+    time_s: float
+
+    def utilisation(self, capacities: FloatArray) -> FloatArray:
+        """The share of each capacity (B/s) that is used during ``time_s``, from 0 to 1."""
+        if self.time_s <= 0:
+            return np.zeros(len(capacities))
+        return np.asarray(self.bytes / (capacities * self.time_s))
+
+
+@dataclass(frozen=True, slots=True)
+class StepTraffic:
+    """What one step sends on average: bytes of the busiest worker, and of all.
+
+    ``busiest_link_utilisation`` is the share of its capacity that the busiest link carries over a
+    step. ``algorithms`` are those that carry it, in the order of their names: of ``auto``, those
+    chosen.
+    """
+
+    sent_by_busiest: int
+    sent_in_total: int
+    busiest_link: str | None
+    busiest_link_utilisation: float
+    algorithms: tuple[str, ...] = ()
+
+
+class _Collective(NamedTuple):
+    """A collective of so many bytes, in its turn."""
+
+    collective: str
+    nbytes: int
+    turn: int
+
+
+def collective_loads(
+    job: Job, collective: str, nbytes: int, turn: int = 0
+) -> tuple[FloatArray, float]:
+    """Bytes on each capacity, and seconds, of a collective that all enter together."""
+    outcome = job.collective(collective, turn).finish(np.zeros(job.workers), nbytes)
+    return job.on_links(outcome), float(outcome.finishes.max())
+
+
+@limited()
+def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
+    """The loads of one collective of ``nbytes`` bytes, or of all that one step sends.
+
+    Each is alone on the cluster: the collectives of a step run one after another, without
+    computation in between.
+    """
+    calls = job.calls_of["gradients"] or job.calls_of["models"]
+    sent = [stage for call in calls for stage in call.stages]
+    loads, seconds = np.zeros(len(job.network.capacities)), 0.0
+    if not sent:
+        return LinkLoads("no communication: one worker", loads, seconds)
+    if nbytes is not None:
+        sent = [(sent[0][0], nbytes)]
+    for collective, size in sent:
+        on_links, taken = collective_loads(job, collective, size)
+        loads += on_links
+        seconds += taken
+    used = {job.collective(collective).algorithm_for(size) for collective, size in sent}
+    amount = human(sum(size for _, size in sent), DATA, 3)
+    what = (
+        f"one step's {amount} in {len(sent)} operations"
+        if nbytes is None
+        else f"one operation of {amount}"
+    )
+    return LinkLoads(f"{what} ({', '.join(sorted(used))})", loads, seconds)
+
+
+def busiest_links(
+    cluster: Cluster, loads: LinkLoads, most: int | None = None
+) -> list[dict[str, Any]]:
+    """The links by utilisation, highest first; those that carry nothing are left out.
+
+    Devices with a limit of their own are among them.
+    """
+    capacities = cluster.capacities
+    shares = loads.utilisation(capacities)
+    order = np.argsort(-shares.round(9), kind="stable")  # equal links in the order of their numbers
+    loaded = order[loads.bytes[order] > 0][:most]
+    return [
+        {
+            "link": cluster.link_name(int(link)),
+            "rate_Bps": float(capacities[link]),
+            "bytes": float(loads.bytes[link]),
+            "utilisation": float(shares[link]),
+        }
+        for link in loaded
+    ]
+
+
+def mean_step_loads(job: Job, step_time: float) -> LinkLoads:
+    """The loads of the mean of all steps that count, which takes ``step_time`` seconds."""
+    loads = np.zeros(len(job.network.capacities))
+    for each, share in _collectives(job).items():
+        loads += share * collective_loads(job, *each)[0]
+    return LinkLoads("a step", loads, step_time)
+
+
+def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
+    """What a step sends on average, given `mean_step_loads`."""
+    sent, total = np.zeros(job.workers), 0.0
+    algorithms = set()
+    for each, share in _collectives(job).items():
+        model = job.collective(each.collective, each.turn)
+        moved = model.traffic(each.nbytes)
+        sent += share * moved.sent
+        total += share * moved.total
+        algorithms.add(model.algorithm_for(each.nbytes))
+    if not total:
+        return StepTraffic(0, 0, None, 0.0)
+    utilisation = loads.utilisation(job.network.capacities)
+    busiest = int(utilisation.argmax())
+    return StepTraffic(
+        sent_by_busiest=round(sent.max()),
+        sent_in_total=round(total),
+        busiest_link=job.network.link_name(busiest),
+        busiest_link_utilisation=float(utilisation[busiest]),
+        algorithms=tuple(sorted(algorithms)),
+    )
+
+
+def bytes_in_step(job: Job, step: int) -> float:
+    """Bytes that all workers send in step ``step``, an iteration of each."""
+    stages = [stage for call in job.calls(step) for stage in call.stages]
+    return sum(
+        job.collective(name, step).traffic(nbytes).total
+        * _repeats(job, step % len(job.collectives[name]))
+        for name, nbytes in stages
+    )
+
+
+def _collectives(job: Job) -> dict[_Collective, float]:
+    """Every collective, and how often it comes in a step on average."""
+    run = job.scenario.run
+    kinds_of_step = Counter(
+        job.scenario.strategy.sync.exchanges(step, job.period)
+        for step in range(run.warmup, run.warmup + run.steps)
+    )
+    often: dict[_Collective, float] = defaultdict(float)
+    for kind, count in kinds_of_step.items():
+        for call in job.calls_of[kind]:
+            for name, nbytes in call.stages:
+                turns = len(job.collectives[name])
+                for turn in range(turns):
+                    share = count / run.steps / turns * _repeats(job, turn)
+                    often[_Collective(name, nbytes, turn)] += share
+    return often
+
+
+def _repeats(job: Job, turn: int) -> float:
+    """How often an asynchronous exchange of pairs happens, over its turn's own messages.
+
+    Every worker that has a partner sends one each way; 1 for all other communication.
+    """
+    aggregation = job.scenario.strategy.aggregation
+    if not (job.acts_alone and isinstance(aggregation, GossipConfig)):
+        return 1.0
+    phases = aggregation.turns(job.workers, job.setting.seed)[turn].phases
+    heard = np.concatenate([phase.destination.at(0) for phase in phases])
+    return 2 * len(np.unique(heard)) / len(heard)

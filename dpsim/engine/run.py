@@ -1,0 +1,197 @@
+"""One run: a job that was simulated once, and all that can be asked of it afterwards."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.budget import limited
+from dpsim.base.errors import DpsimError
+from dpsim.base.provenance import stamp
+from dpsim.engine.calibration import calibrated
+from dpsim.engine.job import Job, learners_by_batch
+from dpsim.engine.kernel import simulate_steps
+from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
+from dpsim.engine.link_transfers import OnLinks, link_transfers
+from dpsim.engine.log import Log
+from dpsim.engine.memory import MemoryUse, memory_use
+from dpsim.engine.one_time_costs import one_time_costs
+from dpsim.engine.recording import Recording
+from dpsim.engine.result import Result
+from dpsim.engine.spending import spending
+from dpsim.engine.steps import Steps
+from dpsim.engine.timeline import Interval, Timeline
+from dpsim.engine.to_target import time_to_target
+from dpsim.hardware import CalibrationProfile
+from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.workload import Epoch
+
+Progress = Callable[[int], None]
+
+_NOTHING = Recording()
+# What a result says of its calibration profile.
+_OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
+
+
+def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Result:
+    """Predict ``scenario``. ``progress`` is called with the number of steps simulated so far.
+
+    Raises DpsimError where the scenario asks for what cannot be had, such as a precision that the
+    GPU lacks, or more memory than it has.
+    """
+    return run_scenario(scenario, progress=progress).result
+
+
+@limited()
+def run_scenario(
+    scenario: Scenario, recording: Recording = _NOTHING, progress: Progress = lambda done: None
+) -> Run:
+    """Prepare ``scenario`` and simulate it once, keeping what ``recording`` says.
+
+    Raises DpsimError as `simulate` does.
+    """
+    if not scenario.run.allow_out_of_memory:
+        memory_use(scenario).check()  # before preparing, which takes longer
+    return _run(calibrated(scenario), recording, progress)
+
+
+@limited()
+def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
+    """Simulate a job that is prepared already, keeping what ``recording`` says.
+
+    Raises DpsimError where it takes more memory than its GPUs have.
+    """
+    if not job.scenario.run.allow_out_of_memory:
+        memory_use(job.scenario, job.model).check()
+    return _run(job, recording, lambda done: None)
+
+
+def _run(job: Job, recording: Recording, progress: Progress) -> Run:
+    timeline, log = recording.timeline(job), recording.log()
+    return Run(job, simulate_steps(job, progress, timeline, log), timeline, log)
+
+
+class Run:
+    """A job and what happened when it was simulated; nothing here simulates again.
+
+    Steps are numbered from 0, the first after warm-up, but in ``all_steps``, which begin with the
+    warm-up.
+    """
+
+    def __init__(self, job: Job, steps: Steps, timeline: Timeline | None, log: Log | None) -> None:
+        self.job = job
+        self.all_steps = steps
+        self._timeline = timeline
+        self._log = log
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was simulated."""
+        return self.job.scenario
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps that count, without the warm-up."""
+        return self.all_steps.after(self.scenario.run.warmup)
+
+    @property
+    def step_time(self) -> float:
+        """Mean seconds of a step."""
+        return float(self.steps.step.mean())
+
+    @property
+    def recorded(self) -> range:
+        """The steps whose intervals were kept."""
+        if self._timeline is None:
+            return range(0)
+        steps, warmup = self._timeline.steps, self.scenario.run.warmup
+        return range(steps.start - warmup, steps.stop - warmup)
+
+    @property
+    def log(self) -> Log:
+        """Who read and gave which version when, in all steps; it must have been recorded."""
+        assert self._log is not None, "the run keeps no versions"
+        return self._log
+
+    def intervals(self, step: int | None = None, workers: int | None = None) -> list[Interval]:
+        """What the first ``workers`` did in a recorded step; None for all of either.
+
+        By worker, stream and time, in s from the start of the run. Raises DpsimError for a step
+        that was not recorded.
+        """
+        if self._timeline is None or not (step is None or step in self.recorded):
+            raise DpsimError(f"step {step} must be recorded, but the run keeps {self.recorded}")
+        warmup = self.scenario.run.warmup
+        steps = self._timeline.steps if step is None else [warmup + step]
+        return self._timeline.intervals(steps, self.job.workers if workers is None else workers)
+
+    @limited()
+    def link_transfers(self) -> OnLinks:
+        """What the recorded steps' transfers put on each link, from when to when.
+
+        All workers must have been recorded.
+        """
+        first = self.scenario.run.warmup + self.recorded.start
+        return link_transfers(self.job, self.intervals(), first)
+
+    @cached_property
+    def link_loads(self) -> LinkLoads:
+        """Bytes that each link carries in a step on average."""
+        return mean_step_loads(self.job, self.step_time)
+
+    @cached_property
+    @limited()
+    def result(self) -> Result:
+        """The answer."""
+        job, scenario = self.job, self.scenario
+        memory = memory_use(scenario, job.model)
+        one_time = one_time_costs(job)
+        crashes = scenario.disturbance.crashes
+        shares_gpus = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
+        return Result(
+            name=scenario.name,
+            workers=job.workers,
+            batch_per_worker=scenario.workload.samples_per_gpu,
+            steps=self.steps,
+            traffic=step_traffic(job, self.link_loads),
+            alone=job.acts_alone,
+            one_time=one_time,
+            to_target=time_to_target(scenario, self.step_time),
+            calibration=_calibration(job, memory),
+            seed=scenario.run.seed,
+            provenance=provenance(),
+            memory=memory,
+            pipeline=job.input,
+            epoch=_epoch(scenario),
+            learners=learners_by_batch(scenario, memory) if shares_gpus else (),
+            notes=memory.model.notes,
+            goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
+            spending=spending(scenario),
+        )
+
+
+def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
+    """What a result says of where its times come from."""
+    compute = "catalogue" if memory.model.measured is None else "profile"
+    calibration = job.scenario.calibration
+    if isinstance(calibration, MeasuredStep | ComputeScale):
+        return {**calibration.model_dump(), "compute_scale": job.compute_scale}
+    if isinstance(calibration, CalibrationProfile):
+        return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
+    return compute
+
+
+def _epoch(scenario: Scenario) -> Epoch | None:
+    dataset = scenario.workload.dataset
+    if dataset is None:
+        return None
+    return dataset.epoch(scenario.cluster.ranks, scenario.workload.samples_per_gpu)
+
+
+def provenance() -> dict[str, str]:
+    """What made a result, and when: the part of its JSON that differs from run to run."""
+    return stamp(python=platform.python_version(), numpy=np.__version__)
