@@ -1,8 +1,6 @@
-"""What every other room may use.
+"""What every room may use: errors, configuration, units, registries, files, limits.
 
-Errors, configuration models, units, registries, files and their limits. It knows none of them.
-
-Each module is a door of its own, so that a command loads what it needs.
+It knows no other room. Each module is a door of its own, so that a command loads what it needs.
 """
 
 __all__: list[str] = []

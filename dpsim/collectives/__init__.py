@@ -1,4 +1,7 @@
-"""Collective operations as data: schedules, one file per algorithm, and their proof by arithmetic."""
+"""Collective operations as schedules: one file an algorithm, with its formula and its proof.
+
+It knows only `base`: no network, no GPU, no torch.
+"""
 
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
 from dpsim.collectives.arithmetic import execute

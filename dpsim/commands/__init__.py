@@ -1,3 +1,6 @@
-"""The commands of the command line, one file each; `dpsim.cli` puts them together."""
+"""The commands of the command line, one file each: parse, call the library, render.
+
+`dpsim.cli` names them and loads one when it is asked for. Nothing else knows them.
+"""
 
 __all__: list[str] = []

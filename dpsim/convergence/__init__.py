@@ -1,5 +1,6 @@
-"""How many steps, samples and epochs a task takes to its target, against the global batch; and its
-learning rate.
+"""How many steps a task takes to its target at a global batch, and its learning rate.
+
+It knows only `base`.
 """
 
 from dpsim.convergence.batch_check import BatchCheck, check_batch

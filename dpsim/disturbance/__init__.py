@@ -1,6 +1,6 @@
-"""What keeps steps from being alike.
+"""What keeps steps from being alike: jitter, slow workers, crashes, links that change.
 
-Jitter, slow workers, transient slow-downs, crashes, and what happens to the network.
+It knows only `base`, and nothing of how transfers travel.
 """
 
 from dpsim.disturbance.checkpoints import (

@@ -1,4 +1,7 @@
-"""Puts the parts together: a scenario in, a result out."""
+"""One run: a scenario in; what every worker did in every step, and the result, out.
+
+It knows every room below, and neither studies nor how answers look.
+"""
 
 from dpsim.engine.alone import MOST_ROUNDS
 from dpsim.engine.calibration import calibrated

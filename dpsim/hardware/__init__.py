@@ -1,6 +1,6 @@
-"""The hardware catalogue.
+"""The hardware catalogue: GPUs, links and nodes, one YAML file each, with a source a number.
 
-GPUs, links and nodes as data, one YAML file each, every number with its source.
+It knows only `base`.
 
 ``gpus()["V100"]``, ``links()["25GbE"]`` and ``nodes()["dgx1-v100"]`` read one file when it is first
 asked for. The field types `GpuRef`, `LinkRef` and `NodeRef` let a scenario name a catalogue entry

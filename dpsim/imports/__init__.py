@@ -1,6 +1,6 @@
-"""Reads what users already have.
+"""What other tools wrote, read into nodes, models and calibration profiles.
 
-Topologies and measurements that other tools wrote, into nodes and calibration profiles.
+It knows hardware, workload and collectives, and takes every file to be hostile.
 """
 
 from dpsim.imports.draft import NodeDraft

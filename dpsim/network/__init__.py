@@ -1,4 +1,7 @@
-"""How long transfers take: by rounds, by fluid flows, by closed forms."""
+"""How long transfers take: by rounds, by flows, by closed forms, as libraries run them.
+
+It knows topology and collectives, and nothing of why something is sent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scenario files: the schema, the loader and its errors."""
+"""One YAML file is one experiment: the schema, the loader, errors with line and column.
+
+It knows the configuration models of the rooms below, and runs nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who is joined to whom.
+"""Who is joined to whom: inside nodes, between nodes, and routes as lists of capacities.
 
-Inside nodes, between nodes, and the routes from GPU to GPU as lists of capacities.
+It knows the hardware, and nothing of what travels.
 """
 
 from dpsim.topology.cluster import Cluster

@@ -1,4 +1,7 @@
-"""What a training step computes: layers of known models, and the seconds they take on a GPU."""
+"""What a training step computes: layers, their seconds on a GPU, memory and input.
+
+It knows only `base`, and nothing of how transfers travel.
+"""
 
 from __future__ import annotations
 

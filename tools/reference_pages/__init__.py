@@ -1,7 +1,4 @@
-"""The reference pages of the documentation, made from what the program itself knows.
-
-Registries, models and commands.
-"""
+"""The reference pages of the documentation, made from registries, models and commands."""
 
 from tools.reference_pages.pages import reference_pages
 

@@ -1,7 +1,4 @@
-"""Calibration.
-
-Collectives are measured on a testbed, and a transport's parameters fitted on some of them and
-judged on others.
+"""Fits a transport's parameters on some collectives of a testbed, and judges them on others.
 
 `validate.calibrate.measure` measures, and needs torch and the testbed; all else reads records.
 """

@@ -1,6 +1,5 @@
-"""Microbenchmarks.
+"""What a machine's collectives, messages, copies, layers, updates and codecs take, a file each.
 
-What a machine's collectives, messages, copies, layers, updates and codecs take, one file each.
 Needs torch.
 """
 

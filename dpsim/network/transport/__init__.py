@@ -1,7 +1,4 @@
-"""Collectives as processes carry them out over TCP.
-
-Processors, announcements, buffers and rate limiters.
-"""
+"""Collectives as processes carry them out over TCP, on shared processors and limited links."""
 
 from dpsim.network.transport.transport import TransportModel, transport_model
 

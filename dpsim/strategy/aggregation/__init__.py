@@ -1,6 +1,6 @@
-"""How gradients meet.
+"""How gradients meet: each way says the calls of a step and the collectives that carry them.
 
-Each way says its calls in a step, and builds the models of the collectives that carry them.
+It knows codecs by what they say of themselves.
 """
 
 from typing import Annotated

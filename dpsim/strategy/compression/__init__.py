@@ -1,6 +1,6 @@
-"""What is done to payloads before they travel.
+"""What is done to payloads before they travel: codecs, with size, cost and the encoding itself.
 
-Codecs, each with its size, its cost, and the encoding itself.
+It knows neither networks nor other strategies.
 """
 
 from typing import Annotated

@@ -1,4 +1,7 @@
-"""When communication runs beside the backward pass: each policy merges and orders calls."""
+"""When communication runs beside the backward pass: each policy merges and orders calls.
+
+What a collective costs is handed to it.
+"""
 
 from typing import Annotated
 

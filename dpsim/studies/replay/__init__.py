@@ -1,7 +1,4 @@
-"""Training replayed in simulated time.
-
-Real gradients, each computed on the parameters that its worker held at that moment.
-"""
+"""Training replayed in simulated time: each gradient on the version that its worker held."""
 
 from dpsim.studies.replay.curve import Curve
 from dpsim.studies.replay.gradient_history import GradientHistory, first_reads, gradient_histories

@@ -1,6 +1,6 @@
-"""Many scenarios.
+"""Many scenarios: expanded, computed by many workers, stored, resumed and asked.
 
-Worked out from files, computed by many workers, stored so that a kill costs little, resumed, asked.
+A kill costs little: what is done is stored.
 """
 
 from __future__ import annotations

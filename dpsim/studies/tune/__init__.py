@@ -1,8 +1,4 @@
-"""What to choose.
-
-Configurations of a scenario searched for the best one, within what memory, budget and accuracy
-allow.
-"""
+"""What to choose: the best configuration within what memory, budget and accuracy allow."""
 
 from dpsim.studies.tune.accuracy import accuracy_penalty
 from dpsim.studies.tune.dimension import Dimension, parse_over

@@ -1,7 +1,4 @@
-"""Real training in small.
-
-Handwritten digits, models that learn them in a moment, and which samples a worker takes when.
-"""
+"""Real training in small: digits, models that learn them in a moment, who takes which sample."""
 
 from dpsim.studies.replay.learning.autograd import TorchNetwork
 from dpsim.studies.replay.learning.digits import Digits, digits
