@@ -1,20 +1,23 @@
-"""Named members of one kind (all-reduce algorithms, models, GPUs), so that a new member is one file
-and one line.
+"""Named members of one kind: all-reduce algorithms, models, GPUs.
+
+A new member is one file and one line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpsim.base.errors import UnknownNameError
+from dpsim.base.lazy import imported
 
 T = TypeVar("T")
 
 
 class Registry(Mapping[str, T]):
-    """A read-only mapping from name to member that answers an unknown name with the nearest known
-    one.
+    """A read-only mapping from name to member.
+
+    It answers an unknown name with the nearest known one.
     """
 
     def __init__(self, what: str, members: Mapping[str, T]) -> None:
@@ -38,3 +41,19 @@ class Registry(Mapping[str, T]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} {self.what}s: {', '.join(self)}>"
+
+
+class LazyRegistry(Registry[T]):
+    """A registry that knows where its members are, and imports one when it is asked for.
+
+    ``homes`` are ``"module:NAME"``, with modules of ``package``.
+    """
+
+    def __init__(self, what: str, homes: Mapping[str, str], package: str) -> None:
+        members: dict[str, Any] = {name: f"{package}.{home}" for name, home in homes.items()}
+        super().__init__(what, members)
+
+    def __getitem__(self, name: str) -> T:
+        home: Any = super().__getitem__(name)
+        member: T = imported(home)
+        return member

@@ -3,12 +3,14 @@
 It knows only `base`: no network, no GPU, no torch.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
-from dpsim.collectives.arithmetic import execute
-from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
 from dpsim.collectives.operations import OPERATIONS, Operation
 from dpsim.collectives.registry import (
-    ALGORITHMS,
     ALL_REDUCES,
     AUTO,
     IN_NETWORK,
@@ -16,9 +18,16 @@ from dpsim.collectives.registry import (
     algorithm,
     algorithm_names,
 )
-from dpsim.collectives.rings import Rings
 from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Round, Schedule, Window, ranks_array
 from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
+
+if TYPE_CHECKING:
+    from dpsim.collectives.arithmetic import execute
+    from dpsim.collectives.every import ALGORITHMS
+    from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
+    from dpsim.collectives.rings import Rings
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "ALGORITHMS",

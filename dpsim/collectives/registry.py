@@ -1,60 +1,39 @@
 """Every algorithm, by operation and name; a new one is a file and a line here."""
 
-from dpsim.base.registry import Registry
+from dpsim.base.registry import LazyRegistry, Registry
 from dpsim.collectives.algorithm import Algorithm
-from dpsim.collectives.all_gather import ALL_GATHER
-from dpsim.collectives.all_to_all import ALL_TO_ALL
-from dpsim.collectives.all_to_all_personalised import ALL_TO_ALL_PERSONALISED
-from dpsim.collectives.barrier import BARRIER
-from dpsim.collectives.broadcast import BROADCAST
-from dpsim.collectives.butterfly import BUTTERFLY
-from dpsim.collectives.double_binary_tree import DOUBLE_BINARY_TREE
-from dpsim.collectives.gather import GATHER
-from dpsim.collectives.halving_doubling import HALVING_DOUBLING
-from dpsim.collectives.hierarchical import HIERARCHICAL
-from dpsim.collectives.master_worker import MASTER_WORKER
 from dpsim.collectives.operations import OPERATIONS
-from dpsim.collectives.pipelined_tree import PIPELINED_TREE
-from dpsim.collectives.reduce import REDUCE
-from dpsim.collectives.reduce_scatter import REDUCE_SCATTER
-from dpsim.collectives.ring import RING
-from dpsim.collectives.round_robin import ROUND_ROBIN
-from dpsim.collectives.scatter import SCATTER
-from dpsim.collectives.swing import SWING
-from dpsim.collectives.torus_2d import TORUS_2D
-from dpsim.collectives.tree import TREE
 
-ALGORITHMS: tuple[Algorithm, ...] = (
-    ALL_TO_ALL,
-    MASTER_WORKER,
-    TREE,
-    PIPELINED_TREE,
-    DOUBLE_BINARY_TREE,
-    ROUND_ROBIN,
-    BUTTERFLY,
-    HALVING_DOUBLING,
-    RING,
-    HIERARCHICAL,
-    TORUS_2D,
-    SWING,
-    REDUCE,
-    BROADCAST,
-    GATHER,
-    SCATTER,
-    REDUCE_SCATTER,
-    ALL_GATHER,
-    ALL_TO_ALL_PERSONALISED,
-    BARRIER,
-)
-
-_BY_OPERATION = {
-    operation: Registry(
-        f"{operation} algorithm",
-        {member.name: member for member in ALGORITHMS if member.operation == operation},
-    )
-    for operation in OPERATIONS
+# Where each is, as "file:NAME" of this package: a file is imported when its algorithm is asked for.
+_HOMES = {
+    "all-reduce": {
+        "all-to-all": "all_to_all:ALL_TO_ALL",
+        "master-worker": "master_worker:MASTER_WORKER",
+        "tree": "tree:TREE",
+        "pipelined-tree": "pipelined_tree:PIPELINED_TREE",
+        "double-binary-tree": "double_binary_tree:DOUBLE_BINARY_TREE",
+        "round-robin": "round_robin:ROUND_ROBIN",
+        "butterfly": "butterfly:BUTTERFLY",
+        "halving-doubling": "halving_doubling:HALVING_DOUBLING",
+        "ring": "ring:RING",
+        "hierarchical": "hierarchical:HIERARCHICAL",
+        "torus-2d": "torus_2d:TORUS_2D",
+        "swing": "swing:SWING",
+    },
+    "reduce": {"tree": "reduce:REDUCE"},
+    "broadcast": {"tree": "broadcast:BROADCAST"},
+    "gather": {"tree": "gather:GATHER"},
+    "scatter": {"tree": "scatter:SCATTER"},
+    "reduce-scatter": {"ring": "reduce_scatter:REDUCE_SCATTER"},
+    "all-gather": {"ring": "all_gather:ALL_GATHER"},
+    "all-to-all": {"pairwise": "all_to_all_personalised:ALL_TO_ALL_PERSONALISED"},
+    "barrier": {"dissemination": "barrier:BARRIER"},
 }
 
+_BY_OPERATION: dict[str, LazyRegistry[Algorithm]] = {
+    operation: LazyRegistry(f"{operation} algorithm", homes, package="dpsim.collectives")
+    for operation, homes in _HOMES.items()
+}
 
 IN_NETWORK = "in-network"
 AUTO = "auto"

@@ -18,9 +18,6 @@ from dpsim.collectives import (
 )
 from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.fastest import FastestModel, is_quick
-from dpsim.network.flows import FlowsModel
-from dpsim.network.in_network import InNetworkModel
 from dpsim.network.libraries import library_model
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
 from dpsim.network.rounds import RoundsModel
@@ -66,6 +63,8 @@ def collective_model(
     schedule = schedule_on(network, algorithm)
     if kind == "rounds":
         return RoundsModel(schedule, network, costs, itemsize=itemsize)
+    from dpsim.network.flows import FlowsModel
+
     return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=conditions)
 
 
@@ -105,6 +104,8 @@ def named_model(
     if name == IN_NETWORK:
         return _in_network(kind, network, costs, needs, itemsize)
     candidates = _candidates(kind, network, costs, needs, itemsize)
+    from dpsim.network.fastest import FastestModel
+
     return FastestModel(
         network.ranks,
         candidates,
@@ -129,6 +130,8 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
 def _in_network(
     kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
 ) -> CollectiveModel:
+    from dpsim.network.in_network import InNetworkModel
+
     if not getattr(network, "reduces", False):
         raise DpsimError(
             "algorithm in-network must have switches that reduce "
@@ -147,6 +150,8 @@ def _candidates(
     """A model by rounds of every all-reduce that the network has a place for and that can be tried
     in a moment.
     """
+    from dpsim.network.fastest import is_quick
+
     candidates: dict[str, CollectiveModel] = {}
     for name in algorithm_names():
         with suppress(DpsimError):  # not for these nodes

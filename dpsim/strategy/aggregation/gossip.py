@@ -18,7 +18,6 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.collectives import Schedule, gossip_turns, most_neighbours
-from dpsim.network import FlowsModel, RoundsModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
@@ -52,6 +51,8 @@ class GossipConfig(Aggregation):
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """One exchange for each turn of the graph."""
+        from dpsim.network import FlowsModel, RoundsModel
+
         turns = gossip_turns(self.graph, setting.cluster.ranks, setting.seed)
         conditions = setting.conditions(setting.cluster, setting.workers)
         if setting.kind == "flows" or conditions:

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
-from dpsim.network import HostPathModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
@@ -99,6 +98,8 @@ class HostConfig(Aggregation):
                     f"on {setting.cluster.nodes} nodes"
                 )
             return {name: (setting.timed("tree", name),) for name in _SPREADS}
+        from dpsim.network import HostPathModel
+
         hosts = Hosts(setting.config)
         conditions = setting.conditions(hosts.network, hosts.workers)
         return {"host-path": (HostPathModel(hosts, self.sum_rate, conditions),)}

@@ -12,13 +12,12 @@ distributed machine learning with the parameter server", OSDI 2014; see `dpsim.n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from dpsim.base.units import BytesPerSecond
-from dpsim.network import Servers, ServersModel
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
@@ -29,6 +28,9 @@ from dpsim.strategy.aggregation.collective_call import (
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import Hosts
 from dpsim.workload import Model
+
+if TYPE_CHECKING:
+    from dpsim.network import Servers
 
 _COLLECTIVE = "push-pull"
 
@@ -89,6 +91,8 @@ class ParameterServerConfig(Aggregation):
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The two ways."""
+        from dpsim.network import ServersModel
+
         servers = self.place(setting)
         return {"push": (ServersModel(servers, "push"),), "pull": (ServersModel(servers, "pull"),)}
 
@@ -113,6 +117,8 @@ class ParameterServerConfig(Aggregation):
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """Every worker pulls the model; the optimiser's state stays at the servers."""
+        from dpsim.network import ServersModel
+
         pull = ServersModel(self.place(setting), "pull")
         return float(
             pull.finish(np.zeros(setting.cluster.ranks), model.parameters * ELEMENT).finishes.max()
@@ -123,6 +129,8 @@ class ParameterServerConfig(Aggregation):
 
         Raises DpsimError where the network has no place for them.
         """
+        from dpsim.network import Servers
+
         count = self.servers or setting.cluster.nodes
         hosts = Hosts(setting.config, 0 if self.colocated else count)
         chosen = (

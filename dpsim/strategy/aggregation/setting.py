@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from dpsim.base.arrays import IntArray
 from dpsim.collectives import ranks_array
 from dpsim.hardware import Transport
-from dpsim.network import (
-    CollectiveModel,
-    Conditions,
-    MessageCosts,
-    ModelKind,
-    named_model,
-    transport_model,
-)
+from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind, named_model
 from dpsim.topology import Cluster, ClusterConfig
 
 
@@ -43,6 +36,8 @@ class Setting:
         """The model of one collective operation of all workers, as the scenario wants it timed."""
         conditions = self.conditions(self.cluster, self.workers)
         if self.transport is not None and self.kind == "auto" and not conditions:
+            from dpsim.network import transport_model
+
             found = transport_model(
                 algorithm,
                 self.cluster,
