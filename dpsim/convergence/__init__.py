@@ -3,8 +3,12 @@
 It knows only `base`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.convergence.batch_check import BatchCheck, check_batch
-from dpsim.convergence.fit import fit_law, left_out_errors
 from dpsim.convergence.law import StepLaw
 from dpsim.convergence.learning_rate import (
     WARM_UP_EPOCHS,
@@ -27,6 +31,11 @@ from dpsim.convergence.tasks import (
     task_for,
     tasks,
 )
+
+if TYPE_CHECKING:
+    from dpsim.convergence.fit import fit_law, left_out_errors
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "WARM_UP_EPOCHS",

@@ -3,11 +3,11 @@
 It knows only `base`, and nothing of how transfers travel.
 """
 
-from dpsim.disturbance.checkpoints import (
-    daly_interval,
-    expected_seconds,
-    waiting_share,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.disturbance.compute_times import compute_factors
 from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
 from dpsim.disturbance.crashes import CrashesConfig, Goodput
@@ -17,6 +17,15 @@ from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeCon
 from dpsim.disturbance.random_streams import random_stream
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
+
+if TYPE_CHECKING:
+    from dpsim.disturbance.checkpoints import (
+        daly_interval,
+        expected_seconds,
+        waiting_share,
+    )
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "BackgroundConfig",

@@ -11,7 +11,6 @@ from pydantic import Field, NonNegativeInt
 
 from dpsim.base.config import Config
 from dpsim.base.units import PositiveSeconds, Seconds
-from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import random_stream
 
@@ -67,6 +66,8 @@ class CrashesConfig(Config):
 
         ``loading``: seconds after each restart until all workers hold the checkpoint again.
         """
+        from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
+
         mtbf = self.mtbf / workers
         interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
         taken = expected_seconds(

@@ -26,7 +26,7 @@ from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.strategy.sync import Exchanged
-from dpsim.topology import Cluster, build_cluster, cluster_over_transport
+from dpsim.topology import Cluster, build_cluster
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
@@ -256,11 +256,11 @@ def prepare(scenario: Scenario) -> Job:
 def _setting(scenario: Scenario) -> Setting:
     """What the aggregation may know of the rest, with what the calibration says of messages."""
     transport = scenario.transport
-    config = (
-        scenario.cluster
-        if transport is None
-        else cluster_over_transport(scenario.cluster, transport)
-    )
+    config = scenario.cluster
+    if transport is not None:
+        from dpsim.topology import cluster_over_transport
+
+        config = cluster_over_transport(config, transport)
     cluster = build_cluster(config)
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     return Setting(

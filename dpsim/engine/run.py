@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job, learners_by_batch
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
-from dpsim.engine.link_transfers import OnLinks, link_transfers
 from dpsim.engine.log import Log
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
@@ -29,6 +28,9 @@ from dpsim.engine.to_target import time_to_target
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 from dpsim.workload import Epoch
+
+if TYPE_CHECKING:
+    from dpsim.engine.link_transfers import OnLinks
 
 Progress = Callable[[int], None]
 
@@ -135,6 +137,8 @@ class Run:
 
         All workers must have been recorded.
         """
+        from dpsim.engine.link_transfers import link_transfers
+
         first = self.scenario.run.warmup + self.recorded.start
         return link_transfers(self.job, self.intervals(), first)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from dpsim.base.lazy import on_demand
 from dpsim.scenario.cost import CostConfig
 from dpsim.scenario.document import (
     SHOWN_PROBLEMS,
@@ -20,15 +22,19 @@ from dpsim.scenario.document import (
     error,
     node_of,
 )
-from dpsim.scenario.json_schema import text
 from dpsim.scenario.loader import from_text, load, load_yaml, validate
 from dpsim.scenario.loader import load as _load
-from dpsim.scenario.overrides import Override, apply_overrides
 from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.schema import ComputeScale, MeasuredStep, RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.scenario.yaml_text import parse
+
+if TYPE_CHECKING:
+    from dpsim.scenario.json_schema import text
+    from dpsim.scenario.overrides import Override, apply_overrides
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "SHOWN_PROBLEMS",

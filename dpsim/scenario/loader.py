@@ -16,9 +16,7 @@ from pydantic import BaseModel, ValidationError
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.files import read_limited, shown_path
 from dpsim.scenario.document import Document, Node, Path, Place, Problem, error, show
-from dpsim.scenario.overrides import apply_overrides
 from dpsim.scenario.shape import Shape, shape_of
-from dpsim.scenario.wording import problems
 from dpsim.scenario.yaml_text import parse
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,7 +30,12 @@ def load(path: str | os.PathLike[str], model: type[Model], overrides: Iterable[s
     Raises ScenarioError with a line for each problem; an override's problem begins with ``--set
     key=value``.
     """
-    return validate(apply_overrides(load_yaml(path), overrides, model), model)
+    document, overrides = load_yaml(path), tuple(overrides)
+    if overrides:
+        from dpsim.scenario.overrides import apply_overrides
+
+        document = apply_overrides(document, overrides, model)
+    return validate(document, model)
 
 
 def load_yaml(path: str | os.PathLike[str]) -> Document:
@@ -82,6 +85,8 @@ def validate(
         beside = pathlib.Path(document.source).parent if folder is None else folder
         checked = model.model_validate(document.plain(), context={"folder": beside})
     except ValidationError as err:
+        from dpsim.scenario.wording import problems
+
         paths = {problem.path for problem in found}
         said = problems(err.errors(include_url=False), model, document.root)
         raise error([*found, *(problem for problem in said if problem.path not in paths)]) from None

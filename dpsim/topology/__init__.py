@@ -3,9 +3,13 @@
 It knows the hardware, and nothing of what travels.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.topology.cluster import Cluster
 from dpsim.topology.config import ClusterConfig, NetworkConfig, NodeGroup, build_cluster
-from dpsim.topology.detour import routes_avoiding
 from dpsim.topology.fabrics import (
     HASHED,
     Custom,
@@ -31,12 +35,17 @@ from dpsim.topology.fabrics import (
     Torus,
     TorusConfig,
 )
-from dpsim.topology.host_copies import host_copy_rates
-from dpsim.topology.hosts import Hosts, SubNetwork
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
-from dpsim.topology.over_transport import cluster_over_transport
 from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
+
+if TYPE_CHECKING:
+    from dpsim.topology.detour import routes_avoiding
+    from dpsim.topology.host_copies import host_copy_rates
+    from dpsim.topology.hosts import Hosts, SubNetwork
+    from dpsim.topology.over_transport import cluster_over_transport
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "HASHED",

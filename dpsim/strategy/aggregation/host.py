@@ -25,7 +25,6 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.topology import Hosts
 from dpsim.workload import Model
 
 _SPREADS = ("broadcast", "scatter", "gather", "reduce")
@@ -99,6 +98,7 @@ class HostConfig(Aggregation):
                 )
             return {name: (setting.timed("tree", name),) for name in _SPREADS}
         from dpsim.network import HostPathModel
+        from dpsim.topology import Hosts
 
         hosts = Hosts(setting.config)
         conditions = setting.conditions(hosts.network, hosts.workers)

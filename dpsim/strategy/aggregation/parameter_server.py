@@ -26,7 +26,6 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.topology import Hosts
 from dpsim.workload import Model
 
 if TYPE_CHECKING:
@@ -130,6 +129,7 @@ class ParameterServerConfig(Aggregation):
         Raises DpsimError where the network has no place for them.
         """
         from dpsim.network import Servers
+        from dpsim.topology import Hosts
 
         count = self.servers or setting.cluster.nodes
         hosts = Hosts(setting.config, 0 if self.colocated else count)
