@@ -1,6 +1,6 @@
-"""What was measured and predicted for one case, and files of many.
+"""Records of what ranks measured and dpsim predicted, case by case, and files of many.
 
-What runs leave, and comparisons and calibration read.
+Runs leave them; calibration and comparisons read them. Knows nothing else of validation.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 class RunRecord(Config):
-    """One case on real ranks.
-
-    Every measured time and, where there is one, the prediction; all in s.
+    """One case on real ranks: every measured time and, where there is one, the prediction, in s.
 
     ``case`` says what it was: of a collective its testbed, operation, algorithm and bytes; of steps
     the scenario.
@@ -110,8 +108,9 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def save_run_records(path: Path, records: RunRecords) -> None:
-    """Write the file whole; gzipped, the same bytes for the same records, where its name ends in
-    .gz. Raises DpsimError.
+    """Write the file whole, gzipped where its name ends in .gz. Raises DpsimError.
+
+    The same records give the same bytes.
     """
     text = records.to_json()
     if path.suffix == ".gz":

@@ -1,6 +1,6 @@
-"""The page of collective operations.
+"""The page of collective operations: algorithms, their exact times, and what they send.
 
-Algorithms with their exact times, what they send, and what times them otherwise.
+And what times them otherwise.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ def page(title: str, made_from: str, lines: Iterable[str]) -> str:
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """A table and the empty line after it; columns that are empty in all rows are left out, and so
-    is a table without rows.
+    """A table and the empty line after it.
+
+    Columns that are empty in all rows are left out, and so is a table without rows.
     """
     names, cells = list(headings), [[cell(each) for each in row] for row in rows]
     used = [number for number in range(len(names)) if any(row[number] for row in cells)]
@@ -55,8 +56,9 @@ def anchor(text: str) -> str:
 
 
 def prose(docstring: str | None) -> Iterator[str]:
-    """A docstring's paragraphs, one a line each with an empty line after it; what is indented in it
-    becomes code, tables stay.
+    """A docstring's paragraphs, one a line each with an empty line after it.
+
+    What is indented in it becomes code, tables stay.
     """
     for block in re.split(r"\n\s*\n", inspect.cleandoc(docstring or "")):
         if block.startswith(_INDENT):
@@ -69,8 +71,9 @@ def prose(docstring: str | None) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """A docstring's words on one line, with Markdown's quotes for code, and no powers that it would
-    take for bold.
+    """A docstring's words on one line, with Markdown's quotes for code.
+
+    Powers lose what Markdown would take for bold.
     """
     return " ".join(text.replace("``", "`").replace("**", "^").split())
 

@@ -11,8 +11,9 @@ from tools.reference_pages.scenario import networks_page, scenario_page, strateg
 
 
 def reference_pages(app: typer.Typer, exit_codes: str) -> dict[str, str]:
-    """Every page's text by its file name; ``app`` is the command line, ``exit_codes`` says what its
-    commands end with.
+    """Every page's text by its file name.
+
+    ``app`` is the command line, ``exit_codes`` says what its commands end with.
     """
     return {
         "collectives.md": collectives_page(),

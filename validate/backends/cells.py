@@ -75,8 +75,9 @@ TRIED: Mapping[str, Callable[[World], Collective]] = {
 
 
 def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each operation with the first error line of any rank, or nothing where it works on all; the
-    same on every rank.
+    """Each operation with the first error line of any rank, nothing where it works on all.
+
+    The answer is the same on every rank.
     """
     with ExitStack() as stack:
         group = ""

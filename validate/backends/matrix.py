@@ -1,8 +1,7 @@
-"""Which backend of ``torch.distributed`` carries out which operation on which device here, found by
-running it on two ranks.
+"""Which backend of ``torch.distributed`` carries out which operation on which device here.
 
-What cannot be tried on this machine is answered from torch's documentation, and says so. Cells with
-CUDA have not been tried by us.
+Found by running it on two ranks. What cannot be tried on this machine is answered from torch's
+documentation, and says so. Cells with CUDA have not been tried by us.
 """
 
 from __future__ import annotations
@@ -80,8 +79,9 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: None) -> list[Cell]:
-    """Every cell, tried on ``ranks`` ranks on loopback, each within ``timeout`` s; ``done`` is told
-    how many there are so far.
+    """Every cell, tried on ``ranks`` ranks on loopback, each within ``timeout`` s.
+
+    ``done`` is told how many there are so far.
     """
     cells: list[Cell] = []
     for backend, device in pairs():
@@ -114,10 +114,9 @@ def why_not(backend: str, device: str, ranks: int) -> str:
 
 
 def here(timeout: float = 20.0) -> list[Cell]:
-    """Every cell, tried by the ranks of the run that this process belongs to (torchrun's); all of
-    them must call this.
+    """Every cell, tried by the ranks of the run that this process belongs to (torchrun's).
 
-    Raises DpsimError for a run of one rank.
+    All of them must call this. Raises DpsimError for a run of one rank.
     """
     from validate.backends.cells import try_operations
     from validate.ranks.processes import World, choose, meet, place_from_environment
@@ -140,9 +139,7 @@ def here(timeout: float = 20.0) -> list[Cell]:
 
 
 def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
-    """Starts ranks for all operations, and new ones for those that are left where a rank did not
-    survive one.
-    """
+    """Starts ranks for all operations; after one that a rank did not survive, new ones."""
     left = list(OPERATIONS)
     while left:
         answers, ended = _ranks_say(backend, device, ranks, timeout, left)

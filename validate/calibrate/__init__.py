@@ -1,6 +1,7 @@
-"""Fits a transport's parameters on some collectives of a testbed, and judges them on others.
+"""Fits what a transport and a machine's layers take on measurements, and says how far off it is.
 
-`validate.calibrate.measure` measures, and needs torch and the testbed; all else reads records.
+Some of the measured collectives are fitted on, the others judge. `validate.calibrate.measure`
+measures, and needs torch and the testbed; all else reads records and run files.
 """
 
 from validate.calibrate.cases import CollectiveCase, case_of

@@ -1,8 +1,6 @@
-"""``python -m validate.calibrate OUTPUT``.
+"""``python -m validate.calibrate OUTPUT``: measures the whole plan of collectives and records it.
 
-Measures the whole plan of collectives on testbeds and records it (root, ten minutes).
-
-On a machine that does nothing else: all ranks share its processors.
+It needs root and ten minutes of a machine that does nothing else: all ranks share its processors.
 """
 
 import sys

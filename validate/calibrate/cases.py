@@ -15,7 +15,7 @@ LIBRARY = "gloo"
 
 
 class CollectiveCase(Config):
-    """One case.
+    """One collective operation by one algorithm, with one size, on one testbed.
 
     ``algorithm`` is dpsim's name of a schedule, or ``gloo``, the library's own; ``bytes`` are those
     of a vector.

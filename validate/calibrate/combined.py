@@ -41,10 +41,10 @@ def combined(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile, and the collectives with what it predicts; collectives are fitted first, and
-    messages beside what they say.
+    """The profile of all that was found, and the collectives with what it predicts.
 
-    Raises DpsimError where there is too little of something.
+    Collectives are fitted first, and messages beside what they say. Raises DpsimError where there
+    is too little of something.
     """
     told: list[RunRecord] = []
     base: CalibrationProfile | None = None
@@ -111,9 +111,7 @@ def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residu
 def _of_messages(
     messages: Sequence[Messages], transport: Transport | None
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
-    """What messages tell beside ``transport``, or where there is none, of all of it; and their
-    errors.
-    """
+    """What messages tell beside ``transport``, or all that they tell, and their errors."""
     parameters: dict[str, Parameter] = {}
     if transport is None:
         given = known(one.testbed for one in messages)

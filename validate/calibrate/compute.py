@@ -1,10 +1,9 @@
-"""Layer times of measured models, with bootstrap intervals, and how well batch sizes between others
-are interpolated.
+"""Layer times of measured models, and how well batch sizes between others are interpolated.
 
 A layer's time is its median share of the median pass, over the repetitions of all runs at that
-batch size; an interval comes from shares and passes drawn with replacement. Residuals are those of
-whole steps, forward and backward, at each batch size but the smallest and the largest, interpolated
-as if it had not been measured.
+batch size; an interval comes from shares and passes drawn with replacement (a bootstrap). Residuals
+are those of whole steps, forward and backward, at each batch size but the smallest and the largest,
+interpolated as if it had not been measured.
 """
 
 from __future__ import annotations
@@ -46,9 +45,7 @@ def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
 
 
 def step_errors(model: MeasuredModel) -> list[float]:
-    """The relative error of the step at each batch size that lies between others, interpolated from
-    those.
-    """
+    """The relative error of the step at each batch size between others, interpolated from those."""
     sizes = np.array(model.batch_sizes, dtype=float)
     steps = np.array(model.forward_s).sum(axis=1) + np.array(model.backward_s).sum(axis=1)
     errors = []

@@ -70,8 +70,9 @@ Residuals = Callable[[Values], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters with standard errors and 95 % intervals, and the transport that they make
-    with what is known.
+    """Fitted parameters with standard errors and 95 % intervals, and the transport that they make.
+
+    What is known makes up the rest of the transport.
     """
 
     parameters: dict[str, Parameter]
@@ -80,9 +81,9 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Descent:
-    """Where least squares ended.
+    """Where least squares ended: the values, and the residuals there.
 
-    The values, the residuals there and their slopes along relative changes of the values.
+    ``slopes`` are those of the residuals along relative changes of the values.
     """
 
     values: dict[str, float]
@@ -90,9 +91,7 @@ class _Descent:
     slopes: FloatArray
 
     def spread(self, draws: Sequence[NDArray[np.int64]]) -> FloatArray:
-        """The values (draw, parameter) fitted to the cases that each draw takes, one step along the
-        slopes.
-        """
+        """The values (draw, parameter) fitted to each draw, by one step along the slopes."""
         robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
         weighted, short = self.slopes * robust[:, None], self.residuals * robust
         base = np.linalg.lstsq(weighted, -short, rcond=1e-6)[0]

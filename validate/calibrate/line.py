@@ -1,6 +1,6 @@
 """Straight lines through measured times, T = constant + slope x amount.
 
-Robust, with the spread over redrawn repetitions.
+They are fitted robustly, with the spread over redrawn repetitions.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ _SEED = 0
 def fit_lines(
     amounts: FloatArray, times_s: Sequence[Sequence[float]], least: float = 0.0
 ) -> FloatArray:
-    """(constant, slope), both at least 0 and the slope at least ``least``.
+    """(constant, slope) of the fit, then of `RESAMPLES` fits to redrawn repetitions.
 
-    The fit, then `RESAMPLES` to redrawn repetitions.
-
-    ``times_s`` are the repetitions of each amount, whose medians count; relative errors are fitted
-    by soft_l1.
+    Both are at least 0, and the slope at least ``least``. ``times_s`` are the repetitions of each
+    amount, whose medians count; relative errors are fitted by soft_l1.
     """
     return np.array([_line(amounts, medians, least) for medians in drawn(times_s)])
 
 
 def drawn(times_s: Sequence[Sequence[float]]) -> list[FloatArray]:
-    """The medians of each row's repetitions, then of as many drawn from them with replacement,
-    `RESAMPLES` times.
+    """The medians of each row's repetitions, then `RESAMPLES` times those of a bootstrap sample.
+
+    A sample has as many repetitions of a row as were measured, drawn with replacement.
     """
     generator = np.random.default_rng(_SEED)
     rows = [np.asarray(row) for row in times_s]

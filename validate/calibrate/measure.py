@@ -1,10 +1,8 @@
 """Measures collectives on a testbed.
 
-Ranks that begin each repetition together, by the machine's clock, with idle links.
-
-Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, when all
-begin. So links are idle and their limiters' buckets full at the start, and no rank begins earlier
-than another by more than the time it takes to wake up.
+Before each repetition all ranks meet in a barrier and agree on a moment `_APART` s later, by the
+machine's clock, when all begin. So links are idle and their limiters' buckets full at the start,
+and no rank begins earlier than another by more than the time it takes to wake up.
 """
 
 from __future__ import annotations
@@ -113,9 +111,7 @@ def _made(case: CollectiveCase, world: World) -> Collective:
 
 
 def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
-    """Seconds from the agreed moment until the last rank had ended, and how many values were wrong
-    on all ranks.
-    """
+    """Seconds from the agreed moment until the last rank had ended; wrong values on all ranks."""
     world = collective.world
     source, target = collective.buffers(in_place=collective.in_place)
     ends, wrong = [], 0

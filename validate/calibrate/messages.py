@@ -1,6 +1,4 @@
-"""Messages between two hosts, one way and both ways at once.
-
-What each direction of a link keeps of its rate while both carry.
+"""Messages between two hosts: what each direction of a link keeps of its rate while both carry.
 
 That duplex factor is the one with which seconds per byte, both ways over one way, are predicted as
 measured, over messages from `LARGE` bytes on: what messages cost beside their bytes, and what
@@ -43,10 +41,7 @@ _PREDICTED = np.linspace(0.5, 1, 11)
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of ``nbytes`` between two hosts.
-
-    Seconds of each repetition, of one way or of both at once.
-    """
+    """Messages of ``nbytes`` between two hosts, one way or both ways at once: seconds of each."""
 
     testbed: TestbedConfig
     nbytes: int
@@ -105,7 +100,7 @@ def fit_one_way(
 
 
 def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
-    """The duplex factor beside ``transport``.
+    """The duplex factor that fits ``messages`` best, beside ``transport``.
 
     Raises DpsimError for fewer than two sizes of large messages that went both ways.
     """

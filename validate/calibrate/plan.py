@@ -1,7 +1,4 @@
-"""Which collectives are measured.
-
-Algorithms and sizes over testbeds, as far as they take a bearable time.
-"""
+"""Which collectives are measured: algorithms and sizes, as far as they take a bearable time."""
 
 from __future__ import annotations
 
@@ -61,11 +58,9 @@ def full_plan() -> list[CollectiveCase]:
 
 
 def own_plan(testbed: TestbedConfig) -> list[CollectiveCase]:
-    """What is measured to calibrate one testbed.
+    """What is measured to calibrate one testbed: every algorithm, small to middle sizes.
 
-    Every algorithm, small to middle sizes, a minute or two.
-
-    Raises DpsimError for a testbed of one host.
+    It takes a minute or two. Raises DpsimError for a testbed of one host.
     """
     if testbed.hosts < 2:
         raise DpsimError(
@@ -80,8 +75,9 @@ def cases(
     sizes: Sequence[int] = SIZES,
     longest: float = _LONGEST,
 ) -> Iterator[CollectiveCase]:
-    """Every algorithm at every size on one testbed, but what would take more than ``longest`` s a
-    repetition.
+    """Every algorithm at every size on one testbed.
+
+    What would take more than ``longest`` s a repetition is left out.
     """
     for name in algorithms:
         for size in sizes:

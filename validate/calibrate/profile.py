@@ -1,7 +1,4 @@
-"""A calibration profile from records of collectives.
-
-What was fitted on, how well the rest is predicted, and whence it comes.
-"""
+"""A calibration profile from records of collectives: what was fitted, and how well it predicts."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ def calibrate(
     provenance: Mapping[str, str] | None = None,
     done: Callable[[int], None] = lambda count: None,
 ) -> tuple[CalibrationProfile, list[RunRecord]]:
-    """The profile fitted on each ``every``-th collective of ``records``, and the records with what
-    it predicts.
+    """The profile fitted on each ``every``-th collective, and the records with what it predicts.
 
     The others are held out: their errors are the profile's residuals. Raises DpsimError where there
     are too few collectives.
@@ -83,11 +79,7 @@ def calibrate(
 
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
-    """What need not be fitted.
-
-    Limiters' buckets, from their recipe, processors, and a queue of some packets at a sender's
-    link.
-    """
+    """What need not be fitted: limiters' buckets, processors, and the queue at a sender's link."""
     testbed = next(iter(testbeds))
     rate = max(testbed.rates)
     return {

@@ -1,7 +1,4 @@
-"""Where measured collectives come from.
-
-Files of records, microbenchmarks' run files, or the testbed itself.
-"""
+"""Where measurements come from: files of records, and microbenchmarks' run files."""
 
 from __future__ import annotations
 
@@ -37,10 +34,9 @@ USED = (
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What files hold.
+    """What files hold: collectives as records, messages, copies, and runs with layers.
 
-    Collectives as records, messages, copies, runs with layers; and how many measured cases each
-    gave.
+    ``counts`` says how many measured cases each file gave.
     """
 
     records: list[RunRecord] = field(default_factory=list)

@@ -1,4 +1,7 @@
-"""Schedules and library collectives carried out by real ranks, checked and timed."""
+"""Schedules and library collectives carried out by real ranks, checked and timed.
+
+Knows ranks, and the schedules of `dpsim.collectives`; needs torch.
+"""
 
 from validate.collectives.collective import Collective
 from validate.collectives.executor import Executor

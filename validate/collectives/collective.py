@@ -1,7 +1,4 @@
-"""What is timed and checked.
-
-One collective operation that a rank takes part in, from an input tensor to an output tensor.
-"""
+"""What is timed and checked: a collective that a rank takes part in, from tensor to tensor."""
 
 from __future__ import annotations
 
@@ -17,10 +14,9 @@ from validate.ranks.processes import World
 
 
 class Collective(ABC):
-    """One operation for one rank.
+    """One collective operation, as one rank takes part in it.
 
     ``elements_in`` go in and ``elements_out`` come out, of ``dtype``, reduced by ``redop``.
-
     ``parts`` is what it promises. ``in_place`` says whether input and output may be the same
     tensor, ``out_of_place`` whether they may differ (an operation of torch that works in place is
     then preceded by a copy, which is part of its time).
@@ -59,9 +55,7 @@ class Collective(ABC):
         )
 
     def prepare(self, source: Any, target: Any) -> None:
-        """Puts the rank's input into ``source`` and, where that is another tensor, nonsense into
-        ``target``.
-        """
+        """Puts the rank's input into ``source``, and nonsense into a ``target`` of its own."""
         source.copy_(self._input)
         if target is not source:
             poison(target)

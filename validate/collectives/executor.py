@@ -1,5 +1,4 @@
-"""Runs any `dpsim.collectives.Schedule` on real ranks, over point-to-point messages of
-``torch.distributed``.
+"""Runs any `dpsim.collectives.Schedule` on real ranks, by messages of ``torch.distributed``.
 
 The rules are those of the simulator's executors: a round of a rank begins when all its transfers of
 the round before are done, sent and received; what it received is reduced when the round is done;
@@ -50,8 +49,7 @@ class _BoundRound(NamedTuple):
 
 
 class Executor(Collective):
-    """One schedule for one rank of ``world``; ``elements`` is the length of a vector of the
-    schedule.
+    """One schedule for one rank of ``world``; ``elements`` is the length of one of its vectors.
 
     Rounds are compiled when it is made, and laid out over a tensor when it first runs on it;
     scratch is reused. ``through_host`` says whether the vector is staged in the host's memory; if
@@ -105,8 +103,9 @@ class Executor(Collective):
             poison(scratch)
 
     def run(self, source: Any, target: Any) -> None:
-        """Carries the schedule out on ``target``, which starts as a copy of ``source`` unless it is
-        the same tensor.
+        """Carries the schedule out on ``target``, which starts as a copy of ``source``.
+
+        The two may be the same tensor.
         """
         vector = target
         if self._host is not None:
@@ -141,8 +140,9 @@ class Executor(Collective):
             other.result()
 
     def _run_rounds(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """The rounds of one channel, whose messages carry its number as tag; those of a pair arrive
-        in the order of sending.
+        """The rounds of one channel, whose messages carry its number as tag.
+
+        Those of a pair arrive in the order of sending.
         """
         group = self.world.group
         for current in rounds:
@@ -153,8 +153,9 @@ class Executor(Collective):
             self._finish(current)
 
     def _run_groups(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """The rounds as NCCL groups; waiting and reducing is queued on the stream, not done by the
-        host.
+        """The rounds as NCCL groups.
+
+        Waiting and reducing is queued on the stream, not done by the host.
         """
         for current in rounds:
             operations = [

@@ -32,8 +32,9 @@ _CHUNKED = ("gather", "scatter", "all-gather", "reduce-scatter", "all-to-all")
 
 
 class LibraryCollective(Collective):
-    """``operation`` as the world's backend carries it out, on ``elements`` (rounded down to whole
-    chunks, at least one each).
+    """``operation`` as the world's backend carries it out.
+
+    ``elements`` are rounded down to whole chunks, at least one each.
     """
 
     def __init__(
@@ -98,8 +99,9 @@ class LibraryCollective(Collective):
 
 
 class Pair(Collective):
-    """Ranks 2 k and 2 k + 1 swap vectors by ``isend`` and ``irecv``, receives first; the last of an
-    odd number does nothing.
+    """Ranks 2 k and 2 k + 1 swap vectors by ``isend`` and ``irecv``, receives first.
+
+    The last of an odd number does nothing.
     """
 
     in_place = False
@@ -123,8 +125,9 @@ class Pair(Collective):
 
 
 def whole_chunks(operation: str, elements: int, ranks: int) -> int:
-    """``elements`` rounded down to equal chunks, at least one element each, where ``operation``
-    cuts its vector.
+    """``elements`` rounded down to equal chunks, where ``operation`` cuts its vector.
+
+    A chunk has one element at least.
     """
     if operation == "barrier":
         return 0

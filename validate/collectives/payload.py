@@ -106,8 +106,9 @@ class Part:
 
 
 def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
-    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended; elsewhere
-    anything may stand.
+    """What `dpsim.collectives` promises for ``rank`` when ``operation`` has ended.
+
+    Elsewhere anything may stand.
     """
     everyone = range(ranks)
 
@@ -133,8 +134,9 @@ def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple
 
 
 class Check:
-    """Counts elements of an output that are not as promised; what they must be is made once and
-    stays on ``device``.
+    """Counts elements of an output that are not as promised.
+
+    What they must be is made once and stays on ``device``.
     """
 
     def __init__(self, parts: Sequence[Part], dtype: Any, redop: str, device: Any) -> None:

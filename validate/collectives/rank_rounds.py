@@ -28,8 +28,9 @@ class Send(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """Elements ``start .. end - 1`` come from ``peer``, by way of ``scratch`` (its first element
-    there; below 0: straight).
+    """Elements ``start .. end - 1`` come from ``peer``, by way of ``scratch``.
+
+    That is their first element there; below 0 they come straight into the vector.
     """
 
     peer: int
@@ -45,8 +46,9 @@ class Receive(NamedTuple):
 
 
 class RankRound(NamedTuple):
-    """Round ``number`` of the schedule for one rank in one channel; ``scratch`` elements are needed
-    for it.
+    """Round ``number`` of the schedule for one rank in one channel.
+
+    ``scratch`` elements are needed for it.
     """
 
     number: int
@@ -58,8 +60,9 @@ class RankRound(NamedTuple):
 def rank_rounds(
     schedule: Schedule, chunking: Chunking, rank: int
 ) -> tuple[tuple[RankRound, ...], ...]:
-    """The rounds of ``rank`` in each channel of ``schedule``, those without transfers left out;
-    places are elements.
+    """The rounds of ``rank`` in each channel of ``schedule``, those without transfers left out.
+
+    Places are elements.
     """
     channels: list[list[RankRound]] = [[] for _ in range(schedule.channels)]
     for number, current in enumerate(schedule.each_round()):
@@ -109,8 +112,9 @@ def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
 
 
 def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
-    """The rounds of all channels merged by number, for a library that takes one group of transfers
-    after another.
+    """The rounds of all channels merged by number.
+
+    For a library that takes one group of transfers after another.
     """
     numbers = sorted({each.number for rounds in channels for each in rounds})
     by_number: dict[int, list[RankRound]] = {number: [] for number in numbers}

@@ -1,9 +1,7 @@
-"""Times a collective.
+"""Times a collective: a barrier, then each rank from its own start to its own end.
 
-A barrier, then each rank from its own start to its own end, over repetitions, every output checked.
-
-Ranks of one machine read one clock, so that starts and ends compare; between machines only
-durations do.
+It is repeated, and every output checked. Ranks of one machine read one clock, so that starts and
+ends compare; between machines only durations do.
 """
 
 from __future__ import annotations
@@ -41,7 +39,8 @@ class Timing:
 
     @property
     def since_last(self) -> FloatArray | None:
-        """Seconds of each repetition from when the last rank had begun to when the last had ended;
+        """Seconds of each repetition from the last rank's begin to the last one's end.
+
         None without one clock.
         """
         return (
@@ -63,11 +62,10 @@ def measure(
     starts: Sequence[float] | None = None,
     done: Callable[[], None] | None = None,
 ) -> Timing:
-    """Runs it ``warmup`` times and then ``repetitions`` times; all ranks call this alike, and get
-    the same answer.
+    """Runs it ``warmup`` times and then ``repetitions`` times.
 
-    ``starts`` are seconds, a number a rank, that each waits after the barrier before it begins.
-    ``done`` is called after each run.
+    All ranks call this alike, and get the same answer. ``starts`` are seconds, a number a rank,
+    that each waits after the barrier before it begins. ``done`` is called after each run.
     """
     world = collective.world
     source, target = collective.buffers(in_place=in_place)

@@ -1,11 +1,10 @@
-"""What runs on real ranks say of predictions.
-
-Errors by kind, choices, the worst cases and what is off in them.
+"""What runs on real ranks say of predictions: errors, choices, the worst cases and their causes.
 
     comparison = Comparison(records_of(["runs.json.gz"]))              # from validate.records
     comparison.groups["steps"].mean_ape
 
-Records that calibration was fitted on, and those of runs that failed, count in no error.
+Records that calibration was fitted on, and those of runs that failed, count in no error. Knows
+records, and calibration where predictions are made anew.
 """
 
 from validate.compare.again import predict_again

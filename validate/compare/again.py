@@ -22,9 +22,8 @@ def predict_again(
 ) -> list[RunRecord]:
     """The records with new predictions.
 
-    Steps from their scenario files, collectives (with ``profile`` alone) from its transport.
-
-    Raises DpsimError where a scenario's file is not where the record says.
+    Those of steps come from their scenario files, those of collectives (with ``profile`` alone)
+    from its transport. Raises DpsimError where a scenario's file is not where the record says.
     """
     found = []
     for count, record in enumerate(records, 1):

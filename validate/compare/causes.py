@@ -1,7 +1,4 @@
-"""Why a prediction of a step is off.
-
-Which of its parts, by how much, and what is known of such steps.
-"""
+"""Why a prediction of a step is off: which of its parts, and by how much."""
 
 from __future__ import annotations
 
@@ -22,10 +19,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One case.
+    """How far a prediction is off, and the part of the step that is off most.
 
-    Its signed error, the part that is off most and by how many s (predicted minus measured), and
-    all parts.
+    ``error`` is signed; ``off_s`` is predicted minus measured, in s.
     """
 
     name: str

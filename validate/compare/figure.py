@@ -17,8 +17,9 @@ _HEADINGS = ("cases of", "n", "median", "mean", "95th percentile", "worst", "wor
 
 
 def comparison_figure(comparison: Comparison) -> go.Figure:
-    """A point for each case that counts, both axes logarithmic; on the dashed line the prediction
-    is right.
+    """A point for each case that counts, both axes logarithmic.
+
+    On the dashed line the prediction is right.
     """
     import plotly.graph_objects as go
 

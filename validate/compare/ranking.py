@@ -1,5 +1,4 @@
-"""Whether the algorithm that is predicted to be fastest in a setting is the fastest there, or
-nearly.
+"""Whether the algorithm that is predicted to be fastest is the fastest, or nearly.
 
 Algorithms that are predicted to take the same time to the last digits send the same messages (a
 butterfly and an all-to-all of two ranks are one exchange): they are one choice, and their
@@ -17,10 +16,9 @@ from validate.records import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One setting.
+    """What was predicted and what was measured to be fastest in one setting.
 
-    The names predicted and measured to be fastest, and how much longer the predicted one takes (a
-    fraction).
+    ``regret`` is how much longer the predicted one takes than the fastest, as a fraction.
     """
 
     setting: str
@@ -40,9 +38,7 @@ def choices(records: Iterable[RunRecord]) -> list[Choice]:
 
 
 def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
-    """The part of the settings in which what was predicted to be fastest takes at most
-    ``tolerance`` longer than the fastest.
-    """
+    """The share of settings whose choice takes at most ``tolerance`` longer than the fastest."""
     regrets = [choice.regret for choice in chosen]
     return (
         sum(regret <= tolerance for regret in regrets) / len(regrets) if regrets else float("nan")

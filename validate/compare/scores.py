@@ -15,8 +15,9 @@ SMALL = 2**18  # bytes: below, latencies count as much as rates
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Absolute percentage errors, as fractions, of ``n`` predictions; ``worst`` is the name of the
-    worst case.
+    """Absolute percentage errors, as fractions, of ``n`` predictions.
+
+    ``worst`` is the name of the worst case.
     """
 
     n: int
@@ -57,9 +58,7 @@ def score(records: Sequence[RunRecord]) -> Score | None:
 
 
 def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
-    """By kind (collectives by size, too), then steps by how gradients meet, when, and by what
-    overlap.
-    """
+    """Records by group: each kind, then collectives by size and steps by what their strategy is."""
     found: dict[str, list[RunRecord]] = {}
     for record in records:
         for name in _groups(record):

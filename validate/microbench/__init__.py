@@ -1,6 +1,6 @@
-"""What a machine's collectives, messages, copies, layers, updates and codecs take, a file each.
+"""What a machine's collectives, messages, copies, layers, updates and codecs take.
 
-Needs torch.
+One file a benchmark. Knows ranks and the collectives that they carry out, and needs torch.
 """
 
 from validate.microbench.benchmark import Benchmark

@@ -18,12 +18,11 @@ Tick = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """``rows(world, settings, tick)`` measures and yields one row after another; ``tick`` is called
-    after each measurement.
+    """What is measured, and how: ``rows(world, settings, tick)`` yields one row after another.
 
-    ``together``: all ranks run it in step, and rank 0's rows count; otherwise rank 0 runs it alone.
-    ``count`` says how many ticks there will be; ``missing`` why it cannot run in this world,
-    nothing where it can.
+    ``tick`` is called after each measurement. ``together``: all ranks run it in step, and rank 0's
+    rows count; otherwise rank 0 runs it alone. ``count`` says how many ticks there will be;
+    ``missing`` why it cannot run in this world, nothing where it can.
     """
 
     name: str
@@ -40,8 +39,9 @@ def seconds(
     settings: Settings,
     before: Callable[[], object] | None = None,
 ) -> list[float]:
-    """Seconds of each repetition of ``function``, until the device is done; ``before`` runs ahead
-    of each, untimed.
+    """Seconds of each repetition of ``function``, until the device is done.
+
+    ``before`` runs ahead of each, untimed.
     """
     times = []
     for turn in range(-settings.warmup, settings.iterations):

@@ -27,11 +27,10 @@ Progress = Callable[[str, int, int], None]
 
 
 def run_benchmarks(world: World, settings: Settings, report: Report, progress: Progress) -> None:
-    """Runs them one after another; on rank 0, ``report`` gets each row, and ``progress`` (name,
-    done, total) after a measurement.
+    """Runs those that were asked for, one after another.
 
-    A row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``,
-    why.
+    On rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement. A
+    row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``, why.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]

@@ -1,6 +1,4 @@
-"""Collectives over sizes, with nccl-tests' columns.
-
-The backend's own, and any algorithm of dpsim run as a schedule.
+"""Collectives over sizes, with nccl-tests' columns: the backend's own, and dpsim's schedules.
 
 A repetition begins with a barrier and ends when the slowest rank is done; ``time_s`` is the median
 over repetitions (nccl-tests prints the mean of repetitions that follow each other without a pause:

@@ -20,8 +20,9 @@ from dpsim.workload import NodeOwners, collect_outputs, hooked
 
 
 class LayerClock:
-    """Follows one module; names are those of ``named_modules``, the module itself being the empty
-    one.
+    """Follows one module through its passes.
+
+    Names are those of ``named_modules``: the module itself is the empty one.
     """
 
     def __init__(self, module: Any, device: Any) -> None:

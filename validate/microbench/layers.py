@@ -1,10 +1,9 @@
 """Forward and backward seconds of each layer over batch sizes, and the update's.
 
-A profile that scenarios can name.
-
-How a pass divides between layers is measured with hooks, how long it takes without them; a layer's
-time is its median share of the median pass. Layers are those that ``dpsim import torch`` traces;
-what other modules take (a flatten, say) counts with the layer before.
+They make a profile that scenarios can name. How a pass divides between layers is measured with
+hooks, how long it takes without them; a layer's time is its median share of the median pass. Layers
+are those that ``dpsim import torch`` traces; what other modules take (a flatten, say) counts with
+the layer before.
 """
 
 from __future__ import annotations
@@ -70,9 +69,7 @@ def _measure(
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
-    """Seconds of whole forward and backward passes and of updates, without hooks, by the prefix of
-    their columns.
-    """
+    """Seconds of whole passes and of updates, without hooks, by the prefix of their columns."""
     update = OPTIMIZER_CLASSES[_UPDATE](module)
     outputs: list[Any] = []
     gradients: list[Any] = []
@@ -92,9 +89,9 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
 
 
 def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:
-    """Seconds of each layer.
+    """Seconds of each layer: its median share of the median pass.
 
-    Its median share (a row a repetition, a number a layer) of the median pass.
+    ``shares`` has a row a repetition, a number a layer.
     """
     by_layer = np.median(shares, axis=0)
     return [float(each) for each in by_layer / by_layer.sum() * np.median(passes)]
@@ -109,8 +106,9 @@ def _shares(
 
 
 def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:
-    """Shares in the order of ``names``; that of a module that is no layer goes to the layer that
-    was seen before it.
+    """Shares in the order of ``names``.
+
+    That of a module that is no layer goes to the layer that was seen before it.
     """
     by_layer, before = dict.fromkeys(names, 0.0), names[0]
     for path, share in shares.items():

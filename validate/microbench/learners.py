@@ -1,7 +1,4 @@
-"""Learners.
-
-K replicas of a model that share one device, each passing a batch of its own forward and backward at
-the same time.
+"""Replicas of a model that share one device, each with a batch of its own, all at the same time.
 
 Each learner is a thread: on a CPU it computes in that thread alone, on a GPU with a stream of its
 own (not run on a GPU yet). One learner's rows over batch sizes are the utilisation curve that

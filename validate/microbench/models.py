@@ -21,10 +21,9 @@ _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model to measure.
+    """A model to measure: its ``name``, how to ``build`` it, and what one sample is.
 
-    Its ``name``, how to ``build`` it, and the ``shape`` and ``dtype`` (float32, int64) of one
-    sample.
+    ``shape`` and ``dtype`` (float32, int64) are those of a sample.
     """
 
     name: str

@@ -25,8 +25,9 @@ class RankPlace(Config):
 
 
 class RunFile(Config):
-    """Rows of measurements with the machine and the settings that they were made with; times are
-    seconds, sizes bytes.
+    """Rows of measurements, with the machine and the settings that they were made with.
+
+    Times are seconds, sizes bytes.
     """
 
     schema_version: Literal[1] = 1

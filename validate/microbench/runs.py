@@ -1,7 +1,4 @@
-"""Runs microbenchmarks.
-
-On ranks that are started for them, or in the run that this process belongs to.
-"""
+"""Runs microbenchmarks: on ranks started for them, or in the run that this process belongs to."""
 
 from __future__ import annotations
 
@@ -30,8 +27,9 @@ Row = dict[str, Any]
 def launched(
     settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _LONGEST
 ) -> RunFile:
-    """Starts a rank on each of ``hosts``, measures, and ends them; where that fails, what was
-    measured until then and why.
+    """Starts a rank on each of ``hosts``, measures, and ends them.
+
+    Where that fails, the answer is what was measured until then, and why.
     """
     _known(settings)
     command = [sys.executable, "-m", "validate.microbench", settings.model_dump_json()]
@@ -52,8 +50,9 @@ def launched(
 
 
 def here(settings: Settings, progress: Progress) -> RunFile | None:
-    """Measures in this process's run, torchrun's or of one rank alone, all of whose ranks must call
-    this; None but on rank 0.
+    """Measures in this process's run, torchrun's or of one rank alone.
+
+    All its ranks must call this; the answer is None but on rank 0.
     """
     _known(settings)
     rows: list[Row] = []
@@ -70,10 +69,9 @@ def here(settings: Settings, progress: Progress) -> RunFile | None:
 
 
 def run_ranks(settings: Settings, say: Callable[[Row], None], progress: Progress) -> None:
-    """One rank's part.
+    """One rank's part: joins the others and measures.
 
-    Joins the others and measures; rank 0 says ``run``, where everyone is, and then ``row`` after
-    ``row``.
+    Rank 0 says ``run``, where everyone is, and then ``row`` after ``row``.
     """
     with joined(settings.backend, settings.device, settings.timeout) as world:
         connected()

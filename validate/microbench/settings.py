@@ -80,7 +80,7 @@ class Settings(Config):
         return list(sizes)
 
     def checked(self) -> Settings:
-        """Itself, with ``all`` written out.
+        """The settings with ``all`` written out, repeated names once, and sizes in order.
 
         Raises DpsimError, naming the option, for a name that is not known.
         """

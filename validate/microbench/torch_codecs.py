@@ -1,7 +1,5 @@
 """The codecs of `dpsim.strategy.compression` in torch operators, for tensors on any device.
 
-The same payloads, by the same rules.
-
 What numpy and torch make of one vector is the same for codecs without chance, and of the same size
 and distribution for the others. They are plain operators in a row, not fused kernels: their times
 are what a straightforward implementation takes.
@@ -34,8 +32,9 @@ Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payl
 
 
 def encode(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    """The payload of a flat float32 tensor by ``codec``, a configuration of
-    `dpsim.strategy.compression`.
+    """The payload of a flat float32 tensor.
+
+    ``codec`` is a configuration of `dpsim.strategy.compression`.
     """
     return _CODECS[codec.kind][0](codec, vector, generator)
 
@@ -58,8 +57,9 @@ def _divide(above: Any, below: Any) -> Any:
 
 
 def _pack(numbers: Any, bits: int) -> Any:
-    """Numbers below 2**bits as bytes without gaps; the first takes the highest bits of the first
-    byte.
+    """Numbers below 2**bits as bytes without gaps.
+
+    The first number takes the highest bits of the first byte.
     """
     shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
     flags = ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)

@@ -1,7 +1,4 @@
-"""The optimiser's step on a model's parameters.
-
-Seconds per element, for each optimiser that scenarios know.
-"""
+"""The optimiser's step on a model's parameters, for each optimiser that scenarios know."""
 
 from __future__ import annotations
 

@@ -47,8 +47,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ranks of a run as one of them sees them; ``store`` is the key-value store through which
-    they met.
+    """The ranks of a run as one of them sees them.
+
+    ``store`` is the key-value store through which they met.
     """
 
     place: Place
@@ -91,8 +92,9 @@ class World:
 
     @contextmanager
     def alone(self, name: str, most: float = 3600.0) -> Iterator[bool]:
-        """True on rank 0, which works in the block while the others wait (at most ``most`` s)
-        without using their devices.
+        """True on rank 0, which works in the block while the others wait, at most ``most`` seconds.
+
+        Those that wait do not use their devices.
         """
         if self.rank:
             yield False
@@ -205,8 +207,9 @@ def joined(
 
 @contextmanager
 def grouped(world: World, name: str) -> Iterator[World]:
-    """A process group among all ranks of ``world``, for its backend, while the block runs; ``name``
-    is used once a store.
+    """A process group among all ranks of ``world``, for its backend, while the block runs.
+
+    A ``name`` is used once a store.
     """
     try:
         dist.init_process_group(

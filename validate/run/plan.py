@@ -61,11 +61,10 @@ def load_plan(path: Path) -> Plan:
 def run_plan(
     plan: Plan, chosen: Sequence[str], failed: Callable[[str], None]
 ) -> Iterator[RunRecord]:
-    """Run the cases whose setting or name contains one of ``chosen``, all if none; testbeds one
-    after the other.
+    """Run the cases whose setting or name contains one of ``chosen``, all if none.
 
-    Where a run fails, ``failed`` is told why, what was measured until then comes with a note, and
-    the next group follows.
+    Testbeds follow one after the other. Where a run fails, ``failed`` is told why, what was
+    measured until then comes with a note, and the next group follows.
     """
     for group in plan.groups:
         named = {

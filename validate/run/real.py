@@ -1,10 +1,9 @@
-"""A scenario's strategy with real computing.
+"""A scenario's strategy with real computing: a small network learns digits on each rank.
 
-A small network learns scikit-learn's digits on each rank's share of the processor.
-
-The prediction is for that network: its layers are measured on one rank alone first. Ranks beyond
-the cores then share them, which the prediction does not know of. What the scenario says of jitter
-and slow workers is waited for (`validate.run.waits`).
+The digits are scikit-learn's, and each rank has its share of the processor. The prediction is for
+that network: its layers are measured on one rank alone first. Ranks beyond the cores then share
+them, which the prediction does not know of. What the scenario says of jitter and slow workers is
+waited for (`validate.run.waits`).
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ def network() -> Any:
 
 
 def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
-    """Run ``case`` on its testbed with real computing, beside the prediction for the network that
-    learns.
+    """Run ``case`` with real computing, beside the prediction for the network that learns.
 
     Raises PartialRunError where a rank fails, DpsimError for what has no method or no testbed.
     """
@@ -86,8 +84,9 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
 
 
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
-    """The case with the network's own times, which are in ``folder``, and the file of the waits
-    that go with it.
+    """The case with the network's own times, and the file of the waits that go with it.
+
+    Both files are written to ``folder``.
     """
     file, waits = folder / "digits.json", folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
@@ -124,7 +123,9 @@ def _measured_profile(batch: int) -> ModelProfile:
 
 
 def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
-    """Communication is not told from waiting for others; what methods do beside computing counts
+    """What workers measured, as steps.
+
+    Communication is not told from waiting for others; what methods do beside computing counts
     with it.
     """
     workers = [

@@ -1,5 +1,6 @@
-"""Runs scenarios for real, those whose ranks are alike in one go, or in the run that a launcher
-started; and predicts them.
+"""Runs scenarios for real and predicts them.
+
+On testbeds, those whose ranks are alike in one go; or in the run that a launcher started.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class PartialRunError(FailedError):
 def on_testbed(
     cases: Sequence[Case], *, repetitions: int = 1, timeout_s: float | None = None
 ) -> Iterator[StepRun]:
-    """Run each of ``cases`` ``repetitions`` times on its testbed; those that need the same ranks
-    follow each other there.
+    """Run each of ``cases`` ``repetitions`` times on its testbed.
 
-    ``timeout_s`` is for one testbed's cases; 180 s and 4 times what is predicted if left out.
-    Raises PartialRunError as soon as a run fails, DpsimError for a scenario that cannot be run.
+    Those that need the same ranks follow each other there. ``timeout_s`` is for one testbed's
+    cases; 180 s and 4 times what is predicted if left out. Raises PartialRunError as soon as a run
+    fails, DpsimError for a scenario that cannot be run.
     """
     jobs = {case: case.job() for case in dict.fromkeys(cases)}
     groups: dict[tuple[TestbedConfig, Placement], dict[Case, Job]] = {}
@@ -97,10 +98,10 @@ def _limit(predicted: Collection[Run], repetitions: int) -> float:
 
 
 def here(case: Case, *, repetitions: int = 1) -> StepRun | None:
-    """Run ``case`` as one of the ranks that a launcher started, all of which must call this; the
-    answer on rank 0, None elsewhere.
+    """Run ``case`` as one of the ranks that a launcher started.
 
-    Raises DpsimError where the ranks are not those of the scenario.
+    All of them must call this; the answer is on rank 0, None elsewhere. Raises DpsimError where the
+    ranks are not those of the scenario.
     """
     job = case.job()
     check(job)

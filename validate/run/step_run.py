@@ -21,12 +21,10 @@ _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRun:
-    """One scenario.
+    """One scenario predicted, and measured in some repetitions.
 
-    The prediction, what was measured in some repetitions, and mean seconds of each collective by
-    both.
-
-    ``failed`` says why what was measured is not all, "" where it is.
+    ``collectives`` has mean seconds of each by both. ``failed`` says why what was measured is not
+    all, "" where it is.
     """
 
     case: Case
@@ -38,10 +36,7 @@ class StepRun:
 
     @property
     def error(self) -> dict[str, float]:
-        """Predicted minus measured.
-
-        Of the step time as a fraction of the measured one, and of each part in s.
-        """
+        """Predicted minus measured: the step time relative to the measured, each part in s."""
         predicted, measured = self.predicted, self.measured
         parts = {
             f"{part}_s": predicted.parts_s[part] - seconds

@@ -1,6 +1,4 @@
-"""Several repetitions of the same steps as one.
-
-Of each step the repetition that took the median time.
+"""Several repetitions of the same steps as one: of each step, the one of the median time.
 
 The steps of a scenario are the same ones in every repetition, since seeds are; what differs is the
 machine's doing. A step that something else on the machine held up is so left out, and steps that
@@ -19,12 +17,10 @@ from dpsim.engine import Steps
 
 
 def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
-    """Steps of the median total.
+    """Of each step the repetition with the median time, the lower of the two in the middle.
 
-    Chosen step by step for all workers at once, or where they act ``alone`` for each worker.
-
-    Of an even number the lower of the two in the middle. Only steps that all repetitions have come
-    in.
+    It is chosen for all workers at once, or where they act ``alone`` for each worker. Only steps
+    that all repetitions have count.
     """
     whole = min(len(each.compute) for each in repetitions)
     totals = np.stack([each.step[:whole] for each in repetitions])

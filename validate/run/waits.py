@@ -1,6 +1,4 @@
-"""Jitter and slow workers beside real computing.
-
-Waits that stretch each worker's step as the scenario draws it.
+"""Jitter and slow workers beside real computing: waits that stretch each worker's step.
 
 A worker whose computing is to take f times its seconds alone, T, waits (f - 1) T before it
 computes. Real computing cannot be made shorter: where draws are below 1, everything is stretched by
@@ -17,8 +15,9 @@ from dpsim.workload import MeasuredTimes
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """``seconds`` that each worker waits in each step; all computing counts as ``stretch`` times as
-    long as it takes.
+    """The seconds that each worker waits in each step.
+
+    All computing counts as ``stretch`` times as long as it takes.
     """
 
     stretch: float
@@ -26,8 +25,9 @@ class Waits:
 
 
 def waits_of(job: Job) -> Waits:
-    """The waits in all steps of ``job``, warm-up included, whose times are those of the computing
-    alone.
+    """The waits in all steps of ``job``, warm-up included.
+
+    Its times must be those of the computing alone.
     """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)

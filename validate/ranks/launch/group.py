@@ -59,8 +59,9 @@ class ProcessGroup:
         return process
 
     def kill(self, within_s: float) -> list[int]:
-        """Kill every member, and wait until those that were started here are gone; the answer is
-        who is not ``within_s``.
+        """Kill every member, and wait until those that were started here are gone.
+
+        The answer is who is not after ``within_s``.
         """
         with suppress(ProcessLookupError):
             os.killpg(self._keeper.pid, signal.SIGKILL)

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A place for ranks.
+    """A place for ranks: its name, its IP address and interface, and how to run a command there.
 
-    Its name in messages, its IP address, the interface that has it, and what to put before a
-    command.
-
-    ``prefix`` is an argument vector that runs what follows it there; ``realtime`` says whether
-    ranks are put before all other work of the machine.
+    ``prefix`` is an argument vector that runs what follows it on the host; ``realtime`` says
+    whether ranks are put before all other work of the machine.
     """
 
     name: str

@@ -36,13 +36,12 @@ def launch(
     folder: Path | None = None,
     on_line: OnLine | None = None,
 ) -> Run:
-    """Run ``command`` once on each of ``hosts``, rank 0 on the first, and wait until all have
-    exited with code 0.
+    """Run ``command`` once on each of ``hosts``, rank 0 on the first, until all have exited with 0.
 
     Seconds are counted from the start of the first rank. ``connect_timeout_s`` asks every rank to
     call `connected` in time. ``folder`` keeps what they write as ``rank-N.jsonl``, also where this
-    process is killed; without it they are in the `Run` alone. Raises RunFailed as soon as one rank
-    fails or a limit is passed; DpsimError where the command or an argument cannot be used.
+    process is killed; without it the rows are in the `Run` alone. Raises RunFailed as soon as one
+    rank fails or a limit is passed; DpsimError where the command or an argument cannot be used.
     """
     _check(command, hosts, timeout_s, connect_timeout_s)
     first, notes = _realtime(hosts, realtime)
@@ -105,8 +104,9 @@ def _check(
 
 
 def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What to put before a rank's command for real-time scheduling, and a note where it is wanted
-    but not permitted.
+    """What to put before a rank's command for real-time scheduling.
+
+    And a note where that is wanted but not permitted.
     """
     if not wanted or not any(host.realtime for host in hosts):
         return (), ()
@@ -126,8 +126,9 @@ def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tup
 
 @contextmanager
 def _rows_folder(folder: Path | None, ranks: int) -> Iterator[Path]:
-    """The folder of the run's rows, without any of an earlier run; a temporary one if none is
-    asked for.
+    """The folder of the run's rows: ``folder``, or a temporary one if none is asked for.
+
+    Raises DpsimError where it has rows of an earlier run.
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="dpsim-run-") as temporary:

@@ -15,8 +15,9 @@ _CHUNK = 2**16
 
 
 class Output:
-    """Reads the stdout and stderr of many ranks; ``on_line(rank, "stdout" or "stderr", line)`` gets
-    each line without its end.
+    """Reads the stdout and stderr of many ranks.
+
+    ``on_line(rank, "stdout" or "stderr", line)`` gets each line without its end.
     """
 
     def __init__(self, on_line: OnLine | None = None) -> None:
@@ -39,8 +40,9 @@ class Output:
         self._unfinished[rank, stream] = b""
 
     def read(self, seconds: float) -> set[int]:
-        """Wait up to ``seconds`` for output and read it; the answer is the ranks that said
-        something.
+        """Wait up to ``seconds`` for output and read it.
+
+        The answer is which ranks said something.
         """
         spoke = set()
         for key, _ in self._selector.select(seconds):

@@ -1,6 +1,6 @@
-"""What a rank writes down.
+"""What a rank writes down: one JSON object a line.
 
-One JSON object a line, at once, so that a crash loses none of what was measured before it.
+Each is written at once, so that a crash loses none of what was measured before it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def write_row(row: Mapping[str, Any]) -> None:
 
 
 def connected() -> None:
-    """Say that this rank has reached the others; nothing happens in a process that `launch` did not
-    start.
+    """Say that this rank has reached the others.
+
+    Nothing happens in a process that `launch` did not start.
     """
     if FOLDER in os.environ:
         connected_file(Path(os.environ[FOLDER]), int(os.environ["RANK"])).touch()
@@ -50,8 +51,9 @@ def connected_file(folder: Path, rank: int) -> Path:
 
 
 def read_rows(folder: Path, rank: int) -> tuple[dict[str, Any], ...]:
-    """What a rank has written, each row with its rank; a line that was cut off in the middle is
-    left out.
+    """What a rank has written, each row with its rank.
+
+    A line that was cut off in the middle is left out.
     """
     file = rows_file(folder, rank)
     lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []

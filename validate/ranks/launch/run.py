@@ -18,7 +18,7 @@ _LOGGED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RankRun:
-    """One rank of a run.
+    """How one rank of a run ended, and what it said.
 
     ``returncode`` is as `subprocess` has it: below 0 for a signal; None where the rank still ran
     when the run was ended. ``stdout`` and ``stderr`` are the last 256 KiB of each.
@@ -47,8 +47,9 @@ class RankRun:
 
     @property
     def last_words(self) -> str:
-        """The last lines that the rank printed on stderr, or else on stdout; a library's warnings
-        in its log are not words.
+        """The last lines that the rank printed on stderr, or else on stdout.
+
+        A library's warnings in its log are not words.
         """
         said = [line for line in self.stderr.strip().splitlines() if not _LOGGED.match(line)]
         lines = said or self.stdout.strip().splitlines() or self.stderr.strip().splitlines()
@@ -68,9 +69,9 @@ class RankRun:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has ended.
+    """A run that has ended: its ranks in order, and how long it took.
 
-    Its ranks in order, how long it took, and what could not be done as asked.
+    ``notes`` are what could not be done as asked.
     """
 
     ranks: tuple[RankRun, ...]

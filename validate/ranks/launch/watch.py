@@ -17,8 +17,9 @@ _LOOK_EVERY_S = 0.1  # output, and with it nearly every rank's end, is seen at o
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When the run began, on the monotonic clock, and how many seconds after that all must have
-    finished and connected.
+    """When a run began, and how many seconds after that all must have finished and connected.
+
+    ``began`` is on the monotonic clock.
     """
 
     began: float
@@ -36,10 +37,7 @@ class Trouble:
 
 
 class Watch:
-    """Looks at running ranks.
-
-    Whether they ended and how, what they say, and when they last gave a sign of life.
-    """
+    """Watches running ranks: whether they ended, what they say, and when they last did anything."""
 
     def __init__(
         self, processes: Sequence[subprocess.Popen[bytes]], output: Output, folder: Path
@@ -51,8 +49,9 @@ class Watch:
         self._unconnected = set(range(len(processes)))
 
     def wait(self, limits: Limits) -> Trouble | None:
-        """Read output until every rank has exited with code 0, or answer what is wrong as soon as
-        it is.
+        """Read output until every rank has exited with code 0.
+
+        The answer is what is wrong, as soon as something is.
         """
         while True:
             for rank in self._output.read(_LOOK_EVERY_S):
@@ -79,9 +78,7 @@ class Watch:
         )
 
     def _late(self, codes: list[int | None], limits: Limits) -> Trouble | None:
-        """The rank that has been silent for longest, of those that have not connected or finished
-        in time.
-        """
+        """Of the ranks that are late to connect or to finish, the one that is silent for longest."""
         seconds = time.monotonic() - limits.began
         if limits.connect_timeout_s is not None and self._unconnected:
             self._unconnected = {

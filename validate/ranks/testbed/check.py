@@ -23,10 +23,9 @@ Flow = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One pattern.
+    """One pattern of traffic: the bytes of all its flows, and how long until the last one has come.
 
-    Its name, the bytes of all its flows, and its time until the last byte has come: nominal and
-    median measured.
+    Nominal, and the median measured.
     """
 
     pattern: str
@@ -46,8 +45,9 @@ class CheckRow:
 
 
 def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[CheckRow]:
-    """Measure the patterns that this testbed has hosts for; the nominal time is that of the busiest
-    link at its nominal rate.
+    """Measure the patterns that this testbed has hosts for.
+
+    The nominal time is that of the busiest link at its nominal rate.
 
     ``flow``: host 0 to 1; ``exchange``: hosts 0 and 1 to each other; ``incast``: all to host 0;
     ``uplink``: every host of the first rack to one of the second; ``link N``, where rates differ:
@@ -77,8 +77,9 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
 
 
 def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
-    """Seconds until the link with the most bytes for its rate has carried them and their headers; a
-    first burst takes no time.
+    """Seconds until the link with the most bytes for its rate has carried them and their headers.
+
+    A first burst takes no time.
     """
     carried: Counter[tuple[str, int]] = Counter()
     rates: dict[tuple[str, int], float] = {}

@@ -1,6 +1,6 @@
-"""Signals that end a program.
+"""Signals that end a program: raised as exceptions, or held back for a while.
 
-Raised as exceptions, so that ``with`` blocks are left in order, or held back for a while.
+So ``with`` blocks are left in order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _DEAF_S = 5.0
 
 @contextmanager
 def ends_in_order() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP SystemExit with the shell's exit code for
-    them; then 5 s long none does.
+    """SIGINT raises KeyboardInterrupt; SIGTERM and SIGHUP raise SystemExit with the shell's code.
 
-    Signals that the program handles or ignores by its own choice are left to it. In threads other
-    than the main one, which cannot set handlers, nothing changes.
+    For 5 s after that none raises again. Signals that the program handles or ignores by its own
+    choice are left to it. In threads other than the main one, which cannot set handlers, nothing
+    changes.
     """
     usual = (signal.SIG_DFL, signal.default_int_handler)
     taken = {

@@ -37,8 +37,9 @@ def check_machine() -> None:
 
 
 def run(part: str, command: Sequence[str], text: str = "") -> str:
-    """The stdout of a command that gets ``text`` on stdin; ``part`` names what is missing where it
-    fails. Raises TestbedError.
+    """The stdout of a command that gets ``text`` on stdin.
+
+    ``part`` names what is missing where it fails. Raises TestbedError.
     """
     with _uninterrupted():
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -60,8 +61,9 @@ def batch(part: str, tool: str, namespace: str, lines: Iterable[str]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """What is started in the block inherits its signal mask, so that Ctrl-C at a terminal, which
-    all get, does not end it.
+    """What is started in the block inherits its signal mask.
+
+    So Ctrl-C at a terminal, which all get, does not end it.
     """
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -23,8 +23,9 @@ _PATIENCE_S = 5.0
 
 
 def name_prefix(token: str) -> str:
-    """What the names of this process's namespaces begin with; ``token``, in hex, tells its testbeds
-    apart.
+    """What the names of this process's namespaces begin with.
+
+    ``token``, in hex, tells its testbeds apart.
     """
     return f"dpsim-{os.getpid()}-{_start_time(os.getpid())}-{token}-"
 
@@ -36,10 +37,9 @@ def namespaces() -> list[str]:
 
 
 def remove_leftovers() -> list[str]:
-    """Remove the namespaces, with their processes and links, of testbeds whose process is dead; the
-    answer is their names.
+    """Remove the namespaces of testbeds whose process is dead; the answer is their names.
 
-    Raises TestbedError where that cannot be.
+    Their processes and links go with them. Raises TestbedError where that cannot be.
     """
     dead = [name for name in namespaces() if not _owner_lives(name)]
     remove(dead)
@@ -81,7 +81,7 @@ def _kill_all(name: str) -> None:
 
 
 def _pids(name: str) -> list[int]:
-    """Processes in a namespace.
+    """The processes in a namespace.
 
     A name without a namespace, of a testbed that died while it made it, has none.
     """
@@ -97,8 +97,9 @@ def _owner_lives(name: str) -> bool:
 
 
 def _start_time(pid: int) -> str | None:
-    """When a process started, in clock ticks since the machine did (proc(5), field 22 of stat), or
-    None where there is none.
+    """When a process started, in clock ticks since the machine did; None where there is none.
+
+    Field 22 of ``stat`` in proc(5).
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

@@ -18,12 +18,11 @@ from validate.ranks.testbed.wiring import INTERFACE, address, build
 
 
 class Testbed:
-    """Hosts that share this machine's processors, each with its own network namespace and its own
-    limited link.
+    """Hosts on this machine, each with its own network namespace and its own limited link.
 
-    ``hosts`` are there inside the ``with`` block, numbered as in the configuration;
-    `validate.ranks.launch.launch` puts ranks on them. Entering raises TestbedError where the
-    machine lacks something. Leaving kills whatever still runs on the hosts.
+    They share the machine's processors. ``hosts`` are there inside the ``with`` block, numbered as
+    in the configuration; `validate.ranks.launch.launch` puts ranks on them. Entering raises
+    TestbedError where the machine lacks something. Leaving kills whatever still runs on the hosts.
     """
 
     def __init__(self, config: TestbedConfig | None = None) -> None:
@@ -76,8 +75,9 @@ class Testbed:
 
 
 def _remove_own(prefix: str, owner: int) -> None:
-    """Remove the namespaces whose names begin with ``prefix``; not in a fork of the process that
-    owns them.
+    """Remove the namespaces whose names begin with ``prefix``.
+
+    Not in a fork of the process that owns them.
     """
     if os.getpid() == owner:
         remove(name for name in namespaces() if name.startswith(prefix))

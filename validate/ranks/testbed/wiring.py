@@ -1,9 +1,7 @@
-"""Builds a testbed.
+"""Builds a testbed: a namespace for each host and one for the switches, links, and their limits.
 
-A namespace for each host and one for the switches, links between them, and their limits.
-
-The switches are bridges in a namespace of their own, so that no firewall or network manager of this
-machine sees them, and nothing is left when the namespaces are gone.
+The switches are bridges in a namespace of their own, so that no firewall or network manager of
+this machine sees them, and nothing is left when the namespaces are gone.
 """
 
 from __future__ import annotations
@@ -91,8 +89,9 @@ def _switch_limits(config: TestbedConfig) -> Iterator[str]:
 
 
 def _settings() -> str:
-    """A shell script that sets TCP's knobs, and turns IPv6 off, whose neighbour discovery would
-    share the links.
+    """A shell script that sets TCP's knobs, and turns IPv6 off.
+
+    Neighbour discovery of IPv6 would share the links.
     """
     lines = [f"echo {value} > /proc/sys/net/{name}\n" for name, value in _SETTINGS.items()]
     off = "/proc/sys/net/ipv6/conf/all/disable_ipv6"
