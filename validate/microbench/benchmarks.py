@@ -1,4 +1,4 @@
-"""Every microbenchmark, by name, and how the ranks of a run go through those that were asked for."""
+"""Every microbenchmark, by name, and how the ranks of a run go through those asked for."""
 
 from __future__ import annotations
 

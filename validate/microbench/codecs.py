@@ -1,8 +1,9 @@
-"""Codecs over sizes: seconds to encode and to decode, by dpsim's numpy and by torch on the device."""
+"""Codecs over sizes: seconds to encode and to decode, by numpy and by torch on the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, get_args
 
 import numpy as np
@@ -28,28 +29,23 @@ def codecs() -> list[Any]:
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for codec in codecs():
-        for size in settings.sizes():
-            vector = np.random.default_rng(_SEED).standard_normal(
-                max(size // 4, 1), dtype=np.float32
-            )
-            for library, measured in (("numpy", _numpy), ("torch", _torch)):
-                nbytes, encode, decode = measured(codec, vector, world, settings)
-                tick()
-                wire = {
-                    "codec": codec.kind,
-                    "library": library,
-                    "bytes": vector.nbytes,
-                    "wire_bytes": nbytes,
-                }
-                for direction, times in (("encode", encode), ("decode", decode)):
-                    columns = timed(times)
-                    yield {
-                        **wire,
-                        "direction": direction,
-                        **columns,
-                        "seconds_per_byte": columns["time_s"] / vector.nbytes,
-                    }
+    libraries = (("numpy", _numpy), ("torch", _torch))
+    for codec, size, (library, measured) in product(codecs(), settings.sizes(), libraries):
+        elements = max(size // 4, 1)
+        vector = np.random.default_rng(_SEED).standard_normal(elements, dtype=np.float32)
+        nbytes, encode, decode = measured(codec, vector, world, settings)
+        tick()
+        for direction, times in (("encode", encode), ("decode", decode)):
+            columns = timed(times)
+            yield {
+                "codec": codec.kind,
+                "library": library,
+                "bytes": vector.nbytes,
+                "wire_bytes": nbytes,
+                "direction": direction,
+                **columns,
+                "seconds_per_byte": columns["time_s"] / vector.nbytes,
+            }
 
 
 def _numpy(

@@ -9,6 +9,8 @@ nccl-tests. Every output of every repetition is checked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import torch
 
@@ -27,9 +29,8 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     for operation, name, datatype, redop in _cases(settings):
         for size in _sizes(settings, operation):
             collective = _made(operation, name, size, datatype, redop, world)
-            yield _row(
-                collective, _measured(collective, settings, tick), operation, name, datatype, redop
-            )
+            timings = _measured(collective, settings, tick)
+            yield _row(collective, timings, operation, name, datatype, redop)
             if isinstance(collective, Executor):
                 collective.close()
 
@@ -37,20 +38,16 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
 def _cases(settings: Settings) -> Iterator[tuple[str, str, str, str]]:
     """Operation, algorithm, type and reduction; operations that do not reduce have none."""
     for operation in settings.operations:
-        for name in _algorithms(settings, operation):
-            for datatype in settings.datatypes:
-                yield from (
-                    (operation, name, datatype, redop)
-                    for redop in (settings.redops if operation in _REDUCING else ("sum",))
-                )
+        names = _algorithms(settings, operation)
+        redops = settings.redops if operation in _REDUCING else ("sum",)
+        for name, datatype, redop in product(names, settings.datatypes, redops):
+            yield operation, name, datatype, redop
 
 
 def _algorithms(settings: Settings, operation: str) -> tuple[str, ...]:
-    return (
-        (LIBRARY, *algorithm_names(operation))
-        if ALL in settings.algorithms
-        else settings.algorithms
-    )
+    if ALL in settings.algorithms:
+        return LIBRARY, *algorithm_names(operation)
+    return settings.algorithms
 
 
 def _sizes(settings: Settings, operation: str) -> list[int]:
@@ -61,7 +58,8 @@ def _made(
     operation: str, name: str, size: int, datatype: str, redop: str, world: World
 ) -> Collective:
     dtype = TYPES[datatype]
-    elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1 if size else 0)
+    # Less than one element is one all the same; only a barrier sends nothing.
+    elements = max(size // _element_bytes(dtype), 1 if size else 0)
     if name == LIBRARY:
         return LibraryCollective(operation, elements, world, dtype, redop)
     return Executor(algorithm(name, operation).schedule(world.size), elements, world, dtype, redop)
@@ -69,38 +67,51 @@ def _made(
 
 def _measured(collective: Collective, settings: Settings, tick: Tick) -> dict[bool, Timing]:
     """Timings by whether it ran in place, for the ways that it can."""
-    ways = [
-        way for way, can in ((False, collective.out_of_place), (True, collective.in_place)) if can
-    ]
-    kwargs = {"repetitions": settings.iterations, "warmup": settings.warmup, "done": tick}
-    found = {way: measure(collective, in_place=way, **kwargs) for way in ways}  # type: ignore[arg-type]
-    for _ in range((2 - len(ways)) * (settings.iterations + settings.warmup)):
-        tick()
+    found = {}
+    for in_place, can in ((False, collective.out_of_place), (True, collective.in_place)):
+        if can:
+            found[in_place] = measure(
+                collective,
+                in_place=in_place,
+                repetitions=settings.iterations,
+                warmup=settings.warmup,
+                done=tick,
+            )
+            continue
+        # `_count` says the same number of ticks for every operation.
+        for _ in range(settings.iterations + settings.warmup):
+            tick()
     return found
 
 
 def _row(
     collective: Collective,
-    found: dict[bool, Timing],
+    timings: dict[bool, Timing],
     operation: str,
     name: str,
     datatype: str,
     redop: str,
 ) -> Row:
-    vectors = collective.world.size if operation == "all-to-all" and name != LIBRARY else 1
+    ranks = collective.world.size
+    # A schedule's all-to-all has a vector for each rank, the library's is one vector in chunks.
+    vectors = ranks if operation == "all-to-all" and name != LIBRARY else 1
     elements = collective.elements_in // vectors
-    size = elements * torch.empty(0, dtype=collective.dtype).element_size()
+    size = elements * _element_bytes(collective.dtype)
     return {
         "operation": operation,
         "algorithm": name,
         "bytes": size,
-        "count": elements // collective.world.size if operation in _CHUNKED else elements,
+        "count": elements // ranks if operation in _CHUNKED else elements,
         "type": datatype,
         "redop": redop if operation in _REDUCING else "none",
         "root": 0 if operation in _ROOTED else -1,
-        **_columns("", found.get(False), operation, size, collective.world.size),
-        **_columns("in_place_", found.get(True), operation, size, collective.world.size),
+        **_columns("", timings.get(False), operation, size, ranks),
+        **_columns("in_place_", timings.get(True), operation, size, ranks),
     }
+
+
+def _element_bytes(dtype: Any) -> int:
+    return int(torch.empty(0, dtype=dtype).element_size())
 
 
 def _columns(prefix: str, timing: Timing | None, operation: str, size: int, ranks: int) -> Row:
@@ -108,19 +119,16 @@ def _columns(prefix: str, timing: Timing | None, operation: str, size: int, rank
     names = ("time_s", "times_s", "since_last_s", "algbw_Bps", "busbw_Bps", "wrong")
     if timing is None:
         return {prefix + name: None for name in names}
-    columns = timed(timing.times.tolist())
     since_last = timing.since_last
+    columns = timed(timing.times.tolist())
+    columns["since_last_s"] = None if since_last is None else since_last.tolist()
     algbw = rate(size, columns["time_s"])
-    busbw = None if algbw is None else algbw * OPERATIONS[operation].bus_factor(ranks)
-    values = (
-        columns["time_s"],
-        columns["times_s"],
-        None if since_last is None else since_last.tolist(),
-        algbw,
-        busbw,
-        timing.wrong,
+    columns["algbw_Bps"] = algbw
+    columns["busbw_Bps"] = (
+        None if algbw is None else algbw * OPERATIONS[operation].bus_factor(ranks)
     )
-    return {prefix + name: value for name, value in zip(names, values, strict=True)}
+    columns["wrong"] = timing.wrong
+    return {prefix + name: columns[name] for name in names}
 
 
 def _count(world: World, settings: Settings) -> int:

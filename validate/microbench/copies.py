@@ -6,6 +6,7 @@ Not run on a GPU yet.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import torch
@@ -23,7 +24,8 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         host = torch.zeros(max(size, 1), dtype=torch.uint8, pin_memory=memory == "pinned")
         device = torch.zeros_like(host, device=world.device)
         source, target = (host, device) if direction == _DIRECTIONS[0] else (device, host)
-        columns = timed(seconds(lambda: target.copy_(source, non_blocking=True), world, settings))  # noqa: B023 - called at once
+        copy = partial(target.copy_, source, non_blocking=True)
+        columns = timed(seconds(copy, world, settings))
         tick()
         yield {
             "direction": direction,
@@ -39,9 +41,9 @@ def _count(world: World, settings: Settings) -> int:
 
 
 def _missing(world: World) -> str:
-    return (
-        "" if world.device.type == "cuda" else "there is no GPU to copy to: the device is the CPU"
-    )
+    if world.device.type == "cuda":
+        return ""
+    return "there is no GPU to copy to: the device is the CPU"
 
 
 COPIES = Benchmark(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ class LayerClock:
 
     def _shares(self) -> dict[str, float]:
         pieces: dict[str, float] = {}
-        for (_, begin), (owner, end) in zip(self._cuts, self._cuts[1:], strict=False):
+        for (_, begin), (owner, end) in pairwise(self._cuts):
             taken = begin.elapsed_time(end) if self._device.type == "cuda" else end - begin
             pieces[owner] = pieces.get(owner, 0.0) + taken
         total = sum(pieces.values())

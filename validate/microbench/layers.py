@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,20 +53,18 @@ def _measure(
     batch = measured.batch(batch_size, module, world.device)
     passes = _passes(module, batch, world, settings)
     clock = LayerClock(module, world.device)
-    names, root = [layer.name for layer in model.layers], type(module).__name__
-    shares = {
-        "forward": _shares(names, root, lambda: clock.forward_shares(batch), settings),
-        "backward": _shares(names, root, lambda: clock.backward_shares(batch), settings),
-    }
-    columns = {
-        prefix + name: value
-        for prefix, times in passes.items()
-        for name, value in timed(times).items()
-    }
-    about = {"model": measured.name, "layers": names, "batch_size": batch_size}
-    for way, found in shares.items():
-        about |= {f"{way}_s": of_layers(found, passes[f"{way}_pass_"]), f"{way}_shares": found}
-    return {**about, **columns, "optimizer": _UPDATE}
+    names = [layer.name for layer in model.layers]
+    # The tracer calls what is outside of all layers by the name of the model's class.
+    root = type(module).__name__
+    row: Row = {"model": measured.name, "layers": names, "batch_size": batch_size}
+    for way, shares_of in (("forward", clock.forward_shares), ("backward", clock.backward_shares)):
+        shares = _shares(names, root, partial(shares_of, batch), settings)
+        row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"])
+        row[f"{way}_shares"] = shares
+    for prefix, times in passes.items():
+        row |= {prefix + name: value for name, value in timed(times).items()}
+    row["optimizer"] = _UPDATE
+    return row
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
@@ -101,8 +100,8 @@ def _shares(
     names: Sequence[str], root: str, shares: Callable[[], dict[str, float]], settings: Settings
 ) -> list[list[float]]:
     """Each layer's share of the pass in each repetition."""
-    found = [shares() for _ in range(settings.warmup + settings.iterations)][settings.warmup :]
-    return [_by_layer(names, root, each) for each in found]
+    repetitions = [shares() for _ in range(settings.warmup + settings.iterations)]
+    return [_by_layer(names, root, each) for each in repetitions[settings.warmup :]]
 
 
 def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list[float]:
@@ -110,10 +109,13 @@ def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list
 
     That of a module that is no layer goes to the layer that was seen before it.
     """
-    by_layer, before = dict.fromkeys(names, 0.0), names[0]
+    by_layer = dict.fromkeys(names, 0.0)
+    layer = names[0]
     for path, share in shares.items():
-        before = (path or root) if (path or root) in by_layer else before
-        by_layer[before] += share
+        name = path or root
+        if name in by_layer:
+            layer = name
+        by_layer[layer] += share
     return list(by_layer.values())
 
 

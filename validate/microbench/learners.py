@@ -58,25 +58,21 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
     for batch_size, learners in product(settings.batch_sizes, settings.learners):
         with _one_thread_each(world):
-            columns = timed(
-                _together(
-                    [_Learner(measured, batch_size, world) for _ in range(learners)], settings
-                )
-            )
+            replicas = [_Learner(measured, batch_size, world) for _ in range(learners)]
+            columns = timed(_together(replicas, settings))
         tick()
-        together = batch_size * learners / columns["time_s"]
         yield {
             "model": measured.name,
             "batch": batch_size,
             "learners": learners,
             **columns,
-            "samples_per_s": together,
+            "samples_per_s": batch_size * learners / columns["time_s"],
         }
 
 
 @contextmanager
 def _one_thread_each(world: World) -> Iterator[None]:
-    """Keeps torch from spreading each operation of a learner over the cores that the others need."""
+    """Keeps torch from spreading an operation of one learner over the cores of the others."""
     before = torch.get_num_threads()
     torch.set_num_threads(1 if world.device.type == "cpu" else before)
     try:
@@ -87,8 +83,10 @@ def _one_thread_each(world: World) -> Iterator[None]:
 
 def _together(learners: list[_Learner], settings: Settings) -> list[float]:
     """Seconds of each repetition, from when all may begin until all are done."""
-    start, end = Barrier(len(learners) + 1), Barrier(len(learners) + 1)
-    turns, times = settings.warmup + settings.iterations, []
+    parties = len(learners) + 1  # the stopwatch waits at the barriers too
+    start, end = Barrier(parties), Barrier(parties)
+    turns = settings.warmup + settings.iterations
+    times = []
     with ThreadPoolExecutor(len(learners)) as threads:
         running = [threads.submit(learner.passes, start, end, turns) for learner in learners]
         try:
@@ -98,10 +96,10 @@ def _together(learners: list[_Learner], settings: Settings) -> list[float]:
                 end.wait()
                 times.append(time.perf_counter() - begin)
         except BrokenBarrierError:
+            # One learner failed and broke the barriers; the others fail of that alone.
             failures = [each.exception() for each in running]
-            raise next(
-                one for one in failures if one and not isinstance(one, BrokenBarrierError)
-            ) from None
+            causes = [one for one in failures if one and not isinstance(one, BrokenBarrierError)]
+            raise causes[0] from None
     return times[settings.warmup :]
 
 

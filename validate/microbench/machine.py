@@ -23,7 +23,7 @@ def processor() -> str:
 
 
 def device_name(world: World) -> str:
-    """The name of a rank's device: its GPU's, or the CPU's with the threads that torch uses on it."""
+    """The name of a rank's device: its GPU's, or the CPU's with torch's threads on it."""
     if world.device.type == "cuda":
         return str(torch.cuda.get_device_name(world.device))
     return f"{processor()}, {torch.get_num_threads()} threads"
@@ -31,20 +31,20 @@ def device_name(world: World) -> str:
 
 def machine() -> dict[str, Any]:
     """The machine of this process: host, CPU, cores that may be used, GPUs and kernel."""
-    gpus = (
-        [str(torch.cuda.get_device_name(gpu)) for gpu in range(torch.cuda.device_count())]
-        if torch.cuda.is_available()
-        else []
-    )
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return {
         "host": socket.gethostname(),
         "cpu": processor(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "gpus": gpus,
+        "cores": _cores(),
+        "gpus": [str(torch.cuda.get_device_name(gpu)) for gpu in range(gpus)],
         "kernel": f"{platform.system()} {platform.release()}",
     }
+
+
+def _cores() -> int | None:
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def provenance() -> dict[str, str]:

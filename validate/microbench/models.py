@@ -17,6 +17,7 @@ from dpsim.workload import check_factory, find_factory
 from validate.microbench.settings import Settings
 
 _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
+_HEADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,15 @@ class Subject:
         return self.build().to(device).train()
 
     def batch(self, samples: int, module: Any, device: Any) -> Any:
-        """Random samples; whole numbers are below the entries of the module's smallest embedding."""
+        """Random samples, whole numbers where ``dtype`` says so."""
         generator = torch.Generator().manual_seed(1)
-        if self.dtype == "int64":
-            entries = min(
-                (
-                    each.num_embeddings
-                    for each in module.modules()
-                    if isinstance(each, nn.Embedding)
-                ),
-                default=2,
-            )
-            return torch.randint(entries, (samples, *self.shape), generator=generator).to(device)
-        return torch.randn(samples, *self.shape, generator=generator).to(device)
+        shape = (samples, *self.shape)
+        if self.dtype != "int64":
+            return torch.randn(shape, generator=generator).to(device)
+        # A number is looked up in an embedding, so it must be below the entries of the smallest.
+        embeddings = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+        entries = min((embedding.num_embeddings for embedding in embeddings), default=2)
+        return torch.randint(entries, shape, generator=generator).to(device)
 
 
 def small_cnn() -> Any:
@@ -92,14 +89,12 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Any) -> Any:
         """The same shape, (samples, tokens, width)."""
         samples, tokens, width = x.shape
-        heads = (
-            self.query_key_value(self.norm1(x))
-            .view(samples, tokens, 3, 4, width // 4)
-            .permute(2, 0, 3, 1, 4)
-        )
-        query, key, value = heads
-        weights = (query @ key.transpose(-1, -2) * (width // 4) ** -0.5).softmax(-1)
-        x = x + self.output((weights @ value).transpose(1, 2).reshape(samples, tokens, width))
+        each = width // _HEADS
+        projected = self.query_key_value(self.norm1(x)).view(samples, tokens, 3, _HEADS, each)
+        query, key, value = projected.permute(2, 0, 3, 1, 4)  # (samples, heads, tokens, each)
+        weights = (query @ key.transpose(-1, -2) * each**-0.5).softmax(-1)
+        attended = (weights @ value).transpose(1, 2).reshape(samples, tokens, width)
+        x = x + self.output(attended)
         return x + self.perceptron(self.norm2(x))
 
 

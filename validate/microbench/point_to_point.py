@@ -1,6 +1,4 @@
-"""Messages between two ranks over sizes.
-
-Latency and bandwidth one way, both ways at once, and the gap between messages.
+"""Messages between two ranks over sizes: one way, both ways at once, and one after another.
 
 - ping-pong: a message there and one of the same size back, for which the receive is posted before;
   ``time_s`` is half of both.
@@ -14,7 +12,7 @@ Latency and bandwidth one way, both ways at once, and the gap between messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -32,19 +30,18 @@ Transfers = list[tuple[Any, int]]  # (tensor, peer)
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for pair in _pairs(world, settings):
-        for size in settings.sizes():
-            for pattern in PATTERNS:
-                times = world.gather(_measured(pattern, pair, size, world, settings))[pair[0]]
-                tick()
-                columns = timed(times)
-                yield {
-                    "pattern": pattern,
-                    "pair": list(pair),
-                    "bytes": size,
-                    **columns,
-                    "rate_Bps": rate(size, columns["time_s"]),
-                }
+    pairs = _pairs(world, settings)
+    for pair, size, pattern in product(pairs, settings.sizes(), PATTERNS):
+        times = world.gather(_measured(pattern, pair, size, world, settings))
+        tick()
+        columns = timed(times[pair[0]])
+        yield {
+            "pattern": pattern,
+            "pair": list(pair),
+            "bytes": size,
+            **columns,
+            "rate_Bps": rate(size, columns["time_s"]),
+        }
 
 
 def _pairs(world: World, settings: Settings) -> list[tuple[int, int]]:
@@ -58,15 +55,15 @@ def _measured(
     world.barrier()
     if world.rank not in pair:
         return []
-    first, peer = world.rank == pair[0], pair[0] + pair[1] - world.rank
+    first = world.rank == pair[0]
+    peer = pair[1] if first else pair[0]
+    nbytes = max(size, 1)
     buffers = [
-        torch.zeros(max(size, 1), dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
+        torch.zeros(nbytes, dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
     ]
     if pattern == "ping-pong":
-        return [
-            taken / 2
-            for taken in seconds(lambda: _ping_pong(first, peer, buffers), world, settings)
-        ]
+        there_and_back = seconds(lambda: _ping_pong(first, peer, buffers), world, settings)
+        return [taken / 2 for taken in there_and_back]
     if pattern == "exchange":
         return seconds(lambda: _move([(buffers[0], peer)], [(buffers[1], peer)]), world, settings)
     one = seconds(lambda: _burst(1, first, peer, buffers), world, settings)
@@ -84,7 +81,8 @@ def _ping_pong(first: bool, peer: int, buffers: list[Any]) -> None:
 
 
 def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
-    messages, answer = [(buffer, peer) for buffer in buffers[:count]], [(buffers[-1][:1], peer)]
+    messages = [(buffer, peer) for buffer in buffers[:count]]
+    answer = [(buffers[-1][:1], peer)]
     if first:
         _move(answer, messages)
     else:
@@ -107,11 +105,9 @@ def _count(world: World, settings: Settings) -> int:
 def _missing(world: World) -> str:
     if world.size < 2:
         return "it needs at least 2 ranks: --ranks 2, or torchrun"
-    return (
-        "gloo sends no CUDA tensors point to point"
-        if (world.backend, world.device.type) == ("gloo", "cuda")
-        else ""
-    )
+    if (world.backend, world.device.type) == ("gloo", "cuda"):
+        return "gloo sends no CUDA tensors point to point"
+    return ""
 
 
 POINT_TO_POINT = Benchmark(

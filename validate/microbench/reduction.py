@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import torch
 
@@ -13,25 +15,20 @@ from validate.ranks.processes import World
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for datatype in settings.datatypes:
-        for redop in settings.redops:
-            for size in settings.sizes():
-                dtype = TYPES[datatype]
-                elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1)
-                own, received = (
-                    torch.ones(elements, dtype=dtype, device=world.device) for _ in range(2)
-                )
-                reduce = reduction(redop)
-                columns = timed(seconds(lambda: reduce(own, received), world, settings))  # noqa: B023 - called at once
-                tick()
-                nbytes = own.nbytes
-                yield {
-                    "bytes": nbytes,
-                    "type": datatype,
-                    "redop": redop,
-                    **columns,
-                    "seconds_per_byte": columns["time_s"] / nbytes,
-                }
+    for datatype, redop, size in product(settings.datatypes, settings.redops, settings.sizes()):
+        dtype = TYPES[datatype]
+        elements = max(size // torch.empty(0, dtype=dtype).element_size(), 1)
+        own = torch.ones(elements, dtype=dtype, device=world.device)
+        received = torch.ones_like(own)
+        columns = timed(seconds(partial(reduction(redop), own, received), world, settings))
+        tick()
+        yield {
+            "bytes": own.nbytes,
+            "type": datatype,
+            "redop": redop,
+            **columns,
+            "seconds_per_byte": columns["time_s"] / own.nbytes,
+        }
 
 
 def _count(world: World, settings: Settings) -> int:

@@ -17,15 +17,15 @@ from validate.microbench.settings import Settings
 from validate.ranks.launch import Host, RunFailed, connected, launch, write_row
 from validate.ranks.processes import World, first_line, joined
 
-_LONGEST = 3600.0  # seconds
+_TIMEOUT_S = 3600.0
 _PROGRESS = "progress"
-_EVERY = 0.2  # seconds between two words about progress
+_PROGRESS_EVERY_S = 0.2
 
 Row = dict[str, Any]
 
 
 def launched(
-    settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _LONGEST
+    settings: Settings, hosts: Sequence[Host], progress: Progress, *, timeout: float = _TIMEOUT_S
 ) -> RunFile:
     """Starts a rank on each of ``hosts``, measures, and ends them.
 
@@ -94,7 +94,7 @@ def as_rank(settings: Settings) -> None:
 
     def tell(what: str, done: int, total: int) -> None:
         nonlocal last
-        if done == total or time.monotonic() - last > _EVERY:
+        if done == total or time.monotonic() - last > _PROGRESS_EVERY_S:
             last = time.monotonic()
             sys.stdout.write(f"{_PROGRESS} {what} {done} {total}\n")
 
@@ -128,12 +128,12 @@ def _listener(progress: Progress) -> Callable[[int, str, str], None]:
 
 def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:
     about, *rest = rows
-    rows = [each["row"] for each in rest]
+    said = [each["row"] for each in rest]
     return RunFile(
         what=settings.what,
         settings=settings,
-        rows=tuple(row for row in rows if "not_run" not in row),
-        not_run={row["what"]: row["not_run"] for row in rows if "not_run" in row},
+        rows=tuple(row for row in said if "not_run" not in row),
+        not_run={row["what"]: row["not_run"] for row in said if "not_run" in row},
         failed=failed,
         **about["run"],
     )

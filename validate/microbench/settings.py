@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -20,7 +21,10 @@ _MOST_SIZES = 10_000
 
 
 class Settings(Config):
-    """The options of ``dpsim validate microbench``; those of nccl-tests mean what they mean there."""
+    """The options of ``dpsim validate microbench``.
+
+    Those of nccl-tests mean what they mean there.
+    """
 
     what: tuple[str, ...] = Field(min_length=1, description="Names of benchmarks.")
     backend: str = Field(default="auto", description="auto, gloo, nccl or mpi.")
@@ -88,10 +92,10 @@ class Settings(Config):
         redops = _names("-o", self.redops, _REDOP_NAMES)
         operations = _names("--operation", self.operations, tuple(OPERATIONS))
         optimizers = _names("--optimizer", self.optimizers, OPTIMIZERS)
-        for name in self.algorithms:
-            for operation in operations if name not in (LIBRARY, ALL) else ():
-                algorithm(name, operation)
-        self.sizes()
+        schedules = [name for name in self.algorithms if name not in (LIBRARY, ALL)]
+        for name, operation in product(schedules, operations):
+            algorithm(name, operation)  # raises for one that is not known
+        self.sizes()  # the same for sizes
         named = {
             "what": tuple(dict.fromkeys(self.what)),
             "datatypes": datatypes,

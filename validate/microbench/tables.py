@@ -29,11 +29,9 @@ def parts(run: RunFile) -> Iterator[Table | str]:
 
 def _plain(rows: Sequence[Row]) -> Table:
     """Every column that is no list."""
-    columns = [
-        key
-        for key, value in rows[0].items()
-        if key != "what" and not key.endswith(("times_s", "_shares"))
-    ]
+    lists = ("times_s", "_shares")
+    columns = [key for key in rows[0] if key != "what" and not key.endswith(lists)]
+    # Units are with the numbers.
     table = _empty([column.removesuffix("_s").replace("_Bps", "") for column in columns])
     for row in rows:
         table.add_row(*(_text(column, row[column]) for column in columns))
@@ -42,20 +40,15 @@ def _plain(rows: Sequence[Row]) -> Table:
 
 def _layers(rows: Sequence[Row]) -> Table:
     """Layers by batch size: forward and backward."""
-    sizes = [row["batch_size"] for row in rows]
-    headings = [f"{way}, {size}" for size in sizes for way in ("forward", "backward")]
+    ways = ("forward", "backward")
+    columns = [(row, way) for row in rows for way in ways]
+    headings = [f"{way}, {row['batch_size']}" for row, way in columns]
     table = _empty([f"layer of {rows[0]['model']}", *headings])
     for index, layer in enumerate(rows[0]["layers"]):
-        table.add_row(
-            layer,
-            *(
-                human(row[way][index], TIME, 3)
-                for row in rows
-                for way in ("forward_s", "backward_s")
-            ),
-        )
-    passes = ("forward_pass_time_s", "backward_pass_time_s")
-    table.add_row("all", *(human(row[way], TIME, 3) for row in rows for way in passes))
+        times = [row[f"{way}_s"][index] for row, way in columns]
+        table.add_row(layer, *(human(time, TIME, 3) for time in times))
+    passes = [row[f"{way}_pass_time_s"] for row, way in columns]
+    table.add_row("all", *(human(time, TIME, 3) for time in passes))
     return table
 
 
@@ -67,10 +60,13 @@ def _empty(headings: Sequence[str]) -> Table:
 
 
 def _text(column: str, value: object) -> str:
-    if isinstance(value, float) and column.endswith("_s") and "per_s" not in column:
-        return human(value, TIME, 3)
-    if isinstance(value, float) and column.endswith("_Bps"):
-        return human(value, RATE, 3)
+    """A value in the unit that the end of its column's name says."""
     if isinstance(value, int) and column.endswith("bytes"):
         return human(value, DATA, 3)
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    if column.endswith("_s") and "per_s" not in column:
+        return human(value, TIME, 3)
+    if column.endswith("_Bps"):
+        return human(value, RATE, 3)
+    return f"{value:.3g}"

@@ -56,27 +56,45 @@ def _divide(above: Any, below: Any) -> Any:
     return torch.where(below == 0, 0.0, above / torch.where(below == 0, 1.0, below))
 
 
+def _flat(rows: Any, elements: int) -> Any:
+    """What `_buckets` made rows of, without the padding."""
+    return rows.view(-1)[:elements]
+
+
+def _weights(bits: int, device: Any) -> Any:
+    """What each bit of a number is worth, the highest first."""
+    return 2 ** torch.arange(bits - 1, -1, -1, device=device, dtype=torch.int32)
+
+
+def _bits(numbers: Any, bits: int) -> Any:
+    """The lowest ``bits`` of each number as 0 and 1, the highest first; one number after another."""
+    shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
+    return ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
+
+
 def _pack(numbers: Any, bits: int) -> Any:
     """Numbers below 2**bits as bytes without gaps.
 
     The first number takes the highest bits of the first byte.
     """
-    shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
-    flags = ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
-    octets = _buckets(flags.to(torch.int32), 8)
-    weights = 2 ** torch.arange(7, -1, -1, device=numbers.device, dtype=torch.int32)
-    return (octets * weights).sum(dim=1).to(torch.uint8)
+    octets = _buckets(_bits(numbers, bits).to(torch.int32), 8)
+    return (octets * _weights(8, numbers.device)).sum(dim=1).to(torch.uint8)
 
 
 def _unpack(packed: Any, bits: int, count: int) -> Any:
-    shifts = torch.arange(7, -1, -1, device=packed.device)
-    flags = (
-        ((packed.to(torch.int32).unsqueeze(1) >> shifts) & 1)
-        .view(-1)[: count * bits]
-        .view(count, bits)
-    )
-    weights = 2 ** torch.arange(bits - 1, -1, -1, device=packed.device, dtype=torch.int32)
-    return (flags * weights).sum(dim=1)
+    """The ``count`` numbers that `_pack` made bytes of."""
+    flags = _bits(packed.to(torch.int32), 8)[: count * bits].view(count, bits)
+    return (flags * _weights(bits, packed.device)).sum(dim=1)
+
+
+def _spread(of_buckets: Any, bucket: int, elements: int) -> Any:
+    """The number of each bucket, for each element in it."""
+    return of_buckets.repeat_interleave(bucket)[:elements]
+
+
+def _drawn(like: Any, generator: Any) -> Any:
+    """Numbers from 0 to 1 by chance, one an element."""
+    return torch.rand(len(like), generator=generator, device=like.device)
 
 
 def _scattered(elements: int, places: Any, values: Any) -> Any:
@@ -94,7 +112,8 @@ def _as_it_is(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 
 
 def _cast(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    return TorchEncoded((vector.to(torch.float16 if codec.format == "fp16" else torch.bfloat16),))
+    narrow = torch.float16 if codec.format == "fp16" else torch.bfloat16
+    return TorchEncoded((vector.to(narrow),))
 
 
 def _uncast(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
@@ -104,46 +123,45 @@ def _uncast(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _int8(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket)
     scales = rows.abs().amax(dim=1) / 127
-    steps = _divide(rows, scales.unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
-    return TorchEncoded((scales, steps.view(-1)[: len(vector)]))
+    exact = _divide(rows, scales.unsqueeze(1))
+    steps = exact.round().clamp(-127, 127).to(torch.int8)
+    return TorchEncoded((scales, _flat(steps, len(vector))))
 
 
 def _unint8(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     scales, steps = encoded.parts
-    return steps.to(torch.float32) * scales.repeat_interleave(codec.bucket)[:elements]
+    return steps.to(torch.float32) * _spread(scales, codec.bucket, elements)
 
 
 def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket)
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
-    exact = (_divide(rows, norms.unsqueeze(1)) * codec.levels).view(-1)[: len(vector)]
-    chance = torch.rand(len(vector), generator=generator, device=vector.device)
-    levels = (exact + chance).floor().clamp(-codec.levels, codec.levels) + codec.levels
-    return TorchEncoded((norms, _pack(levels.to(torch.int32), codec.bits)))
+    exact = _flat(_divide(rows, norms.unsqueeze(1)) * codec.levels, len(vector))
+    # Rounded up as often as the exact level is near the upper one: right on average.
+    rounded = (exact + _drawn(vector, generator)).floor().clamp(-codec.levels, codec.levels)
+    from_zero = (rounded + codec.levels).to(torch.int32)
+    return TorchEncoded((norms, _pack(from_zero, codec.bits)))
 
 
 def _unqsgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     norms, packed = encoded.parts
-    levels = _unpack(packed, codec.bits, elements) - codec.levels
-    return (
-        levels.to(torch.float32) / codec.levels * norms.repeat_interleave(codec.bucket)[:elements]
-    )
+    levels = (_unpack(packed, codec.bits, elements) - codec.levels).to(torch.float32)
+    return levels / codec.levels * _spread(norms, codec.bucket, elements)
 
 
 def _ternary(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket or len(vector))
     scales = rows.abs().amax(dim=1)
-    chance = _divide(rows.abs(), scales.unsqueeze(1)).view(-1)[: len(vector)]
-    drawn = torch.rand(len(vector), generator=generator, device=vector.device)
-    signs = torch.where(drawn < chance, vector.sign(), 0.0)
-    return TorchEncoded((scales, _pack((signs + 1).to(torch.int32), 2)))
+    chance = _flat(_divide(rows.abs(), scales.unsqueeze(1)), len(vector))
+    signs = torch.where(_drawn(vector, generator) < chance, vector.sign(), 0.0)
+    from_zero = (signs + 1).to(torch.int32)
+    return TorchEncoded((scales, _pack(from_zero, 2)))
 
 
 def _unternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     scales, packed = encoded.parts
-    return (_unpack(packed, 2, elements) - 1).to(torch.float32) * scales.repeat_interleave(
-        codec.bucket or elements
-    )[:elements]
+    signs = (_unpack(packed, 2, elements) - 1).to(torch.float32)
+    return signs * _spread(scales, codec.bucket or elements, elements)
 
 
 def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
@@ -167,7 +185,8 @@ def _unonebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 
 
 def _top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    places = vector.abs().topk(kept(codec.density, len(vector)), sorted=False).indices.sort().values
+    largest = vector.abs().topk(kept(codec.density, len(vector)), sorted=False)
+    places = largest.indices.sort().values
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
 
@@ -198,9 +217,8 @@ def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
         return TorchEncoded((vector,))
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
-    p = torch.linalg.qr(
-        matrix @ torch.randn(columns, codec.rank, generator=generator, device=vector.device)
-    )[0]
+    start = torch.randn(columns, codec.rank, generator=generator, device=vector.device)
+    p, _ = torch.linalg.qr(matrix @ start)
     return TorchEncoded((p, matrix.T @ p))
 
 

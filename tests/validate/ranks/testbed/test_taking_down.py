@@ -68,7 +68,7 @@ def test_an_exception_takes_it_down():
 
 
 def test_ranks_run_on_their_hosts():
-    code = 'import socket\nrecord({"interfaces": [name for _, name in socket.if_nameindex()], "policy": os.sched_getscheduler(0)})'
+    code = 'import socket\nwrite_row({"interfaces": [name for _, name in socket.if_nameindex()], "policy": os.sched_getscheduler(0)})'
     with testbed.Testbed(SMALL) as up:
         realtime, usual = (
             launch(python(code), up.hosts, realtime=wanted) for wanted in (True, False)
@@ -114,7 +114,7 @@ for number in range(600): write_row({{"pid": os.getpid(), "number": 20 + number}
 
 
 def test_what_left_its_process_group_ends_with_the_testbed():
-    code = "import subprocess\nrecord({'pid': subprocess.Popen(['sleep', '60'], start_new_session=True).pid})"
+    code = "import subprocess\nwrite_row({'pid': subprocess.Popen(['sleep', '60'], start_new_session=True).pid})"
     with testbed.Testbed(SMALL) as up:
         pids = [row["pid"] for row in launch(python(code), up.hosts).rows]
         assert [runs(pid) for pid in pids] == [True, True]
