@@ -2,9 +2,10 @@
 
 Prints what commands answer in JSON about the scenarios here, as one object of command to answer.
 
-``python every_answer.py WORKERS [--backwards]``: sweeps go into the current folder, by so many
-processes; with --backwards the last command comes first, and folders are listed the other way
-round. Provenance is left out, which may differ from run to run.
+``python every_answer.py WORKERS [--backwards | --every=N]``: sweeps go into the current folder, by
+so many processes; with --backwards the last command comes first, and folders are listed the other
+way round; with --every=N each N-th line is answered, and no sweep. Provenance is left out, which
+may differ from run to run.
 """
 
 import contextlib
@@ -95,13 +96,18 @@ def list_backwards() -> None:
     )
 
 
-def main(workers: str, *backwards: str) -> None:
+def main(workers: str, option: str = "--every=1") -> None:
+    backwards = option == "--backwards"
     if backwards:
         list_backwards()
+    stride = -1 if backwards else int(option.removeprefix("--every="))
     found = {}
-    for line in LINES[:: -1 if backwards else 1]:
+    for line in LINES[::stride]:
         what, name, *options = line.split()
         found[line] = answer(what, f"{FOLDER / name}.yaml" if name in SCENARIOS else name, *options)
+    if stride > 1:
+        json.dump(found, sys.stdout)
+        return
     inputs = [str(FOLDER / name) for name in ("sweep.yaml", "testbed")]
     found["sweep"] = answer(
         "sweep", *inputs, "-o", "swept", "--workers", workers, "--set", "run.steps=3"

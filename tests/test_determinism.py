@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from every_answer import SCENARIOS, without_provenance
+from every_answer import LINES, SCENARIOS, without_provenance
 
 PROGRAM = Path(__file__).with_name("every_answer.py")
 ROOT = PROGRAM.parents[1]
@@ -30,10 +30,12 @@ SECOND = {
     "LC_ALL": "C.UTF-8",
 }
 THIRD = {**FIRST, "PYTHONHASHSEED": "2026", "TZ": "America/St_Johns"}
+# Two hash seeds agree by chance on the order of a small set, so a third one is tried, on a third of
+# the commands.
 PLACES = {
     "the first": (FIRST, "1"),
     "others": (SECOND, "3", "--backwards"),
-    "yet others": (THIRD, "1"),
+    "yet others": (THIRD, "1", "--every=3"),
 }
 TOLERANCE = 1e-12
 OTHERS = ("python3.11", "python3.12", "python3.13", "python3.14")
@@ -78,10 +80,10 @@ def test_other_hash_seeds_threads_time_zones_folders_orders_and_workers_give_the
     answers, place
 ):
     expected, found = answers("the first"), answers(place)
-    assert found.keys() == expected.keys()
-    for name, one in expected.items():
-        assert flat(found[name]) == flat(one), name  # says which value differs
-        assert json.dumps(found[name]) == json.dumps(one), name
+    assert found.keys() == ({*LINES[::3]} if place == "yet others" else expected.keys())
+    for name, other in found.items():
+        assert flat(other) == flat(expected[name]), name  # says which value differs
+        assert json.dumps(other) == json.dumps(expected[name]), name
 
 
 def test_every_scenario_is_predicted_and_a_sweep_is_done(answers):

@@ -7,7 +7,7 @@ import pytest
 
 from dpsim import cli
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 GPT2_XL = [
     "workload.model=gpt2-xl",

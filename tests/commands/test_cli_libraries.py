@@ -10,7 +10,7 @@ import pytest
 
 from dpsim.strategy.aggregation import AllReduceConfig
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
 

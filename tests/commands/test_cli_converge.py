@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
 FEW = ["--set", "replay.steps=30", "--set", "replay.points=10", "--set", "cluster.nodes=1"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.collectives import algorithm_names
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "scenarios" / "quickstart.yaml")
 FEW = ["--set", "run.steps=3", "--set", "run.warmup=1"]
 
