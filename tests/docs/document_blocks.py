@@ -2,15 +2,13 @@
 
 A mark is an HTML comment, which readers do not see:
 
-===========================
-============================================================================================= ``<!--
-output -->``          the block is what the commands or the Python of the block before print ``<!--
-output of: dpsim …``  the block is what this command prints ``<!-- file: NAME -->``      the block
-is a file, which is written for the blocks that follow ``<!-- exits: 2 -->``        the last command
-ends with this code ``<!-- needs: torch -->``    carried out where torch (or ``distributed``) is
-installed; ``testbed``: by the tests of the testbed ``<!-- not run: WHY -->``    only shown
-===========================
-=============================================================================================
+``<!-- output -->``          the block is what the commands or the Python of the block before print
+``<!-- output of: dpsim … -->``  the block is what this command prints
+``<!-- file: NAME -->``      the block is a file, which is written for the blocks that follow
+``<!-- exits: 2 -->``        the last command ends with this code
+``<!-- needs: torch -->``    carried out where torch (or ``distributed``) is installed;
+                             ``testbed``: by the tests of the testbed
+``<!-- not run: WHY -->``    only shown
 
 Without a mark ``python`` and ``sh`` blocks are run, ``yaml`` blocks are scenarios or parts of one,
 which must load, and ``diff`` blocks edit the file that their first line names (``+++ path``), in
@@ -28,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "DESIGN.md",
     ROOT / "scenarios" / "tour.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
