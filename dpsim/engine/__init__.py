@@ -30,13 +30,12 @@ from dpsim.engine.recording import Recording
 from dpsim.engine.result import PARTS, Result
 from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
 from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import DROPPED, Steps, clock_gaps, versions_behind
+from dpsim.engine.steps import Steps, clock_gaps
 from dpsim.engine.timeline import Interval
 from dpsim.engine.to_target import TimeToTarget, time_to_target
 from dpsim.engine.together import run_together
 
 __all__ = [
-    "DROPPED",
     "MOST_ROUNDS",
     "NEVER",
     "PARTS",
@@ -76,5 +75,4 @@ __all__ = [
     "slow_downs",
     "time_to_target",
     "transport_costs",
-    "versions_behind",
 ]

@@ -23,6 +23,7 @@ from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.network import SharedNetwork
+from dpsim.strategy.sync import Fate, Gate
 
 Process = Generator[simpy.Event, None, None]
 MOST_ROUNDS = 8
@@ -35,6 +36,7 @@ class MeetingPoint(ABC):
     """
 
     network: SharedNetwork
+    gate: Gate
 
     @abstractmethod
     def begin(self, worker: Worker) -> None:
@@ -49,8 +51,8 @@ class MeetingPoint(ABC):
         """``worker`` has computed all of a step: hand it over, wait, fetch."""
 
     @abstractmethod
-    def leave(self) -> None:
-        """A worker takes no further step: nobody may wait for it."""
+    def leave(self, worker: Worker) -> None:
+        """``worker`` takes no further step: nobody may wait for it."""
 
 
 class Worker:
@@ -76,7 +78,7 @@ class Worker:
         """Its life."""
         for self.iteration in count():
             if self.world.is_over(self):
-                self.world.meeting.leave()
+                self.world.meeting.leave(self)
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
@@ -178,11 +180,6 @@ class World:
         self._steps, self._workers = factors.shape
         self._progress = progress
         self._done = 0
-        self._at = np.zeros(
-            self._steps * MOST_ROUNDS + 1, dtype=np.int64
-        )  # workers that are in each iteration
-        self._at[0] = self._workers
-        self._slowest = 0
 
     def run(self) -> Steps:
         """Let all workers live until each has done its steps.
@@ -214,25 +211,19 @@ class World:
         if self.log is not None:
             self.log.add(worker.env.now, "read", worker.rank, worker.iteration, worker.version)
         if worker.iteration < self._steps:
-            self.records.clock_gap[worker.iteration, worker.rank] = worker.iteration - self._slowest
+            ahead = worker.iteration - self.meeting.gate.clocks.slowest
+            self.records.clock_gap[worker.iteration, worker.rank] = ahead
 
-    def passed(self, worker: Worker) -> None:
-        """Its clock ticks: what it computed in this iteration is with the others."""
-        self._at[worker.iteration] -= 1
-        self._at[worker.iteration + 1] += 1
-        while not self._at[self._slowest]:
-            self._slowest += 1
-
-    def gave(self, worker: Worker, update: int, *, applied: bool = True) -> None:
-        """Log that its gradient is part of ``update``, and whether that is applied now."""
-        if self.log is not None:
-            self.log.add(worker.env.now, "gave", worker.rank, worker.iteration, update)
-            self.log.times.extend([worker.env.now] * applied)
-
-    @property
-    def slowest(self) -> int:
-        """The slowest worker's clock."""
-        return self._slowest
+    def hand_over(self, worker: Worker) -> None:
+        """Its gradient is with the others: tell the gate, and log what becomes of it."""
+        gate = self.meeting.gate
+        fate = gate.hand_over(worker.rank)
+        if self.log is None:
+            return
+        now, update = worker.env.now, gate.update_of(worker.rank)
+        self.log.add(now, "gave", worker.rank, worker.iteration, update)
+        if fate is Fate.APPLIED:
+            self.log.times.append(now)
 
     def ended(self, worker: Worker) -> None:
         """It has done an iteration: keep what it was, if it counts."""

@@ -14,32 +14,24 @@ import simpy
 from dpsim.engine.alone import MeetingPoint, Process, Worker
 from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import DROPPED
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig
-from dpsim.strategy.sync import SspConfig
 
 
 class AtServers(MeetingPoint):
-    """SSP, ASP and backup workers. ``version`` counts the updates that the servers have applied.
+    """Workers that push, wait until their gate lets them go on, and pull.
 
-    Under SSP and ASP each worker's gradient is an update when its last part is applied; under
-    backup the first m of a version together are one, and later ones of that version are dropped. A
-    worker's calls follow one another.
+    A worker's gradient is handed over when the servers have applied the last part of it. Its calls
+    follow one another.
     """
 
     def __init__(self, job: Job) -> None:
         aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
         self.job = job
-        self.sync = job.scenario.strategy.sync
+        self.gate = job.gate()
         self.servers = aggregation.place(job.setting)
         self.network = SharedNetwork(self.servers.network, 0.0, self.servers.conditions)
         self.env = self.network.env
-        self.version = 0
-        self._bound = self.sync.staleness if isinstance(self.sync, SspConfig) else None
-        self._quorum = self.sync.quorum(job.workers) if self.sync.drops else None
-        self._counted = 0
-        self._living = job.workers
         self._free = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
@@ -89,27 +81,11 @@ class AtServers(MeetingPoint):
             handed_over.succeed()
 
     def _take(self, worker: Worker) -> None:
-        """Its gradient is complete: an update, a part of one, or too late."""
-        turn = self._turn(worker)
-        worker.world.passed(worker)
-        worker.stale, before = self.version - worker.version, self.version
-        if self._quorum is None:
-            self.version += 1
-        elif worker.stale or self._living < self._quorum:
-            worker.stale = DROPPED
-        else:
-            self._counted += 1
-            if self._counted == self._quorum:
-                self._counted, self.version = 0, self.version + 1
-        worker.world.gave(
-            worker, DROPPED if worker.stale == DROPPED else before, applied=self.version > before
-        )
-        if self._turn(worker) > turn:
+        """Its gradient is complete; others may go on by it."""
+        turn = self.gate.turn
+        worker.world.hand_over(worker)
+        if self.gate.turn > turn:
             self._tell()
-
-    def _turn(self, worker: Worker) -> int:
-        """What others wait for: the next update of backup workers, the slowest clock of stale ones."""
-        return worker.world.slowest if self._quorum is None else self.version
 
     def _tell(self) -> None:
         """Whoever waits for a clock or a version may look again."""
@@ -124,28 +100,17 @@ class AtServers(MeetingPoint):
             self._handed_over[worker.rank] = None
         else:
             self._take(worker)
-        while self._must_wait(worker):
+        while not self.gate.may_go_on(worker.rank):
             yield from worker.wait("straggler_wait", self._changed)
-        if self._quorum is not None and self.version == worker.version:
-            worker.stale = DROPPED
-        worker.version = self.version
+        worker.stale = self.gate.staleness(worker.rank)
+        worker.version = self.gate.go_on(worker.rank)
         yield from self._fetch(worker)
         yield from worker.decode()
 
-    def leave(self) -> None:
-        """With fewer left than make an update there is none any more."""
-        self._living -= 1
+    def leave(self, worker: Worker) -> None:
+        """Whoever waits for it may go on."""
+        self.gate.leave(worker.rank)
         self._tell()
-
-    def _must_wait(self, worker: Worker) -> bool:
-        """Whether it may not begin its next iteration yet."""
-        if self._quorum is not None:
-            return (
-                worker.stale != DROPPED
-                and self.version == worker.version
-                and self._living >= self._quorum
-            )
-        return self._bound is not None and worker.iteration + 1 - worker.world.slowest > self._bound
 
     def _fetch(self, worker: Worker) -> Process:
         fetched = self.env.event()

@@ -35,9 +35,9 @@ class InPairs(MeetingPoint):
             job.cluster, 0.0, job.setting.conditions(job.cluster, job.setting.workers)
         )
         self.env = self.network.env
+        self.gate = job.gate()
         self._threads = [simpy.Resource(self.env) for _ in range(job.workers)]
         self._touched = [0] * job.workers
-        self._updates = 0
         self._averaged: dict[int, simpy.Event] = {}
         self._random = [
             random_stream(job.setting.seed, "gossip", rank) for rank in range(job.workers)
@@ -54,8 +54,9 @@ class InPairs(MeetingPoint):
         """Begin to average: the model is the one call."""
         self._averaged[worker.rank] = self.env.process(self._average(worker))
 
-    def leave(self) -> None:
+    def leave(self, worker: Worker) -> None:
         """Its communication thread stays."""
+        self.gate.leave(worker.rank)
 
     def end(self, worker: Worker) -> Process:
         """Wait until the model is averaged; then take the optimiser's step on it."""
@@ -63,9 +64,7 @@ class InPairs(MeetingPoint):
         yield from worker.decode()
         yield from worker.update()
         worker.stale = self._touched[worker.rank] - worker.version
-        worker.world.passed(worker)
-        worker.world.gave(worker, self._updates)
-        self._updates += 1
+        worker.world.hand_over(worker)
 
     def _average(self, worker: Worker) -> Process:
         """Exchange models with a partner when both threads are free; taken in the order of ranks,

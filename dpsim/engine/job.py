@@ -23,9 +23,9 @@ from dpsim.engine.staged_call import StagedCall, staged
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import CollectiveCall, Setting, Turns
+from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
-from dpsim.strategy.sync import Exchanged
+from dpsim.strategy.sync import Exchanged, Gate
 from dpsim.topology import Cluster, build_cluster
 from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
 
@@ -33,10 +33,6 @@ _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, on
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
 _BYTES_A_WORKER = 2_500.0
 _BYTES_A_RECORD = 8.0 * 12
-_ALONE = {
-    "parameter-server": ("backup", "ssp", "asp"),
-    "gossip": ("asp",),
-}  # by aggregation: how to synchronise without a meeting
 _LOSS = "average-loss"
 _LOSS_BYTES = 4
 
@@ -67,8 +63,18 @@ class Job:
     @property
     def acts_alone(self) -> bool:
         """Whether each worker goes its own way, so that it is simulated as a process of its own."""
-        strategy = self.scenario.strategy
-        return not self.silent and strategy.sync.kind in _ALONE.get(strategy.aggregation.kind, ())
+        return self.meeting is not Meeting.TOGETHER
+
+    @cached_property
+    def meeting(self) -> Meeting:
+        """How its workers meet: all together, unless both strategies let each go its own way."""
+        if self.silent or self.gate().barrier:
+            return Meeting.TOGETHER
+        return self.scenario.strategy.aggregation.meeting
+
+    def gate(self) -> Gate:
+        """The rule by which its workers wait for one another, at the start of a run."""
+        return self.scenario.strategy.sync.gate(self.workers)
 
     @property
     def one_version(self) -> bool:
@@ -76,7 +82,7 @@ class Job:
         own.
         """
         strategy = self.scenario.strategy
-        return strategy.sync.one_version and strategy.aggregation.kind != "gossip"
+        return strategy.sync.one_version and strategy.aggregation.one_version
 
     @cached_property
     def network(self) -> Cluster:

@@ -9,7 +9,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
 from dpsim.disturbance import compute_factors
-from dpsim.engine.alone import World
+from dpsim.engine.alone import MeetingPoint, World
 from dpsim.engine.at_servers import AtServers
 from dpsim.engine.in_pairs import InPairs
 from dpsim.engine.job import Job
@@ -17,6 +17,12 @@ from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.engine.together import run_together
+from dpsim.strategy.aggregation import Meeting
+
+_MEETING_POINTS: dict[Meeting, Callable[[Job], MeetingPoint]] = {
+    Meeting.AT_SERVERS: AtServers,
+    Meeting.IN_PAIRS: InPairs,
+}
 
 
 def simulate_steps(
@@ -40,9 +46,8 @@ def simulate_steps(
     slowed = slow_downs(job)
     if not job.acts_alone:
         return run_together(job, slowed, done, timeline, log)
-    in_pairs = job.scenario.strategy.aggregation.kind == "gossip"
-    meeting = InPairs(job) if in_pairs else AtServers(job)
-    return World(job, meeting, slowed, done, timeline, log).run()
+    point = _MEETING_POINTS[job.meeting](job)
+    return World(job, point, slowed, done, timeline, log).run()
 
 
 def slow_downs(job: Job) -> FloatArray:

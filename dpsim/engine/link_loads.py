@@ -12,7 +12,6 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.units import DATA, human
 from dpsim.engine.job import Job
-from dpsim.strategy.aggregation import GossipConfig
 from dpsim.topology import Cluster
 
 
@@ -173,13 +172,7 @@ def _collectives(job: Job) -> dict[_Collective, float]:
 
 
 def _repeats(job: Job, turn: int) -> float:
-    """How often an asynchronous exchange of pairs happens, over its turn's own messages.
-
-    Every worker that has a partner sends one each way; 1 for all other communication.
-    """
-    aggregation = job.scenario.strategy.aggregation
-    if not (job.acts_alone and isinstance(aggregation, GossipConfig)):
+    """How often the calls of a turn are sent in a step of all workers."""
+    if not job.acts_alone:
         return 1.0
-    phases = aggregation.turns(job.workers, job.setting.seed)[turn].phases
-    heard = np.concatenate([phase.destination.at(0) for phase in phases])
-    return 2 * len(np.unique(heard)) / len(heard)
+    return job.scenario.strategy.aggregation.repeats_alone(job.workers, job.setting.seed, turn)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.engine.job import Job
-from dpsim.strategy.aggregation import ELEMENT, GossipConfig
+from dpsim.strategy.aggregation import ELEMENT
 
 _OPTIMISER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # values of fp32 for each parameter
 
@@ -29,6 +29,4 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
     state = parameters * ELEMENT * (1 + _OPTIMISER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
-    if isinstance(aggregation, GossipConfig):
-        return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
-    return OneTimeCosts(startup, 0.0)
+    return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))

@@ -46,7 +46,7 @@ def staged(
     """
     codec = codec if call.payload in _COMPRESSED else _PLAIN
     elements = max(call.nbytes // ELEMENT, 1)
-    wire = (call.nbytes,) if isinstance(codec, NoCompressionConfig) else codec.stages(elements)
+    wire = (call.nbytes,) if codec.exact else codec.stages(elements)
     summed = codec.sums_in_flight
     payloads = aggregation.payloads(workers, sums_in_flight=summed)
     costs = [

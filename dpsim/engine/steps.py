@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
-
-DROPPED = -1
+from dpsim.strategy.sync import DROPPED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,43 +61,3 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
-
-
-def versions_behind(
-    starts: FloatArray,
-    done: FloatArray,
-    rounds: Sequence[tuple[float, float]],
-    *,
-    drops: bool,
-    lag: int,
-) -> IntArray:
-    """Updates between the reading (at ``starts``) and the applying of each gradient (there at
-    ``done``), both (steps, workers).
-
-    See `versions` for what is read and which update a gradient is part of.
-    """
-    read, gave = versions(starts, done, rounds, drops=drops, lag=lag)
-    return np.asarray(np.where(gave == DROPPED, DROPPED, np.maximum(gave - read, 0)))
-
-
-def versions(
-    starts: FloatArray,
-    done: FloatArray,
-    rounds: Sequence[tuple[float, float]],
-    *,
-    drops: bool,
-    lag: int,
-) -> tuple[IntArray, IntArray]:
-    """The version that each gradient is computed on and the update that it is part of, or
-    `DROPPED`; both (steps, workers).
-
-    ``rounds`` are the begin and end of the collective of each step, an update each. A gradient goes
-    into the first that begins when it is there; with ``drops`` only into that of its own step. A
-    worker has read whatever it waits for, all but the last ``lag`` rounds, even where it has them
-    before the others do or only as it comes to the layer that needs them.
-    """
-    begins, ends = (np.maximum.accumulate(np.array(times)) for times in zip(*rounds, strict=True))
-    own = np.arange(len(starts))[:, None]
-    enters = np.searchsorted(begins, done, side="left")
-    gave = np.where(drops & (enters > own), DROPPED, np.maximum(enters, own))
-    return np.maximum(np.searchsorted(ends, starts, side="right"), own - lag), gave

@@ -87,7 +87,7 @@ def time_to_target(scenario: Scenario, step_time_s: float) -> TimeToTarget | Non
     steps, how many more is not known).
     """
     model = scenario.workload.model
-    if scenario.strategy.sync.kind != "bsp" or not isinstance(model, str):
+    if scenario.strategy.sync.difference or not isinstance(model, str):
         return None
     task = task_for(model, scenario.workload.optimizer)
     return None if task is None else _to_target(task, scenario, step_time_s)
@@ -120,11 +120,11 @@ def _notes(task: Task, scenario: Scenario) -> tuple[str, ...]:
         notes.append(
             f"steps to the target are known of {task.method} only, the scenario has {optimizer}"
         )
-    if scenario.strategy.compression.kind not in ("none", "cast"):
+    if scenario.strategy.compression.takes_more_steps:
         notes.append(
             "steps to the target are those of dense gradients: compressed ones may take more"
         )
-    if scenario.strategy.aggregation.kind == "gossip":
+    if not scenario.strategy.aggregation.one_version:
         notes.append(
             "steps to the target are those of one model: workers that gossip hold models of their "
             "own and may take more"

@@ -14,8 +14,9 @@ from dpsim.base.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
 from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import Steps, clock_gaps, versions, versions_behind
+from dpsim.engine.steps import Steps, clock_gaps
 from dpsim.engine.timeline import Timeline
+from dpsim.strategy.sync import Gate
 from dpsim.workload import Loading
 
 
@@ -53,32 +54,28 @@ def run_together(
         progress(step + 1)
     records.clock_gap[:] = clock_gaps(starts, done)
     if job.one_version and run.rounds:
-        sync = job.scenario.strategy.sync
-        records.versions[:] = versions_behind(
-            starts, done, run.rounds, drops=sync.drops, lag=sync.lag
-        )
+        records.versions[:] = run.gate.versions_behind(starts, done, run.rounds)
     if log is not None:
-        _note(log, job, starts, done, over, run.rounds)
+        _note(log, run, starts, done, over)
     return records
 
 
 def _note(
     log: Log,
-    job: Job,
+    run: _Run,
     starts: FloatArray,
     done: FloatArray,
     over: FloatArray,
-    rounds: list[tuple[float, float]],
 ) -> None:
     """Log all steps; ``over`` is when each was.
 
     A model of one's own is as many versions old as steps.
     """
-    sync = job.scenario.strategy.sync
+    one_version, rounds = run.job.one_version, run.rounds
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
-    if job.one_version and rounds:
-        read, gave = versions(starts, done, rounds, drops=sync.drops, lag=sync.lag)
-    in_rounds = rounds and (job.one_version or sync.lag)
+    if one_version and rounds:
+        read, gave = run.gate.versions(starts, done, rounds)
+    in_rounds = rounds and (one_version or run.gate.lag)
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
@@ -90,13 +87,12 @@ class _Run:
 
     def __init__(self, job: Job, timeline: Timeline | None) -> None:
         self.job = job
-        self.sync = job.scenario.strategy.sync
-        self.quorum = self.sync.quorum(job.workers)
+        self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
         self.updated = len(job.positions) - 1
         marks = {call.ready for calls in job.calls_of.values() for call in calls}
-        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks), self.quorum, timeline)
+        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks), self.gate, timeline)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step.
@@ -130,9 +126,7 @@ class _Run:
         walk, busy, begin = self.walk, 0.0, 0.0
         for call in calls:
             check()
-            there = walk.encode(call)
-            if self.quorum < len(there):
-                there = np.minimum(there, np.partition(there, self.quorum - 1)[self.quorum - 1])
+            there = self.gate.takes_part(walk.encode(call))
             for name, nbytes in call.stages:
                 starts = np.maximum(there, walk.free)
                 outcome = self.job.collective(name, step).finish_after(
@@ -142,7 +136,7 @@ class _Run:
                 begin = float(starts.max())
                 busy += float(walk.free.max() - begin)
                 walk.note("communication", f"{call.name}: {name}", starts, walk.free)
-            walk.wait_for(walk.free, call.needed + self.sync.lag * self.updated)
+            walk.wait_for(walk.free, call.needed + self.gate.lag * self.updated)
         if calls:
             self.rounds.append((begin, float(walk.free.max())))
         return busy
@@ -162,7 +156,7 @@ class _Walk:
         positions: FloatArray,
         kind_of: IntArray,
         marks: frozenset[int],
-        quorum: int,
+        gate: Gate,
         timeline: Timeline | None,
     ) -> None:
         self.positions = positions
@@ -174,7 +168,7 @@ class _Walk:
         self.step = 0
         self._timeline = timeline
         self._marks = marks | {0}
-        self._last = quorum - 1
+        self._gate = gate
         self._awaited: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
 
@@ -292,7 +286,7 @@ class _Walk:
         after is the network's.
         """
         waits = np.maximum(ends - self.time, 0.0)
-        last = np.partition(self.time, self._last)[self._last]
+        last = self._gate.enough_at(self.time)
         for_others = np.minimum(np.maximum(last - self.time, 0.0), waits)
         self.straggler = self.straggler + for_others
         self.exposed = self.exposed + (waits - for_others)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import DROPPED, Interval, Job, OnLinks, Run, Transfer
+from dpsim.engine import Interval, Job, OnLinks, Run, Transfer
+from dpsim.strategy.sync import DROPPED
 
 MOST_WORKERS = 64
 MOST_LINKS = 64

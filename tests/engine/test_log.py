@@ -8,7 +8,7 @@ import pytest
 from dpsim.engine.log import NEVER
 from dpsim.engine.recording import Recording
 from dpsim.engine.run import run_scenario
-from dpsim.engine.steps import DROPPED
+from dpsim.strategy.sync import DROPPED
 
 SLOW = {"slow": [{"workers": [1], "factor": 3}]}
 

@@ -9,7 +9,7 @@ from dpsim.engine.job import Job, prepare
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.together import run_together
 from dpsim.network import CollectiveModel, Outcome
-from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall
 from dpsim.strategy.sync import BspConfig
 from dpsim.workload import LayerTimes
 
@@ -26,7 +26,7 @@ def job(plan, workers=2):
     times = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5)
     cluster = SimpleNamespace(ranks=workers, accelerator_of=np.zeros(workers, dtype=int))
     strategy = SimpleNamespace(
-        sync=BspConfig(kind="bsp"), aggregation=SimpleNamespace(kind="allreduce")
+        sync=BspConfig(kind="bsp"), aggregation=AllReduceConfig(kind="allreduce")
     )
     scenario, model = SimpleNamespace(strategy=strategy), SimpleNamespace(layers=[None, None])
     made = Job(scenario, cluster, model, (times,), {"all-reduce": (OneSecond(),)}, setting=None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsim import simulate
-from dpsim.engine.steps import DROPPED, versions_behind
+from dpsim.strategy.sync import DROPPED, BarrierGate, QuorumGate
 
 BEGIN_AND_END = [(1.0, 2.0), (3.0, 4.0), (5.0, 6.0)]
 DONE = np.array([[1.0, 1.0], [3.0, 3.0], [5.0, 5.0]])
@@ -16,12 +16,12 @@ def test_a_worker_that_has_its_update_before_the_others_has_read_it():
     starts = np.array(
         [[0.0, 0.0], [1.5, 2.0], [3.5, 4.0]]
     )  # worker 0 has its pull half a second before the last one has
-    assert not versions_behind(starts, DONE, BEGIN_AND_END, drops=False, lag=0).any()
+    assert not BarrierGate(2).versions_behind(starts, DONE, BEGIN_AND_END).any()
 
 
 def test_with_a_lag_what_has_not_arrived_has_not_been_read():
     starts = np.array([[0.0, 0.0], [1.5, 2.0], [3.5, 4.0]])
-    assert versions_behind(starts, DONE, BEGIN_AND_END, drops=False, lag=1).tolist() == [
+    assert BarrierGate(2, lag=1).versions_behind(starts, DONE, BEGIN_AND_END).tolist() == [
         [0, 0],
         [1, 0],
         [1, 0],
@@ -30,10 +30,10 @@ def test_with_a_lag_what_has_not_arrived_has_not_been_read():
 
 def test_a_late_gradient_counts_in_a_later_round_or_never():
     starts, late = np.zeros((1, 2)), np.array([[1.0, 3.0]])
-    assert versions_behind(starts, late, BEGIN_AND_END[:2], drops=False, lag=0).tolist() == [[0, 1]]
-    assert versions_behind(starts, late, BEGIN_AND_END[:2], drops=True, lag=0).tolist() == [
-        [0, DROPPED]
-    ]
+    assert QuorumGate(2, 1).versions_behind(starts, late, BEGIN_AND_END[:2]).tolist() == [[0, 1]]
+    assert QuorumGate(2, 1, drops=True).versions_behind(
+        starts, late, BEGIN_AND_END[:2]
+    ).tolist() == [[0, DROPPED]]
 
 
 @pytest.mark.parametrize("overlap", ["sequential", "wfbp", "buckets", "priority"])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.engine import Job, Steps, clock_gaps, versions_behind
+from dpsim.engine import Job, Steps, clock_gaps
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -48,12 +48,11 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 
     Until the last worker that is waited for has come to one, it is its fault.
     """
-    whole, sync = len(rows[0]), job.scenario.strategy.sync
-    quorum = sync.quorum(job.workers)
+    whole, gate = len(rows[0]), job.gate()
     for step in range(whole):
         waits = np.array([own[step]["waits"] for own in rows]).reshape(len(rows), -1, 2)
         for began, ended in waits.transpose(1, 2, 0):
-            last = np.partition(began, quorum - 1)[quorum - 1]
+            last = gate.enough_at(began)
             for_others = np.minimum(np.maximum(last - began, 0.0), ended - began)
             records.straggler_wait[step] += for_others
             records.exposed_comm[step] += ended - began - for_others
@@ -62,7 +61,7 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
     starts, done = _column(rows, "begin"), _column(rows, "done")
     records.clock_gap[:] = clock_gaps(starts, done)
     if job.one_version and rounds:
-        records.versions[:] = versions_behind(starts, done, rounds, drops=sync.drops, lag=sync.lag)
+        records.versions[:] = gate.versions_behind(starts, done, rounds)
 
 
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:

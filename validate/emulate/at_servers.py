@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.engine import DROPPED, Job, StagedCall
+from dpsim.engine import Job, StagedCall
+from dpsim.strategy.sync import DROPPED
 from validate.emulate.alone import MeetingPoint
 from validate.emulate.clock import now
 from validate.emulate.push_pull import LEAVE, Client

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 
-from dpsim.engine import DROPPED, Job, StagedCall
+from dpsim.engine import Job, StagedCall
 from dpsim.strategy.aggregation import ParameterServerConfig
-from dpsim.strategy.sync import SspConfig
 from validate.emulate.clock import now, sleep_until
 from validate.emulate.push_pull import (
     GO,
@@ -29,81 +29,57 @@ from validate.emulate.push_pull import (
     share,
     wait_all,
 )
+from validate.ranks.gatekeeper import Gatekeeper
 from validate.ranks.processes import World
 
 OWN_NUMBERS = 5  # of a reply, before the arrivals: stale, version, taken, released, waited
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a worker is told as it goes on: what became of its gradient, and its next version."""
+
+    staleness: int
+    version: int
+
+
 class Server:
     """One server of ``job``: what its threads share.
 
-    ``apply`` takes up shares one after the other at the server's rate. ``version`` counts its
-    updates, ``clocks`` what each worker has handed over, as `dpsim.engine.at_servers` does for
-    all servers together; here each server goes by what it has seen.
+    Its gate is the one that the simulator asks for all servers together; here each server goes by
+    what it has seen.
     """
 
     def __init__(self, job: Job) -> None:
-        aggregation = job.scenario.strategy.aggregation
-        assert isinstance(aggregation, ParameterServerConfig)
-        sync = job.scenario.strategy.sync
-        self.rate = aggregation.update_rate
-        self.version = 0
-        self.clocks = [0] * job.workers
-        self._bound = sync.staleness if isinstance(sync, SspConfig) else None
-        self._quorum = sync.quorum(job.workers) if sync.drops else None
-        self._counted = 0
-        self._living = job.workers
+        aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
+        self._rate = aggregation.update_rate
         self._free = 0.0
-        self._changed = threading.Condition()
+        self._applying = threading.Lock()
+        self._replies: dict[int, Reply] = {}
+        self._keeper = Gatekeeper(job.gate(), self._reply)
 
     def apply(self, nbytes: int) -> None:
-        """Take up a share, after those that came before it."""
-        with self._changed:
-            self._free = max(self._free, now()) + nbytes / self.rate
+        """Take up a share, after those that came before it, at the server's rate."""
+        with self._applying:
+            self._free = max(self._free, now()) + nbytes / self._rate
             until = self._free
         sleep_until(until)
 
-    def take(self, worker: int, read: int) -> int:
-        """The gradient of ``worker``, computed on version ``read``, is complete.
+    def take(self, worker: int) -> None:
+        """The gradient of ``worker`` is complete."""
+        self._keeper.hand_over(worker)
 
-        An update, a part of one, or too late.
-        """
-        with self._changed:
-            self.clocks[worker] += 1
-            stale = self.version - read
-            if self._quorum is None:
-                self.version += 1
-            elif stale or self._living < self._quorum:
-                stale = DROPPED
-            else:
-                self._counted += 1
-                if self._counted == self._quorum:
-                    self._counted, self.version = 0, self.version + 1
-            self._changed.notify_all()
-            return stale
-
-    def release(self, worker: int, stale: int, read: int) -> int:
-        """Wait until ``worker`` may go on; the answer is the version that it goes on with."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._must_wait(worker, stale, read))
-            return self.version
+    def release(self, worker: int) -> Reply:
+        """Wait until ``worker`` may go on."""
+        self._keeper.wait(worker)
+        return self._replies[worker]
 
     def leave(self, worker: int) -> None:
         """It hands over nothing any more: nobody may wait for it."""
-        with self._changed:
-            self.clocks[worker] = 2**62
-            self._living -= 1
-            self._changed.notify_all()
+        self._keeper.leave(worker)
 
-    @property
-    def drops(self) -> bool:
-        """Whether late gradients are lost."""
-        return self._quorum is not None
-
-    def _must_wait(self, worker: int, stale: int, read: int) -> bool:
-        if self._quorum is not None:
-            return stale != DROPPED and self.version == read and self._living >= self._quorum
-        return self._bound is not None and self.clocks[worker] - min(self.clocks) > self._bound
+    def _reply(self, worker: int, staleness: int, version: int) -> None:
+        self._replies[worker] = Reply(staleness, version)
 
 
 def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
@@ -146,7 +122,6 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
     pull = sum(nbytes for call in calls for name, nbytes in call.stages if name == "pull")
 
     def serve(worker: int) -> None:
-        read = 0
         word = torch.zeros(1, dtype=torch.int64)
         coming = receive(world, word, worker, GO)
         while True:
@@ -156,15 +131,13 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
                 return
             arrived = _receive_all(world, worker, calls, servers, server)
             taken = now()
-            stale = server.take(worker, read)
-            version = server.release(worker, stale, read)
-            if server.drops and version == read:
-                stale = DROPPED
-            read = version
+            server.take(worker)
+            reply = server.release(worker)
             released = now()
             coming = receive(world, word, worker, GO)
             numbers = torch.tensor(
-                [stale, version, taken, released, released - taken, *arrived], dtype=torch.float64
+                [reply.staleness, reply.version, taken, released, released - taken, *arrived],
+                dtype=torch.float64,
             )
             wait_all(
                 [

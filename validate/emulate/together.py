@@ -26,11 +26,11 @@ class Courier:
     It carries every call of every step, one after the other, when its turn has come.
     """
 
-    def __init__(self, job: Job, carriers: Carriers, steps: int, gate: Quorum, say: Say) -> None:
+    def __init__(self, job: Job, carriers: Carriers, steps: int, quorum: Quorum, say: Say) -> None:
         self._calls = [(step, call) for step in range(steps) for call in job.calls(step)]
         self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers
-        self._gate = gate
+        self._quorum = quorum
         self._say = say
         self._given = 0
         self._failed: BaseException | None = None
@@ -47,7 +47,7 @@ class Courier:
         """
         if self._failed is not None:
             raise self._failed
-        self._gate.ready(self._given)
+        self._quorum.ready(self._given)
         self._given += 1
         return self._tickets[self._given - 1]
 
@@ -60,7 +60,7 @@ class Courier:
     def _work(self) -> None:
         try:
             for number, (step, call) in enumerate(self._calls):
-                self._gate.wait(number)
+                self._quorum.wait(number)
                 stamps = []
                 for carrier in self._carriers.of(call, step):
                     began = now()
@@ -82,7 +82,7 @@ class TogetherWorker:
         self._walk = walk
         self._courier = courier
         self._kind = int(job.kind_of[rank])
-        self._lag = job.scenario.strategy.sync.lag * walk.last
+        self._lag = job.gate().lag * walk.last
 
     def step(self, step: int, factor: float) -> Row:
         """Take one step."""
@@ -122,11 +122,12 @@ def work_together(
     is ``start``.
     """
     total = sum(len(job.calls(step)) for step in range(len(factors)))
-    gate = Quorum(world, job.workers, job.scenario.strategy.sync.quorum(job.workers), total)
-    courier = Courier(job, carriers, len(factors), gate, say)
+    gate = job.gate()
+    quorum = Quorum(world, job.workers, gate.quorum, total)
+    courier = Courier(job, carriers, len(factors), quorum, say)
     worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), courier)
     courier.start()
     for step, factor in enumerate(factors[:, world.rank].tolist()):
         say(worker.step(step, factor))
     courier.finish()
-    gate.close()
+    quorum.close()

@@ -19,6 +19,7 @@ import torch.distributed as dist
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
+from dpsim.strategy.sync import AspConfig, BspConfig, Gate, SspConfig, Sync
 from validate.training.method import Method
 from validate.training.server_state import ServerState, serve_each
 from validate.training.worker import Worker
@@ -43,10 +44,14 @@ class ParameterServer(Method):
         default="mean", description="Whether a change counts by 1 / workers or in full."
     )
 
-    @property
-    def bound(self) -> int | None:
-        """Clocks that workers may be apart: none under bsp, any under asp."""
-        return {"bsp": 0, "ssp": self.staleness, "asp": None}[self.sync]
+    def gate(self, workers: int) -> Gate:
+        """The rule by which workers wait for one another."""
+        kinds: dict[str, Sync] = {
+            "bsp": BspConfig(kind="bsp"),
+            "ssp": SspConfig(kind="ssp", staleness=self.staleness),
+            "asp": AspConfig(kind="asp"),
+        }
+        return kinds[self.sync].gate(workers)
 
     def workers(self, ranks: int) -> int:
         """All but the servers."""
@@ -64,9 +69,16 @@ class ParameterServer(Method):
         if worker.rank < worker.workers:
             work(worker, weights, shares)
         else:
-            note, scale = worker.note, self.scale(worker.workers)
-            mine = shares[worker.rank - worker.workers]
-            state = ServerState(mine, worker.workers, self.bound, note, scale, worker.world.timeout)
+            steps = worker.training.steps
+            state = ServerState(
+                shares[worker.rank - worker.workers],
+                worker.workers,
+                self.gate(worker.workers),
+                worker.note,
+                lambda clock, version: clock == steps,
+                self.scale(worker.workers),
+                worker.world.timeout,
+            )
             serve_each(worker.workers, lambda client: serve(worker, state, client))
         for server, share in enumerate(shares):
             dist.broadcast(share, worker.workers + server, worker.host_group)
@@ -99,7 +111,8 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
     change = torch.empty_like(state.weights)
     for _ in range(worker.training.steps):
         pushed = dist.irecv(change, client, worker.host_group)
-        dist.send(state.read(client), client, worker.host_group)
+        _, weights = state.read(client)
+        dist.send(weights, client, worker.host_group)
         pushed.wait()
         state.push(client, change.clone())
 

@@ -1,107 +1,104 @@
-"""What a parameter server holds, and the rule by which it lets workers read.
+"""What a parameter server holds: weights, and the gate by which workers read and add to them.
 
-Stale synchronous parallel, SSP(s).
-
-Clocks count a worker's iterations. A worker reads for iteration t only when every worker has
-finished iteration t-s-1. What it reads holds all updates of clocks up to t-s-1, its own always, and
-others' as they came, but none beyond t+s-1: an update of clock c waits until all workers have begun
-iteration c-s. So SSP(0) is BSP exactly: it reads all updates of clocks up to t-1 and no other.
-Without a bound (ASP) nobody waits and nothing is held back. Source: Ho et al., "More effective
-distributed ML via a stale synchronous parallel parameter server", NIPS 2013 (the window [t-s,
-t+s-1] of best-effort updates).
+The gate is the simulator's own (`dpsim.strategy.sync.Gate`), so that a run here and a prediction
+follow the same rule. A change is added to the weights at once where each is an update, or with all
+others of its update, in the order in which they came; one that comes too late is dropped. What a
+worker goes on with is copied at the moment when it may go on: all who wait for the same update read
+the same weights.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from dpsim.strategy.sync import Fate, Gate
+from validate.ranks.gatekeeper import Gatekeeper
+
 READ, PUSHED, UPDATED, DROPPED = "read", "pushed", "updated", "dropped"
 Note = Callable[[str, int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Update:
-    """What a worker's iteration ``clock`` adds to the weights."""
+class Change:
+    """What the iteration ``clock`` of a worker adds to the weights."""
 
     worker: int
     clock: int
-    change: Tensor
+    vector: Tensor
 
 
 class ServerState:
-    """Weights that ``workers`` read and add to, at most ``staleness`` clocks apart (None: any);
-    called from a thread per worker.
+    """Weights that ``workers`` workers read and add to; called from a thread per worker.
 
-    ``scale`` multiplies each update. Whoever waits for more than ``patience_s`` gets a TimeoutError
-    that says for whom.
+    ``scale`` multiplies each change. ``is_over(clock, version)`` says whether a worker that has done
+    ``clock`` iterations begins none on that version. Whoever waits for more than ``patience_s`` gets
+    a TimeoutError.
     """
 
     def __init__(
         self,
         weights: Tensor,
         workers: int,
-        staleness: int | None,
+        gate: Gate,
         note: Note,
+        is_over: Callable[[int, int], bool],
         scale: float = 1.0,
         patience_s: float = 60.0,
     ) -> None:
-        self.weights, self.staleness, self.scale, self.patience_s = (
-            weights,
-            staleness,
-            scale,
-            patience_s,
-        )
-        self.version = 0
+        self.weights = weights
+        self.patience_s = patience_s
+        self._scale = scale
         self._note = note
-        self._begun = [0] * workers
-        self._finished = [0] * workers
-        self._held: list[Update] = []
-        self._changed = threading.Condition()
+        self._is_over = is_over
+        self._gate = gate
+        self._held: list[Change] = []
+        self._newest = (0, weights.clone())
+        self._readable: dict[int, tuple[int, Tensor]] = {}
+        self._keeper = Gatekeeper(gate, self._goes_on)
+        for worker in range(workers):
+            self._goes_on(worker, 0, 0)
 
-    def read(self, worker: int) -> Tensor:
-        """A copy of the weights for the worker's next iteration, when it may begin."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._may_begin(worker), self.patience_s):
-                slowest = min(range(len(self._finished)), key=self._finished.__getitem__)
-                raise TimeoutError(
-                    f"worker {worker} has waited {self.patience_s:g} s for worker {slowest}"
-                )
-            self._note(READ, worker, self._begun[worker], self.version)
-            self._begun[worker] += 1
-            copy = self.weights.clone()
-            self._apply_what_may_be()
-            self._changed.notify_all()
-            return copy
+    def read(self, worker: int) -> tuple[int, Tensor]:
+        """The version that the worker goes on with and its weights, when it may go on."""
+        self._keeper.wait(worker, self.patience_s)
+        return self._readable[worker]
 
-    def push(self, worker: int, change: Tensor) -> None:
-        """The worker's iteration is over, and adds ``change``, now or when it may be seen."""
-        with self._changed:
-            self._note(PUSHED, worker, self._finished[worker], self.version)
-            self._held.append(Update(worker, self._finished[worker], change))
-            self._finished[worker] += 1
-            self._apply_what_may_be()
-            self._changed.notify_all()
+    def push(self, worker: int, vector: Tensor) -> None:
+        """The worker's iteration is over, and adds ``vector``, if that still counts."""
 
-    def _may_begin(self, worker: int) -> bool:
-        return self.staleness is None or self._begun[worker] - min(self._finished) <= self.staleness
+        def count(fate: Fate) -> None:
+            change = Change(worker, self._gate.clocks[worker] - 1, vector)
+            self._count(change, fate)
 
-    def _may_be_seen(self, update: Update) -> bool:
-        return self.staleness is None or update.clock - min(self._begun) < self.staleness
+        self._keeper.hand_over(worker, count)
 
-    def _apply_what_may_be(self) -> None:
-        waiting, self._held = self._held, []
-        for update in waiting:
-            if self._may_be_seen(update):
-                self.weights.add_(update.change, alpha=self.scale)
-                self.version += 1
-                self._note(UPDATED, update.worker, update.clock, self.version)
-            else:
-                self._held.append(update)
+    def _count(self, change: Change, fate: Fate) -> None:
+        committed = self._gate.version
+        before = committed - 1 if fate is Fate.APPLIED else committed
+        self._note(PUSHED, change.worker, change.clock, before)
+        if fate is Fate.DROPPED:
+            self._note(DROPPED, change.worker, change.clock, before)
+            return
+        self._held.append(change)
+        if fate is Fate.HELD:
+            return
+        for each in self._held:
+            self.weights.add_(each.vector, alpha=self._scale)
+            self._note(UPDATED, each.worker, each.clock, committed)
+        self._held = []
+
+    def _goes_on(self, worker: int, staleness: int, version: int) -> None:
+        """Keep what it reads; all who read one version share one copy, which nobody changes."""
+        if self._newest[0] != version:
+            self._newest = version, self.weights.clone()
+        self._readable[worker] = self._newest
+        clock = self._gate.clocks[worker]
+        if not self._is_over(clock, version):
+            self._note(READ, worker, clock, version)
 
 
 def serve_each(workers: int, serve: Callable[[int], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
 from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, merged
 from dpsim.strategy.aggregation.gossip import GossipConfig
@@ -29,6 +29,7 @@ __all__ = [
     "CollectiveCall",
     "GossipConfig",
     "HostConfig",
+    "Meeting",
     "ParameterServerConfig",
     "Setting",
     "ShardedConfig",

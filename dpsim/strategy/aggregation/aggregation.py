@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from enum import Enum
 
 import numpy as np
 
@@ -20,8 +21,31 @@ Turns = tuple[CollectiveModel, ...]
 Stages = tuple[tuple[str, int], ...]
 
 
+class Meeting(Enum):
+    """How the workers of a job meet."""
+
+    TOGETHER = "together"
+    AT_SERVERS = "at servers"
+    IN_PAIRS = "in pairs"
+
+
 class Aggregation(Config):
     """How gradients (or models) meet."""
+
+    @property
+    def meeting(self) -> Meeting:
+        """How workers meet whose rule lets each go its own way."""
+        return Meeting.TOGETHER
+
+    @property
+    def one_version(self) -> bool:
+        """Whether workers can share one sequence of parameters; if not, each has its own model."""
+        return True
+
+    @property
+    def compresses_replies(self) -> bool:
+        """Whether the codec also packs what servers send back."""
+        return False
 
     @property
     def moves_alone(self) -> bool:
@@ -69,6 +93,14 @@ class Aggregation(Config):
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """How many encoded payloads a worker decodes."""
         return 1 if sums_in_flight else workers
+
+    def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
+        """How often the calls of a turn are sent where workers act alone, in an iteration of each."""
+        return 1.0
+
+    def consensus(self, model_bytes: int, setting: Setting) -> float:
+        """Seconds of a last round after which all workers hold the same model."""
+        return 0.0
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """Seconds until every worker holds the model and the state of its optimiser,

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from dpsim.collectives import Schedule, gossip_turns, most_neighbours
-from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
@@ -36,6 +36,16 @@ class GossipConfig(Aggregation):
         "of 1, 2, 4, ... in turn, "
         "or a random partner in each step.",
     )
+
+    @property
+    def meeting(self) -> Meeting:
+        """A worker and one neighbour at a time."""
+        return Meeting.IN_PAIRS
+
+    @property
+    def one_version(self) -> bool:
+        """Each worker has a model of its own."""
+        return False
 
     def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
@@ -73,6 +83,12 @@ class GossipConfig(Aggregation):
     def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
         """The exchanges of successive steps, which then begin again."""
         return gossip_turns(self.graph, workers, seed)
+
+    def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
+        """One message each way for every worker that has a partner, over those of the turn."""
+        phases = self.turns(workers, seed)[turn].phases
+        heard = np.concatenate([phase.destination.at(0) for phase in phases])
+        return 2 * len(np.unique(heard)) / len(heard)
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
         """Seconds of the last round, after which all hold the mean of all models.

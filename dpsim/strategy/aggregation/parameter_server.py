@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from dpsim.base.units import BytesPerSecond
-from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
     CollectiveCall,
@@ -67,6 +67,16 @@ class ParameterServerConfig(Aggregation):
                 f"replicas must be at most the {self.servers} servers, but got {self.replicas}"
             )
         return self
+
+    @property
+    def meeting(self) -> Meeting:
+        """Each worker pushes and pulls when it can."""
+        return Meeting.AT_SERVERS
+
+    @property
+    def compresses_replies(self) -> bool:
+        """Where the scenario says so."""
+        return self.compress_pull
 
     @property
     def moves_alone(self) -> bool:

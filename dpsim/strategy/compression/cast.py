@@ -23,6 +23,7 @@ class CastConfig(LossyCodec):
     """Elements travel in half precision."""
 
     sums_in_flight: ClassVar[bool] = True
+    takes_more_steps: ClassVar[bool] = False
 
     kind: Literal["cast"] = Field(
         description="Elements travel in half precision and are summed in it."

@@ -14,6 +14,8 @@ class NoCompressionConfig(Codec):
     """Payloads travel as they are."""
 
     sums_in_flight: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    takes_more_steps: ClassVar[bool] = False
 
     kind: Literal["none"] = Field(description="Gradients travel as they are.")
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from dpsim.strategy.sync.asp import AspConfig
 from dpsim.strategy.sync.backup import BackupConfig
 from dpsim.strategy.sync.bsp import BspConfig
+from dpsim.strategy.sync.gate import DROPPED, BarrierGate, Fate, Gate, QuorumGate
 from dpsim.strategy.sync.local_sgd import LocalSgdConfig
 from dpsim.strategy.sync.sma import SmaConfig
 from dpsim.strategy.sync.ssp import SspConfig
@@ -18,11 +19,16 @@ SyncConfig = Annotated[
 ]
 
 __all__ = [
+    "DROPPED",
     "AspConfig",
     "BackupConfig",
+    "BarrierGate",
     "BspConfig",
     "Exchanged",
+    "Fate",
+    "Gate",
     "LocalSgdConfig",
+    "QuorumGate",
     "SmaConfig",
     "SspConfig",
     "Sync",

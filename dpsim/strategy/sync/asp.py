@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from dpsim.strategy.sync.gate import Gate, QuorumGate
 from dpsim.strategy.sync.sync import Sync
 
 
@@ -22,6 +23,11 @@ class AspConfig(Sync):
 
     kind: Literal["asp"] = Field(description="No worker ever waits for another.")
 
-    def quorum(self, workers: int) -> int:
-        """The first is enough."""
-        return 1
+    @property
+    def difference(self) -> str:
+        """Others may be applied in between."""
+        return "gradients are stale"
+
+    def gate(self, workers: int) -> Gate:
+        """The first is enough: each gradient is an update."""
+        return QuorumGate(workers, 1)

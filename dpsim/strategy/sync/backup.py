@@ -16,6 +16,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt
 
 from dpsim.base.errors import DpsimError
+from dpsim.strategy.sync.gate import Gate, QuorumGate
 from dpsim.strategy.sync.sync import Sync
 
 
@@ -29,16 +30,16 @@ class BackupConfig(Sync):
         default=1, description="How many of the cluster's workers are not waited for."
     )
 
-    def quorum(self, workers: int) -> int:
-        """All but the backups. Raises DpsimError where none are left."""
+    @property
+    def difference(self) -> str:
+        """Those of the last few workers."""
+        return "gradients are dropped"
+
+    def gate(self, workers: int) -> Gate:
+        """All but the backups are an update. Raises DpsimError where none are left."""
         if self.backups >= workers and self.backups:
             raise DpsimError(
                 f"strategy.sync.backups: must be below the {workers} workers, but got "
                 f"{self.backups}"
             )
-        return workers - self.backups
-
-    @property
-    def drops(self) -> bool:
-        """A late gradient is lost."""
-        return True
+        return QuorumGate(workers, workers - self.backups, drops=True)

@@ -40,6 +40,11 @@ class SmaConfig(Sync):
         return 1
 
     @property
+    def central_model(self) -> bool:
+        """The average of all."""
+        return True
+
+    @property
     def one_version(self) -> bool:
         """Each has a model of its own."""
         return False

@@ -15,6 +15,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt
 
+from dpsim.strategy.sync.gate import Fate, Gate
 from dpsim.strategy.sync.sync import Sync
 
 
@@ -30,3 +31,36 @@ class SspConfig(Sync):
     def lag(self) -> int:
         """The staleness."""
         return self.staleness
+
+    @property
+    def difference(self) -> str:
+        """Others may be applied in between."""
+        return "gradients are stale"
+
+    def gate(self, workers: int) -> Gate:
+        """Clocks are bounded."""
+        return StalenessGate(workers, self.staleness)
+
+
+class StalenessGate(Gate):
+    """Every gradient is an update as it comes; clocks are at most ``staleness`` apart.
+
+    A collective of all workers is the same rule for whole steps: it may lag as many steps behind.
+    """
+
+    def __init__(self, workers: int, staleness: int) -> None:
+        super().__init__(workers, workers, lag=staleness)
+
+    @property
+    def turn(self) -> int:
+        """The slowest clock."""
+        return self.clocks.slowest
+
+    def _judge(self, worker: int) -> Fate:
+        self._update[worker] = self.version
+        self._commit()
+        return Fate.APPLIED
+
+    def may_go_on(self, worker: int) -> bool:
+        """While it is not too far ahead of the slowest."""
+        return self.clocks[worker] - self.clocks.slowest <= self.lag

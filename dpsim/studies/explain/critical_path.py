@@ -90,14 +90,14 @@ def critical_path(run: Run, step: int) -> CriticalPath:
         chosen = int(np.abs(lengths - np.median(lengths)).argmin())
     else:
         chosen = int(ends.argmax())
-    in_pairs = run.scenario.strategy.aggregation.kind == "gossip"
+    of_neighbours = not run.scenario.strategy.aggregation.one_version
     segments = walk_back(
         run.intervals(step),
         ends - lengths,
         float(ends[chosen]),
         chosen,
         _CLOSE * float(lengths.max()),
-        meets_all=not run.job.acts_alone and not in_pairs,
+        meets_all=not run.job.acts_alone and not of_neighbours,
     )
     return CriticalPath(step, chosen, segments)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpsim.base.arrays import RealArray
 from dpsim.disturbance import random_stream
-from dpsim.strategy.compression import Codec, Exchange, Floats, NoCompressionConfig
+from dpsim.strategy.compression import Codec, Exchange, Floats
 
 
 class CodecLink:
@@ -50,7 +50,7 @@ def gossip_step_size(step: float | None, codec: Codec, elements: int) -> float:
     If ``step`` is None, half of the share that the codec sends: what neighbours know lags behind
     the more, the less is sent, and moving faster than that overshoots.
     """
-    if isinstance(codec, NoCompressionConfig):
+    if codec.exact:
         return 1.0
     if step is not None:
         return step
@@ -65,7 +65,7 @@ def _exchange(
 
     Without ``feedback`` what encoding loses is not kept: it shows in the next difference.
     """
-    if isinstance(codec, NoCompressionConfig):
+    if codec.exact:
         return None
     kind = Exchange if feedback else _Differences
     return kind(codec, workers, elements, seed)

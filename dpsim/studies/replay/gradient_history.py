@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
-from dpsim.engine import DROPPED, NEVER, Gradients
+from dpsim.engine import NEVER, Gradients
+from dpsim.strategy.sync import DROPPED
 
 _UNREAD = -1
 

@@ -22,7 +22,7 @@ from dpsim.base.arrays import RealArray
 from dpsim.collectives import mixing_matrix
 from dpsim.engine import Job
 from dpsim.strategy.aggregation import GossipConfig
-from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.strategy.compression import Codec
 from dpsim.strategy.sync import LocalSgdConfig, SmaConfig
 from dpsim.studies.replay.codec_links import CodecLink, CodecMean, gossip_step_size
 from dpsim.studies.replay.curve import CurveRecorder
@@ -98,7 +98,7 @@ class LocalSgd(OwnModels):
 
     def _mean_model(self) -> RealArray:
         models = self._of_workers(self.models)
-        if isinstance(self._codec, NoCompressionConfig):
+        if self._codec.exact:
             return self._average.mean(models)
         return np.asarray(self._common + self._average.mean(models - self._common))
 
@@ -180,7 +180,7 @@ class Gossip(OwnModels):
 
     def _mixed(self, turn: int) -> RealArray:
         mixing = self._mixing[turn]
-        if isinstance(self._codec, NoCompressionConfig):
+        if self._codec.exact:
             return np.asarray(mixing @ self.models)
         changed = self.models - self._known[turn]
         arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]

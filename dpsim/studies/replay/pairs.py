@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsim.base.arrays import RealArray
 from dpsim.engine import Act
-from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.strategy.compression import Codec
 from dpsim.studies.replay.codec_links import CodecLink, gossip_step_size
 from dpsim.studies.replay.curve import CurveRecorder
 from dpsim.studies.replay.trainer import Trainer
@@ -64,7 +64,7 @@ class Pairs:
     def _average(self, worker: int, partner: int) -> None:
         self._averaged[partner] += 1
         both = [worker, partner]
-        if isinstance(self._codec, NoCompressionConfig):
+        if self._codec.exact:
             self.models[both] = (self.models[worker] + self.models[partner]) / 2
             return
         mine, theirs = self._told(worker, partner), self._told(partner, worker)

@@ -28,7 +28,6 @@ from dpsim.engine import (
     run_scenario,
 )
 from dpsim.scenario import ReplayConfig, Scenario
-from dpsim.strategy.aggregation import ParameterServerConfig
 from dpsim.strategy.compression import Codec, NoCompressionConfig
 from dpsim.studies.replay.aggregators import (
     AllReduceAggregator,
@@ -156,7 +155,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
 def _learners_apart(job: Job) -> bool:
     """Whether each learner has a model of its own."""
     strategy = job.scenario.strategy
-    return strategy.sync.kind in ("local-sgd", "sma") and strategy.aggregation.kind != "gossip"
+    return not strategy.sync.one_version and strategy.aggregation.one_version
 
 
 def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
@@ -220,7 +219,7 @@ class _Training:
     def _back(self) -> CodecLink | None:
         """How servers send parameters; None where they do not compress them."""
         aggregation, trainer = self._job.scenario.strategy.aggregation, self._trainer
-        if not isinstance(aggregation, ParameterServerConfig) or not aggregation.compress_pull:
+        if not aggregation.compresses_replies:
             return None
         # Senders 0 to workers - 1 are the workers, so the servers draw as the next.
         return CodecLink(
@@ -230,18 +229,18 @@ class _Training:
     def _aggregator(self) -> GradientAggregator:
         config, workers = self._trainer.config, self._trainer.workers
         elements, seed = self._trainer.network.parameters, self._trainer.seed
-        total, drops = config.reduction == "sum", self._job.scenario.strategy.sync.drops
+        total, gate = config.reduction == "sum", self._job.gate()
         if self._job.acts_alone:
             links = [CodecLink(self._codec, elements, seed, worker) for worker in range(workers)]
-            return ServerAggregator(links, config.momentum, together=drops, total=total)
+            return ServerAggregator(links, config.momentum, together=gate.gathers, total=total)
         mean = CodecMean(self._codec, workers, elements, seed)
-        return AllReduceAggregator(mean, workers, config.momentum, drops=drops, total=total)
+        return AllReduceAggregator(mean, workers, config.momentum, drops=gate.drops, total=total)
 
     def _own_models(self) -> OwnModels:
         strategy = self._job.scenario.strategy
-        if strategy.aggregation.kind == "gossip":
+        if not strategy.aggregation.one_version:
             return Gossip(self._trainer, self._job, self._codec)
-        if strategy.sync.kind == "sma":
+        if strategy.sync.central_model:
             return ModelAveraging(self._trainer, self._job, self._codec)
         return LocalSgd(self._trainer, self._job, self._codec)
 

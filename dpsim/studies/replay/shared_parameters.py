@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
-from dpsim.engine import DROPPED, NEVER, Gradients
+from dpsim.engine import NEVER, Gradients
+from dpsim.strategy.sync import DROPPED
 from dpsim.studies.replay.aggregators import GradientAggregator
 from dpsim.studies.replay.codec_links import CodecLink
 from dpsim.studies.replay.curve import CurveRecorder

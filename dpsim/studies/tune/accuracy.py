@@ -30,11 +30,10 @@ def inexact(scenario: Scenario) -> list[str]:
 
 def _differences(scenario: Scenario) -> Iterator[str]:
     strategy = scenario.strategy
-    if strategy.compression.kind != "none":
+    if not strategy.compression.exact:
         yield f"compression {strategy.compression.kind} (gradients lose digits or entries)"
-    if strategy.aggregation.kind == "gossip":
-        yield "aggregation gossip (workers hold models of their own)"
+    if not strategy.aggregation.one_version:
+        yield f"aggregation {strategy.aggregation.kind} (workers hold models of their own)"
     sync = strategy.sync
-    if sync.kind != "bsp":
-        stale = sync.one_version and not sync.drops
-        yield f"sync {sync.kind} ({'gradients are stale' if stale else 'gradients are dropped' if sync.drops else 'models differ'})"
+    if sync.difference:
+        yield f"sync {sync.kind} ({sync.difference})"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim import simulate
-from dpsim.engine.steps import DROPPED
+from dpsim.strategy.sync import DROPPED
 
 SERVERS = "parameter-server"
 CASES = {

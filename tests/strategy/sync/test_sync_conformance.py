@@ -48,7 +48,7 @@ def test_a_name_is_enough(kind):
 
 @EVERY_KIND
 def test_somebody_but_never_more_than_all_are_waited_for(kind):
-    assert all(1 <= sync(kind).quorum(workers) <= workers for workers in (2, 3, 17))
+    assert all(1 <= sync(kind).gate(workers).quorum <= workers for workers in (2, 3, 17))
 
 
 @EVERY_KIND

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim.disturbance import random_stream
-from dpsim.engine.steps import DROPPED
+from dpsim.strategy.sync import DROPPED
 from dpsim.studies.replay import first_reads
 from dpsim.studies.replay.learning import NETWORKS, Sampler, digits
 

@@ -4,6 +4,7 @@ Waits, places of ranks, what is refused, and the account of what was noted.
 """
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,12 +17,12 @@ pytestmark = [
 
 if find_spec("torch"):
     from dpsim.base.errors import DpsimError
-    from dpsim.engine.steps import DROPPED
+    from dpsim.strategy.sync import DROPPED
     from validate.emulate import Case, check, placement
     from validate.emulate.account import account, collective_seconds
     from validate.emulate.clock import Pace, sleep_until
     from validate.emulate.push_pull import rotated, share
-    from validate.emulate.servers import Server
+    from validate.emulate.servers import Reply, Server
 
 
 def test_waits_do_not_add_up_their_lateness():
@@ -147,19 +148,24 @@ def test_a_backup_server_drops_what_comes_after_the_quorum(brief):
             brief, ("strategy.aggregation.kind=parameter-server", "strategy.sync.kind=backup")
         ).job()
     )
-    assert (server.take(0, 0), server.version) == (0, 1)
-    assert (server.take(1, 0), server.version) == (DROPPED, 1)
+    server.take(0)
+    server.take(1)
+    assert server.release(0) == Reply(staleness=0, version=1)
+    assert server.release(1) == Reply(staleness=DROPPED, version=1)
 
 
 def test_an_ssp_server_holds_who_is_too_far_ahead(brief):
     sets = ("strategy.aggregation.kind=parameter-server", "strategy.sync={kind: ssp, staleness: 1}")
     server = Server(Case(brief, sets).job())
-    server.take(0, 0)
-    assert server.release(0, 0, 0) == 1
-    server.take(0, 1)
-    assert server._must_wait(0, 0, 1)
-    server.leave(1)
-    assert server.release(0, 0, 1) == 2
+    server.take(0)
+    assert server.release(0) == Reply(staleness=0, version=1)
+    server.take(0)
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(server.release, 0)
+        with pytest.raises(TimeoutError):
+            held.result(timeout=0.05)
+        server.leave(1)
+        assert held.result() == Reply(staleness=0, version=2)
 
 
 def test_typical_steps_are_those_of_the_median_repetition():

@@ -15,7 +15,7 @@ pytestmark = [
 if find_spec("torch"):
     from dpsim.engine import simulate
     from dpsim.engine.kernel import slow_downs
-    from dpsim.engine.steps import DROPPED
+    from dpsim.strategy.sync import DROPPED
     from validate.emulate import Case, run_cases
     from validate.ranks.launch import loopback
 

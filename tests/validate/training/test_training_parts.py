@@ -16,6 +16,7 @@ if find_spec("torch") is None and os.environ.get("CI") != "true":
 import torch
 
 from dpsim.base.errors import DpsimError
+from dpsim.strategy.sync import AspConfig, BackupConfig, BspConfig, SspConfig
 from validate.training import (
     Event,
     Record,
@@ -25,7 +26,6 @@ from validate.training import (
     replay,
     version_gaps,
 )
-from validate.training.backup import BackupState
 from validate.training.buckets import cut_by_size
 from validate.training.digits import digits
 from validate.training.local import Replica
@@ -112,85 +112,104 @@ class TestServer:
 
     @pytest.fixture
     def server(self, log):
-        def make(staleness, workers=2):
+        def make(gate, workers=2, iterations=9):
             return ServerState(
                 torch.zeros(1),
                 workers,
-                staleness,
+                gate,
                 lambda *event: log.append(event),
+                lambda clock, version: clock == iterations,
                 patience_s=0.05,
             )
 
         return make
 
     def test_bsp_shows_a_step_to_all_or_to_none(self, server, log):
-        state = server(0)
-        state.read(0)
+        state = server(BspConfig(kind="bsp").gate(2))
+        assert state.read(0) == state.read(1) == (0, 0)
         state.push(0, torch.ones(1))
-        assert state.read(1) == 0, (
-            "worker 0 has pushed already, but worker 1 begins the same iteration"
-        )
-        with pytest.raises(TimeoutError, match=r"worker 0 has waited 0\.05 s for worker 1"):
+        with pytest.raises(
+            TimeoutError, match=r"worker 0 has waited 0\.05 s .* worker 1 is the slowest"
+        ):
             state.read(0)
         state.push(1, torch.ones(1))
-        assert state.read(0) == state.read(1) == 2
+        assert state.read(0) == state.read(1) == (1, 2)
         assert log == [
             ("read", 0, 0, 0),
-            ("pushed", 0, 0, 0),
             ("read", 1, 0, 0),
+            ("pushed", 0, 0, 0),
+            ("pushed", 1, 0, 0),
             ("updated", 0, 0, 1),
-            ("pushed", 1, 0, 1),
-            ("updated", 1, 0, 2),
-            ("read", 0, 1, 2),
-            ("read", 1, 1, 2),
+            ("updated", 1, 0, 1),
+            ("read", 0, 1, 1),
+            ("read", 1, 1, 1),
         ]
 
-    def test_ssp_lets_a_worker_run_ahead_so_far_and_see_its_own(self, server):
-        state = server(1)
+    def test_ssp_of_0_lets_all_go_on_with_the_same_weights(self, server):
+        """Also a worker whose thread comes to read when another has pushed its next change."""
+        state = server(SspConfig(kind="ssp", staleness=0).gate(2))
+        for _ in range(2):
+            state.push(0, torch.ones(1))
+            state.push(1, torch.ones(1))
+        assert state.read(0)[1] == state.read(1)[1] == 4
+        state.push(0, torch.ones(1))
+        assert state.read(1)[1] == 4
+
+    def test_ssp_lets_a_worker_run_ahead_so_far_and_adds_what_comes_at_once(self, server):
+        state = server(SspConfig(kind="ssp", staleness=1).gate(2))
         for expected in (0, 1):
-            assert state.read(0) == expected
+            assert state.read(0)[1] == expected
             state.push(0, torch.ones(1))
         with pytest.raises(TimeoutError):
             state.read(0)
-        assert state.read(1) == 1, (
-            "the update of clock 0 may be seen at clock 0, that of clock 1 not"
-        )
+        assert state.read(1)[1] == 0
+        state.push(1, torch.ones(1))
+        assert state.read(0)[1] == state.read(1)[1] == 3
 
     def test_asp_never_waits(self, server):
-        state = server(None)
+        state = server(AspConfig(kind="asp").gate(2))
         for expected in range(5):
-            assert state.read(0) == expected
+            assert state.read(0)[1] == expected
             state.push(0, torch.ones(1))
-        assert state.read(1) == 5
+        state.push(1, torch.ones(1))
+        assert state.read(1)[1] == 6
 
     def test_a_waiting_worker_goes_on_when_the_slowest_is_done(self, server):
-        state = server(0)
+        state = server(SspConfig(kind="ssp", staleness=0).gate(2))
         state.patience_s = 10
-        state.read(0)
-        state.read(1)
         state.push(0, torch.ones(1))
         late = threading.Timer(0.05, state.push, (1, torch.ones(1)))
         late.start()
-        assert state.read(0) == 2
+        assert state.read(0)[1] == 2
         late.join()
 
-    def test_backup_drops_what_comes_after_the_step(self, log):
-        state = BackupState(torch.zeros(1), 2, 9, lambda *event: log.append(event), patience_s=0.05)
-        for worker in range(3):
-            assert state.read(worker, -1) == (0, 0)
+    def test_backup_drops_what_comes_after_the_update(self, server, log):
+        state = server(BackupConfig(kind="backup").gate(3), workers=3)
         for worker in (2, 0, 1):
-            state.push(worker, 0, torch.full((1,), 2.0))
-        assert state.read(1, 0) == (1, 2)
+            state.push(worker, torch.full((1,), 2.0))
+        assert state.read(0) == state.read(1) == state.read(2) == (1, 4)
         assert log[3:] == [
+            ("pushed", 2, 0, 0),
+            ("pushed", 0, 0, 0),
             ("updated", 2, 0, 1),
-            ("updated", 0, 0, 2),
-            ("dropped", 1, 0, 2),
-            ("read", 1, 1, 2),
+            ("updated", 0, 0, 1),
+            ("read", 2, 1, 1),
+            ("read", 0, 1, 1),
+            ("pushed", 1, 0, 1),
+            ("dropped", 1, 0, 1),
+            ("read", 1, 1, 1),
         ]
-        with pytest.raises(
-            TimeoutError, match=r"worker 1 has waited 0\.05 s for 2 changes in step 1"
-        ):
-            state.read(1, 1)
+        state.push(1, torch.ones(1))
+        with pytest.raises(TimeoutError, match=r"worker 1 has waited 0\.05 s"):
+            state.read(1)
+
+    def test_a_run_that_is_over_is_read_from_no_more(self, server, log):
+        state = server(AspConfig(kind="asp").gate(2), iterations=1)
+        state.push(0, torch.ones(1))
+        assert [event for event in log if event[0] == "read"] == [
+            ("read", 0, 0, 0),
+            ("read", 1, 0, 0),
+        ]
 
 
 def test_stalenesses_are_counted_from_the_log():

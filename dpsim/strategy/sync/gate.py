@@ -1,0 +1,210 @@
+"""The rule of a run: who may begin, which gradient counts, who may go on, what a version is.
+
+A gate is told what happened, in the order in which it happened: a worker handed over its gradient,
+went on, or left. It answers from that alone. It knows no time, network or thread, so that simulated
+servers, emulated ones on threads and servers that train all ask the same object.
+
+Version v of the parameters is there when the updates 0 to v - 1 are applied. What a gradient
+belongs to is an update: it is *applied* with the last gradient that its update needs, *held* until
+then, and *dropped* where its update was made without it. A worker reads a version as it begins an
+iteration, hands over its gradient at the end of it, and goes on when the gate lets it.
+
+Where all workers meet in one collective, there is nothing to tell one after the other: the same
+questions are asked of vectors over the workers (`Gate.takes_part`, `Gate.versions`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.strategy.sync.clocks import Clocks
+
+DROPPED = -1  # the update of a gradient that is part of none
+
+
+class Fate(Enum):
+    """What becomes of a gradient when it is handed over."""
+
+    APPLIED = "applied"
+    HELD = "held"
+    DROPPED = "dropped"
+
+
+class Gate(ABC):
+    """The rule for ``workers`` workers, all of which have begun on version 0.
+
+    ``quorum``: how many must be there for a collective to begin; the others take part with what
+    they have. ``lag``: steps that a worker may run ahead of what it communicated in a collective.
+    ``drops``: a gradient that comes after its update is lost, instead of part of a later one.
+    """
+
+    def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
+        self.quorum = quorum
+        self.lag = lag
+        self.drops = drops
+        self.version = 0
+        self.clocks = Clocks(workers)
+        self._read = [0] * workers
+        self._update = [0] * workers
+
+    @property
+    def barrier(self) -> bool:
+        """Whether all workers end each step together, also where each could go its own way."""
+        return False
+
+    @property
+    def gathers(self) -> bool:
+        """Whether an update is the gradients of a quorum, rather than one worker's, where each goes
+        its own way.
+        """
+        return False
+
+    @property
+    @abstractmethod
+    def turn(self) -> int:
+        """What those wait for that may not go on: when it grows, some of them may."""
+
+    def hand_over(self, worker: int) -> Fate:
+        """``worker`` has handed over its gradient: its clock ticks, and the gradient counts or not."""
+        self.clocks.tick(worker)
+        return self._judge(worker)
+
+    @abstractmethod
+    def _judge(self, worker: int) -> Fate:
+        """What becomes of the gradient that ``worker`` has just handed over."""
+
+    @abstractmethod
+    def may_go_on(self, worker: int) -> bool:
+        """Whether ``worker``, which has handed over its gradient, may begin its next iteration."""
+
+    def go_on(self, worker: int) -> int:
+        """``worker`` begins its next iteration, on the version that is the answer."""
+        self._read[worker] = self.version
+        return self.version
+
+    def leave(self, worker: int) -> None:
+        """``worker`` begins no further iteration: nobody may wait for it."""
+        self.clocks.leave(worker)
+
+    def update_of(self, worker: int) -> int:
+        """The update that its last gradient is part of, `DROPPED` for none."""
+        return self._update[worker]
+
+    def staleness(self, worker: int) -> int:
+        """Updates applied between what its last gradient was computed on and its own, or `DROPPED`.
+
+        Ask before it goes on.
+        """
+        update = self._update[worker]
+        return DROPPED if update == DROPPED else update - self._read[worker]
+
+    def _commit(self) -> None:
+        """An update is complete: it makes a version."""
+        self.version += 1
+
+    def enough_at(self, there: FloatArray) -> float:
+        """When enough workers are there, of which worker i is there at ``there[i]``."""
+        last = self.quorum - 1
+        return float(np.partition(there, last)[last])
+
+    def takes_part(self, there: FloatArray) -> FloatArray:
+        """When each worker takes part in a collective: those that come late, from its begin on."""
+        if self.quorum == len(there):
+            return there
+        return np.minimum(there, self.enough_at(there))
+
+    def versions(
+        self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
+    ) -> tuple[IntArray, IntArray]:
+        """The version that each gradient is computed on and the update that it is part of.
+
+        ``starts`` and ``done``, both (steps, workers), are when its worker began to compute and when
+        it was there; ``rounds`` the begin and end of each step's collective, an update each. A
+        gradient goes into the first that begins when it is there; where late ones are dropped, only
+        into that of its own step. A worker has read whatever it waits for, all but the last ``lag``
+        rounds, even where it has them before the others do or only as it comes to the layer that
+        needs them.
+        """
+        begins, ends = (
+            np.maximum.accumulate(np.array(times)) for times in zip(*rounds, strict=True)
+        )
+        own = np.arange(len(starts))[:, None]
+        enters = np.searchsorted(begins, done, side="left")
+        late = enters > own
+        gave = np.where(late & self.drops, DROPPED, np.maximum(enters, own))
+        read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
+        return read, gave
+
+    def versions_behind(
+        self, starts: FloatArray, done: FloatArray, rounds: Sequence[tuple[float, float]]
+    ) -> IntArray:
+        """Updates between the reading and the applying of each gradient, `DROPPED` where it is not.
+
+        The arguments are those of `versions`.
+        """
+        read, gave = self.versions(starts, done, rounds)
+        return np.asarray(np.where(gave == DROPPED, DROPPED, np.maximum(gave - read, 0)))
+
+
+class QuorumGate(Gate):
+    """``quorum`` gradients together are an update; who gave one goes on when it is applied.
+
+    With ``drops`` a gradient counts only if it was computed on the newest version; without, it is
+    part of the next update. With fewer workers left than a quorum there are no updates any more.
+    """
+
+    def __init__(self, workers: int, quorum: int, *, lag: int = 0, drops: bool = False) -> None:
+        super().__init__(workers, quorum, lag=lag, drops=drops)
+        self._held: list[int] = []
+
+    @property
+    def gathers(self) -> bool:
+        """A quorum's: but for the one where whoever comes first makes an update and none is lost."""
+        return self.quorum > 1 or self.drops
+
+    @property
+    def turn(self) -> int:
+        """The next update."""
+        return self.version
+
+    def _judge(self, worker: int) -> Fate:
+        too_late = self.drops and self._read[worker] != self.version
+        if too_late or self.clocks.living < self.quorum:
+            self._update[worker] = DROPPED
+            return Fate.DROPPED
+        self._update[worker] = self.version
+        self._held.append(worker)
+        if len(self._held) < self.quorum:
+            return Fate.HELD
+        self._held.clear()
+        self._commit()
+        return Fate.APPLIED
+
+    def may_go_on(self, worker: int) -> bool:
+        """When its gradient is applied; at once if that is dropped."""
+        return self._update[worker] < self.version
+
+    def leave(self, worker: int) -> None:
+        """What is held is dropped, if too few are left to make an update of it."""
+        super().leave(worker)
+        if self.clocks.living < self.quorum:
+            for other in self._held:
+                self._update[other] = DROPPED
+            self._held.clear()
+
+
+class BarrierGate(QuorumGate):
+    """All gradients of a step are its update: every worker waits for all others."""
+
+    def __init__(self, workers: int, *, lag: int = 0) -> None:
+        super().__init__(workers, workers, lag=lag)
+
+    @property
+    def barrier(self) -> bool:
+        """They do."""
+        return True

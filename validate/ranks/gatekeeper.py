@@ -1,0 +1,54 @@
+"""A gate that threads ask: one thread a worker tells it what happened, and waits where it must."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dpsim.strategy.sync import Fate, Gate
+
+
+class Gatekeeper:
+    """Holds ``gate`` for the threads of a server.
+
+    Whoever may go on is let go at the very moment when that becomes so, before any thread can hand
+    over more: those who wait for the same update go on with the same version, however late their
+    threads wake up. ``goes_on(worker, staleness, version)`` is called at that moment, with what
+    became of its last gradient; like the ``count`` of `hand_over` it holds all others up.
+    """
+
+    def __init__(self, gate: Gate, goes_on: Callable[[int, int, int], None]) -> None:
+        self.gate = gate
+        self._goes_on = goes_on
+        self._waiting: list[int] = []
+        self._changed = threading.Condition()
+
+    def hand_over(self, worker: int, count: Callable[[Fate], None] = lambda fate: None) -> None:
+        """The gradient of ``worker`` is complete; ``count`` is told at once what becomes of it."""
+        with self._changed:
+            count(self.gate.hand_over(worker))
+            self._waiting.append(worker)
+            self._let_go()
+
+    def wait(self, worker: int, patience_s: float | None = None) -> None:
+        """Until ``worker`` has gone on. Raises TimeoutError after ``patience_s``, saying for whom."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: worker not in self._waiting, patience_s):
+                slowest = min(range(len(self.gate.clocks)), key=self.gate.clocks.__getitem__)
+                raise TimeoutError(
+                    f"worker {worker} has waited {patience_s:g} s for others, of whom worker "
+                    f"{slowest} is the slowest"
+                )
+
+    def leave(self, worker: int) -> None:
+        """``worker``, which waits for nothing, begins no further iteration."""
+        with self._changed:
+            self.gate.leave(worker)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for worker in [each for each in self._waiting if self.gate.may_go_on(each)]:
+            staleness = self.gate.staleness(worker)
+            self._goes_on(worker, staleness, self.gate.go_on(worker))
+            self._waiting.remove(worker)
+        self._changed.notify_all()
