@@ -219,27 +219,3 @@ def test_input_is_a_stream(tiny):
 def test_a_step_that_is_not_simulated_is_refused(tiny):
     with pytest.raises(DpsimError, match="step must be from 0 to 2, but got 3"):
         timeline(tiny(), 3)
-
-
-@pytest.mark.parametrize("sync", ["bsp", "asp"])
-@pytest.mark.parametrize("overlap", ["wfbp", "sequential"])
-def test_a_run_is_the_same_to_the_last_digit_whatever_it_records(tiny, overlap, sync):
-    strategy = {"aggregation": "parameter-server", "overlap": overlap, "sync": sync}
-    scenario = tiny(3, **strategy, disturbance={**SLOW, "jitter": {"kind": "lognormal"}})
-    plain = run_scenario(scenario)
-    kept = run_scenario(scenario, Recording(steps=None, versions=True))
-    np.testing.assert_array_equal(plain.all_steps.step, kept.all_steps.step)
-    assert {**plain.result.to_json(), "provenance": None} == {
-        **kept.result.to_json(),
-        "provenance": None,
-    }
-
-
-def test_steps_are_told_apart_after_the_run(tiny):
-    run = run_scenario(tiny(), Recording(steps=2, first=1))
-    assert run.recorded == range(1, 3)
-    second, third = run.intervals(1), run.intervals(2, workers=1)
-    assert max(each.end for each in second) == min(each.start for each in third)
-    assert {each.worker for each in third} == {0}
-    with pytest.raises(DpsimError, match="step 0 must be recorded"):
-        run.intervals(0)
