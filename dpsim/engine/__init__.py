@@ -26,8 +26,9 @@ from dpsim.engine.link_transfers import OnLinks, Transfer
 from dpsim.engine.log import NEVER, Act, Gradients, Log
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
+from dpsim.engine.parts import PARTS, Part, PartName
 from dpsim.engine.recording import Recording
-from dpsim.engine.result import PARTS, Result
+from dpsim.engine.result import Result
 from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps, clock_gaps
@@ -47,6 +48,8 @@ __all__ = [
     "Log",
     "MemoryUse",
     "OnLinks",
+    "Part",
+    "PartName",
     "Recording",
     "Result",
     "Run",

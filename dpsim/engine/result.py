@@ -15,12 +15,12 @@ from dpsim.disturbance import Goodput
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time_costs import OneTimeCosts
+from dpsim.engine.parts import PARTS, PartName
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
-PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "other")
 _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
 
@@ -64,7 +64,7 @@ class Result:
         }
 
     @property
-    def parts_s(self) -> dict[str, float]:
+    def parts_s(self) -> dict[PartName, float]:
         """Mean seconds of each part of a step; they add up to the mean step."""
         return {part: float(np.mean(getattr(self.steps, part, 0.0))) for part in PARTS}
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dpsim.engine import PARTS
 from validate.records import RunRecord
 
-_WORDS = {
-    "compute": "computing",
-    "input": "waiting for samples",
-    "encode": "encoding",
-    "exposed_comm": "communication that nothing hides",
-    "straggler_wait": "waiting for others",
-    "other": "other things",
-}
+_WORDS: dict[str, str] = {name: part.words for name, part in PARTS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,13 +130,15 @@ def _deliver(found: StepRun, output: Path | None, as_json: bool) -> None:
 def _table(found: StepRun) -> Table:
     from rich.table import Table
 
+    from dpsim.engine import PARTS
+
     title = f"{found.predicted.name}: {found.measured.steps.compute.shape[0]} steps on {found.predicted.workers} workers"
     table = Table(title=title, title_justify="left", show_edge=False)
     for heading in ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)"):
         table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
     sides = found.predicted, found.measured
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
-    rows |= {name: [each.parts_s[part] for each in sides] for part, name in _PARTS.items()}
+    rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
     rows |= {"hidden communication": [each.overlapped_comm_s for each in sides]}
     rows |= {
         f"message {name}": [both["predicted_s"], both["measured_s"]]
@@ -152,15 +154,6 @@ def _table(found: StepRun) -> Table:
                 ),
             )
     return table
-
-
-_PARTS = {
-    "compute": "computing",
-    "input": "waiting for samples",
-    "encode": "encoding",
-    "exposed_comm": "exposed communication",
-    "straggler_wait": "waiting for others",
-}
 
 
 def _ms(seconds: float | None) -> str:

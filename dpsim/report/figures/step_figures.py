@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.engine import Interval, Result
-from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, styled
-from dpsim.report.text.tables import PART_NAMES
+from dpsim.engine import PARTS, Interval, Result
+from dpsim.report.figures.style import COLOUR, COLOURS, PART_COLOURS, Answer, answer, styled
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _MILLI = 1e3
 _MOST_BARS = 60
-_STREAM_COLOURS = {"input": "#56b4e9", "communication": "#d55e00"}
+_STREAM_COLOURS = {
+    "input": PART_COLOURS["input"],
+    "communication": PART_COLOURS["exposed_comm"],
+}
 _BOTH = "forward and backward"
 _PASS_COLOURS = {
-    "forward": "#0072b2",
-    "backward": "#009e73",
-    _BOTH: "#009e73",
-    "update": "#000000",
-    "encode": "#cc79a7",
-    "decode": "#cc79a7",
+    "forward": PART_COLOURS["compute"],
+    "backward": COLOUR["bluish green"],
+    _BOTH: COLOUR["bluish green"],
+    "update": COLOUR["black"],
+    "encode": PART_COLOURS["encode"],
+    "decode": PART_COLOURS["encode"],
 }
 
 
@@ -38,19 +40,19 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     answers = [answer(result) for result in results]
     labels = list(names) or [str(each["name"]) for each in answers]
     figure = go.Figure()
-    for part, words in PART_NAMES.items():
-        seconds = [each["parts_s"][part] for each in answers]
+    for name, part in PARTS.items():
+        seconds = [each["parts_s"][name] for each in answers]
         if any(seconds):
             shares = [
                 part_s / each["step_time_s"]["mean"]
                 for part_s, each in zip(seconds, answers, strict=True)
             ]
             figure.add_bar(
-                name=words,
+                name=part.title,
                 y=labels,
                 x=[_MILLI * value for value in seconds],
                 orientation="h",
-                marker_color=PART_COLOURS[part],
+                marker_color=PART_COLOURS[name],
                 customdata=shares,
                 hovertemplate="%{y}<br>%{x:.4g} ms, %{customdata:.1%} of the step",
             )

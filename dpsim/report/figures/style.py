@@ -9,25 +9,28 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from dpsim.engine import Result
+from dpsim.engine import PARTS, Result
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Okabe and Ito, "Color universal design", 2008.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")
+# Okabe and Ito, "Color universal design", 2008; and a grey for what is left over.
+COLOUR = {
+    "blue": "#0072b2",
+    "orange": "#e69f00",
+    "bluish green": "#009e73",
+    "reddish purple": "#cc79a7",
+    "sky blue": "#56b4e9",
+    "vermilion": "#d55e00",
+    "yellow": "#f0e442",
+    "black": "#000000",
+    "grey": "#8a8f98",
+}
+COLOURS = tuple(colour for name, colour in COLOUR.items() if name != "grey")
+PART_COLOURS = {name: COLOUR[part.colour] for name, part in PARTS.items()}
 _SHORT = 12  # letters of a name of which two fit side by side
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
-
-PART_COLOURS = {
-    "compute": "#0072b2",
-    "input": "#56b4e9",
-    "encode": "#cc79a7",
-    "exposed_comm": "#d55e00",
-    "straggler_wait": "#e69f00",
-    "other": "#8a8f98",
-}
 
 # The JSON object of ``dpsim run``.
 Answer = Mapping[str, Any]

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
+from dpsim.engine import PARTS
 from dpsim.report.figures.style import Answer
 
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
 _MOST_BYTES = 2**28
-_PARTS = ("compute", "input", "encode", "exposed_comm", "straggler_wait", "other")
 _KNOWN = "dpsim run, compare, scale, collective or explain"
 
 
@@ -108,7 +108,7 @@ def _answer(row: Answer) -> Answer:
         "name": row["name"],
         "workers": row["workers"],
         "step_time_s": {"mean": row["step_time_s"], **step},
-        "parts_s": {part: row[f"{part}_s"] for part in _PARTS},
+        "parts_s": {part: row[f"{part}_s"] for part in PARTS},
         "throughput_samples_per_s": row["throughput_samples_per_s"],
         "scaling_efficiency": row["scaling_efficiency"],
         "bytes_sent_per_worker": row["bytes_sent_per_worker"],

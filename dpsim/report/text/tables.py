@@ -8,20 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
-from dpsim.engine import LinkLoads, Result
+from dpsim.engine import PARTS, LinkLoads, PartName, Result
 from dpsim.report.text.to_target import to_target_notes
 
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
-
-PART_NAMES = {
-    "compute": "computing (forward, backward, optimiser)",
-    "input": "waiting for input",
-    "encode": "encoding and decoding",
-    "exposed_comm": "communication that nothing hides",
-    "straggler_wait": "waiting for slower workers",
-    "other": "other",
-}
+# The parts of a step that variants are compared by; the others seldom differ.
+_COMPARED: tuple[PartName, ...] = ("compute", "exposed_comm", "straggler_wait")
 
 
 def run_table(result: Result) -> Table:
@@ -38,7 +31,7 @@ def run_table(result: Result) -> Table:
     for part, seconds in result.parts_s.items():
         if seconds > 0:
             table.add_row(
-                PART_NAMES[part], human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
+                PARTS[part].title, human(seconds, TIME, 3), f"{seconds / step['mean']:.1%}"
             )
     return table
 
@@ -175,10 +168,7 @@ def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
             *variant.values(),
             human(result.step_time_s["mean"], TIME),
             f"{result.step_time_s['mean'] / first - 1:+.1%}",
-            *(
-                human(parts[part], TIME, 3)
-                for part in ("compute", "exposed_comm", "straggler_wait")
-            ),
+            *(human(parts[part], TIME, 3) for part in _COMPARED),
             f"{result.throughput_samples_per_s:,.0f}",
             f"{result.scaling_efficiency:.1%}",
         )

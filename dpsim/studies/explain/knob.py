@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpsim.engine import PartName
 from dpsim.scenario import Scenario
 from dpsim.studies.explain.changed import Values
 
@@ -36,5 +37,5 @@ class Knob:
     """
 
     title: str
-    part: str
+    part: PartName
     options: Callable[[Scenario], Options]

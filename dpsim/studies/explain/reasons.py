@@ -6,14 +6,6 @@ from dpsim.base.units import TIME, human
 from dpsim.engine import PARTS, Result
 from dpsim.studies.explain.knob import Change, Knob
 
-PART_WORDS = {
-    "compute": "computing",
-    "input": "waiting for input",
-    "encode": "encoding and decoding",
-    "exposed_comm": "exposed communication",
-    "straggler_wait": "waiting for slower workers",
-    "other": "other",
-}
 _LITTLE = 0.01  # of a step
 _MINOR = 0.1
 _SAME = 1e-6
@@ -41,25 +33,25 @@ def reason(knob: Knob, change: Change, before: Result, after: Result, instead: s
     if saved > _LITTLE * step / 2 and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (
-            f"{PART_WORDS[saves]} saves {human(saved, TIME, 2)}, but {PART_WORDS[takes]}, already "
+            f"{PARTS[saves].words} saves {human(saved, TIME, 2)}, but {PARTS[takes].words}, already "
             f"{already:.0%} of a step, "
             f"takes {human(taken, TIME, 2)} more"
         )
     if taken > _LITTLE * step / 2:
-        return f"{PART_WORDS[takes]} takes {human(taken, TIME, 2)} more"
+        return f"{PARTS[takes].words} takes {human(taken, TIME, 2)} more"
     return _share(knob, before, step, instead)
 
 
 def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:
     """How much of the step the knob could act on."""
     share = before.parts_s[knob.part] / step
-    words = PART_WORDS[knob.part]
+    words = PARTS[knob.part].words
     if share < _LITTLE:
         return f"{words} is {f'only {share:.1%}' if share else 'no part'} of a step{_hidden(knob, before)}"
     other = f"; {instead} helps" if instead and instead != knob.title else ""
     largest = max(PARTS, key=lambda part: before.parts_s[part])
     if largest != knob.part and share < _MINOR:
-        return f"{words} is {share:.0%} of a step, {PART_WORDS[largest]} already is {before.parts_s[largest] / step:.0%}{other}"
+        return f"{words} is {share:.0%} of a step, {PARTS[largest].words} already is {before.parts_s[largest] / step:.0%}{other}"
     return f"{words} is {share:.0%} of a step, but {knob.title} hardly changes it{other}"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpsim.engine import PARTS, Result
+from dpsim.engine import PARTS, PartName, Result
 
 Cell: TypeAlias = str | int | float | bool | None
 
@@ -33,7 +33,7 @@ class Column:
     of: Callable[[Result], Cell]
 
 
-def _part(name: str) -> Column:
+def _part(name: PartName) -> Column:
     return Column(
         f"{name}_s", f"mean seconds of {name} in a step", float, lambda result: result.parts_s[name]
     )

@@ -85,7 +85,7 @@ def test_the_part_that_is_off_most_is_named():
     found = cause(step("slow", 0.15, 0.181, parts=parts))
     assert found.part == "exposed_comm"
     assert str(found) == (
-        "slow: predicted -17.1%; communication that nothing hides is 30.0 ms too little (50.0 ms, "
+        "slow: predicted -17.1%; exposed communication is 30.0 ms too little (50.0 ms, "
         "measured 80.0 ms)"
     )
     assert str(cause(collective("ring", 1.0, 2.0))) == "ring: predicted -50.0%"
