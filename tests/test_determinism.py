@@ -121,7 +121,7 @@ def asked(python, code):
         return ""
 
 
-NEEDED = "import dpsim.engine, dpsim.studies.sweep.execute, duckdb, joblib, optuna, pyarrow, sys; from importlib.metadata import version; "
+NEEDED = "import dpsim.engine, dpsim.studies.sweep.execute, duckdb, joblib, optuna, sys; from importlib.metadata import version; "
 MINOR = "version('dpsim'); print('.'.join(map(str, sys.version_info[:2])))"
 
 

@@ -61,12 +61,12 @@ def _rows(folder: str) -> tuple[list[dict[str, Any]], int]:
     from dpsim.studies.sweep import results
 
     table, points = results(folder)
-    if table.num_rows > _MOST_ROWS:
+    if len(table.rows) > _MOST_ROWS:
         raise DpsimError(
             f"{folder}: must have at most {_MOST_ROWS:,} rows for this page, but has "
-            f"{table.num_rows:,}: ask dpsim results"
+            f"{len(table.rows):,}: ask dpsim results"
         )
-    return table.to_pylist(), points
+    return table.to_dicts(), points
 
 
 def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:

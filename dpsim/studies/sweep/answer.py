@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.studies.sweep.store import Store
+from dpsim.studies.sweep.table import Table, connect, create, first_line
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 
@@ -55,9 +55,9 @@ class Answer:
 
 
 def query(folder: str | os.PathLike[str], sql: str = "select * from results") -> Answer:
-    """The answer to one select statement about the sweep in ``folder``, which may be unfinished or
-    at work.
+    """The answer to one select statement about the sweep in ``folder``.
 
+    The sweep may be unfinished, or at work.
     ``results`` has one row for each point that is done, in the order of points. Raises DpsimError
     where there is no sweep, and for SQL that is wrong, is no select, or asks for anything beside
     the table.
@@ -72,13 +72,13 @@ def query(folder: str | os.PathLike[str], sql: str = "select * from results") ->
         columns = tuple(column[0] for column in answered.description)
         rows = tuple(tuple(map(_plain, row)) for row in answered.fetchall())
     except duckdb.Error as error:
-        raise DpsimError(f"--sql: {_first_line(str(error))}") from None
+        raise DpsimError(f"--sql: {first_line(error)}") from None
     finally:
         connection.close()
-    return Answer(columns, rows, table.num_rows, points)
+    return Answer(columns, rows, len(table.rows), points)
 
 
-def results(folder: str | os.PathLike[str]) -> tuple[pa.Table, int]:
+def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
     """The table of the points that are done, and how many points there are.
 
     Raises DpsimError where there is no sweep.
@@ -88,21 +88,13 @@ def results(folder: str | os.PathLike[str]) -> tuple[pa.Table, int]:
     from dpsim.studies.sweep.tables import results_table
 
     points = store.points()
-    return results_table(points, store.rows()), points.num_rows
+    return results_table(points, store.rows()), len(points.rows)
 
 
-def _closed_off(table: pa.Table) -> DuckDBPyConnection:
-    """A database in memory that holds ``results`` and can reach nothing else; one thread, so that
-    sums always come out alike.
-    """
-    import duckdb
-
-    connection = duckdb.connect(
-        ":memory:", config={"threads": 1, "temp_directory": "", "python_enable_replacements": False}
-    )
-    connection.register("given", table)
-    connection.execute("create table results as select * from given")
-    connection.unregister("given")
+def _closed_off(table: Table) -> DuckDBPyConnection:
+    """A database in memory that holds ``results`` and can reach nothing else."""
+    connection = connect()
+    create(connection, "results", table)
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection
@@ -113,12 +105,6 @@ def _check(connection: DuckDBPyConnection, sql: str) -> None:
     if kinds not in (["SELECT"], ["EXPLAIN"]):
         got = ", ".join(kinds) or "nothing"
         raise DpsimError(f"--sql: must be one select statement, but got {got}")
-
-
-def _first_line(message: str) -> str:
-    """DuckDB's message without the drawing of where in the query it is."""
-    lines = [line.strip() for line in message.split("\nLINE ", maxsplit=1)[0].splitlines()]
-    return " ".join(line for line in lines if line)
 
 
 def _plain(value: Any) -> Any:

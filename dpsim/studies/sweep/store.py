@@ -1,12 +1,12 @@
 """A sweep's folder: what was asked, and the rows that are there.
 
-Every file but a worker's journal is written whole or not at all.
+Every file but a worker's journal is written whole or not at all::
 
-manifest.json              what was asked: files, varied fields, number of points points.parquet
-one row a point: file, values of the varied fields, key of the scenario journals/RUN/WORKER.jsonl
-rows of workers at work (`dpsim.studies.sweep.journal`) shards/RUN-WORKER.parquet  rows of a worker,
-by key, once its run has ended or is resumed results.parquet            points with their rows, in
-order: the file to hand on
+    manifest.json              what was asked: files, varied fields, number of points
+    points.parquet             a row a point: file, varied values, the scenario's key
+    journals/RUN/WORKER.jsonl  rows of workers at work (`dpsim.studies.sweep.journal`)
+    shards/RUN-WORKER.parquet  rows of a worker, by key, once its run has ended or is resumed
+    results.parquet            points with their rows, in order: the file to hand on
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.studies.sweep import journal
 from dpsim.studies.sweep.journal import Row
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dpsim.studies.sweep.table import Table, read_parquet, write_parquet
 
 
 class Store:
@@ -56,11 +54,8 @@ class Store:
             raise DpsimError(
                 f"{self.folder}: must be a new folder, or stand with --resume, but holds a sweep"
             )
-        if (
-            not self.exists
-            and self.folder.exists()
-            and (not self.folder.is_dir() or _strange(self.folder))
-        ):
+        is_foreign = not self.folder.is_dir() or _holds_other_things(self.folder)
+        if self.folder.exists() and not self.exists and is_foreign:
             raise DpsimError(
                 f"{self.folder}: must be a new or empty folder, or that of a sweep, but holds "
                 "something else"
@@ -119,9 +114,8 @@ class Store:
             left.unlink()
         for run in (self.folder / "journals").iterdir():
             if run.name != self.run:
-                with suppress(
-                    OSError
-                ):  # a worker that outlived its killed run may still have written something
+                # A worker that outlived its killed run may still have written something.
+                with suppress(OSError):
                     run.rmdir()
 
     def _shard_of(self, journal_file: Path) -> str:
@@ -136,11 +130,9 @@ class Store:
             else f"{name}.parquet"
         )
 
-    def write_table(self, name: str, table: pa.Table) -> None:
+    def write_table(self, name: str, table: Table) -> None:
         """Write a Parquet file."""
-        import pyarrow.parquet as pq
-
-        self._whole(name, lambda path: pq.write_table(table, path))
+        self._whole(name, lambda path: write_parquet(table, path))
 
     def write_manifest(self, content: dict[str, Any]) -> None:
         """Write down what was asked, from which on the folder is a sweep's."""
@@ -164,7 +156,7 @@ class Store:
             )
         return content
 
-    def points(self) -> pa.Table:
+    def points(self) -> Table:
         """The table of points. Raises DpsimError where it cannot be read."""
         return self._read(self.folder / "points.parquet")
 
@@ -174,22 +166,18 @@ class Store:
 
     def _in_shards(self) -> Iterator[Row]:
         for path in sorted((self.folder / "shards").glob("*.parquet")):
-            yield from self._read(path).to_pylist()
+            yield from self._read(path).to_dicts()
 
     def _in_journals(self) -> Iterator[Row]:
         for path in sorted((self.folder / "journals").glob("*/*.jsonl")):
             yield from journal.rows(path)
 
-    def _read(self, path: Path) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+    def _read(self, path: Path) -> Table:
         try:
-            return pq.read_table(path, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
+            return read_parquet(path)
+        except OSError as error:
             raise DpsimError(
-                f"{path}: must be what dpsim sweep wrote, but cannot be read: "
-                f"{str(error).splitlines()[0]}"
+                f"{path}: must be what dpsim sweep wrote, but cannot be read: {error.strerror}"
             ) from None
 
     def _whole(self, name: str, write: Callable[[Path], object]) -> None:
@@ -209,10 +197,7 @@ class Store:
             ) from None
 
 
-def _strange(folder: Path) -> bool:
+def _holds_other_things(folder: Path) -> bool:
     """Whether a folder holds what no sweep left there before it had a manifest."""
-    return any(
-        path.name not in ("journals", "shards", "points.parquet", ".lock")
-        and not path.name.endswith(".tmp")
-        for path in folder.iterdir()
-    )
+    names = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
+    return not names <= {"journals", "shards", "points.parquet", ".lock"}
