@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from dpsim.engine.job import Job
 from dpsim.strategy.aggregation import ELEMENT
-
-_OPTIMISER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # values of fp32 for each parameter
+from dpsim.workload import OPTIMIZER_STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,6 @@ class OneTimeCosts:
 def one_time_costs(job: Job) -> OneTimeCosts:
     """What ``job`` pays once."""
     aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
-    state = parameters * ELEMENT * (1 + _OPTIMISER_STATES[job.scenario.workload.optimizer])
+    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))

@@ -20,8 +20,18 @@ from dpsim.hardware.calibration import (
     load_profile,
 )
 from dpsim.hardware.catalogue import Catalogue, normalised
-from dpsim.hardware.gpu import Gpu, GpuRef, Precision, gpus
-from dpsim.hardware.link import Link, LinkRef, links
+from dpsim.hardware.gpu import (
+    Gpu,
+    GpuRef,
+    NvLinkPorts,
+    PciePort,
+    Precision,
+    gpu_by_pci_id,
+    gpu_named_in,
+    gpus,
+    typical_gpus,
+)
+from dpsim.hardware.link import Link, LinkRef, links, pcie_link_name, pcie_rate
 from dpsim.hardware.node import MOST_DEVICES, Edge, Nics, Node, NodeRef, nodes
 from dpsim.hardware.sourced import (
     GIVEN,
@@ -51,7 +61,9 @@ __all__ = [
     "Nics",
     "Node",
     "NodeRef",
+    "NvLinkPorts",
     "Parameter",
+    "PciePort",
     "Precision",
     "ProfileRef",
     "Residuals",
@@ -63,9 +75,14 @@ __all__ = [
     "SourcedTime",
     "SourcedWatts",
     "Transport",
+    "gpu_by_pci_id",
+    "gpu_named_in",
     "gpus",
     "links",
     "load_profile",
     "nodes",
     "normalised",
+    "pcie_link_name",
+    "pcie_rate",
+    "typical_gpus",
 ]

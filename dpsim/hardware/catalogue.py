@@ -1,6 +1,6 @@
 """A folder of YAML files as a registry.
 
-Names come from the file names, a file is parsed when it is first asked for.
+Names come from the names of the files. A file is parsed when it is first asked for.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MOST_BYTES = 2**20  # of a user's own file
 # Aliases stand on one line of their file, so that an index of all names needs no YAML parser.
 _ALIASES = re.compile(r"^aliases: *\[(.*)\] *$", re.MULTILINE)
 
+_WORD = re.compile(r"[a-z0-9]+")
+_MOST_WORDS = 8  # of a name: "NVIDIA RTX PRO 6000 Blackwell Server Edition" has seven
+
 
 def normalised(name: str) -> str:
-    """``name`` as the catalogue compares it.
-
-    ``"25 GbE"`` is ``"25gbe"``, ``"DGX_A100"`` is ``"dgx-a100"``.
-    """
+    """``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100"."""
     return "".join(name.casefold().split()).replace("_", "-")
 
 
@@ -54,13 +54,8 @@ def read_entry(path: Path, model: type[M]) -> M:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DpsimError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
-    except (
-        YAMLError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        AttributeError,
-    ):  # what a YAML parser says to what is none
+    except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):
+        # All that the parser raises on a file that is not YAML, or not a mapping.
         raise DpsimError(
             f"{path}: must be a readable {model.__name__.lower()} file, but it is not a YAML "
             "mapping"
@@ -68,10 +63,10 @@ def read_entry(path: Path, model: type[M]) -> M:
 
 
 class Catalogue(Registry[M]):
-    """The entries of one folder by name or alias, however written; iteration gives the names alone,
-    sorted.
+    """The entries of one folder by name or alias, however written.
 
-    Each file holds the fields of ``model`` without ``name``, which is the file's stem.
+    Iteration gives the names alone, sorted. Each file holds the fields of ``model`` without
+    ``name``, which is the file's stem.
     """
 
     def __init__(self, what: str, folder: str, model: type[M]) -> None:
@@ -104,6 +99,35 @@ class Catalogue(Registry[M]):
             raise UnknownNameError(self.what, name, [*self._files, *self._aliases])
         return found
 
+    def named_in(self, text: str) -> list[str]:
+        """The names of the entries that ``text`` mentions, without parsing their files.
+
+        A name or alias counts where it stands as whole words, whatever its spaces and hyphens. One
+        that lies inside a longer one does not: "A100 80GB PCIe" does not mention the A100.
+        """
+        squeezed, edges = "", [0]
+        for word in _WORD.findall(text.casefold()):
+            squeezed += word
+            edges.append(len(squeezed))
+        found: dict[str, None] = {}  # in the order in which the text has them
+        reached = 0
+        for place, start in enumerate(edges):
+            ends = edges[place + 1 : place + 1 + _MOST_WORDS]
+            named = [end for end in ends if squeezed[start:end] in self._spellings]
+            # What ends no later than an earlier name lies inside that one.
+            if named and named[-1] > reached:
+                reached = named[-1]
+                found[self._spellings[squeezed[start:reached]]] = None
+        return list(found)
+
+    def with_line(self, start: str) -> list[str]:
+        """The names of the entries with a line that begins so, without parsing their files."""
+        return [
+            name
+            for name, file in self._files.items()
+            if any(line.startswith(start) for line in file.read_text(encoding="utf-8").splitlines())
+        ]
+
     def _find(self, name: str) -> str | None:
         key = normalised(name)
         return key if key in self._files else self._aliases.get(key)
@@ -125,6 +149,12 @@ class Catalogue(Registry[M]):
             for line in _ALIASES.findall(file.read_text(encoding="utf-8"))
             for alias in line.split(",")
         }
+
+    @cached_property
+    def _spellings(self) -> dict[str, str]:
+        """Each name and alias without spaces and hyphens, and the entry that it means."""
+        named = {**self._aliases, **{name: name for name in self._files}}
+        return {"".join(_WORD.findall(spelling)): name for spelling, name in named.items()}
 
     def _read(self, name: str) -> M:
         from ruamel.yaml import YAML  # slow to import: only when the first entry is read

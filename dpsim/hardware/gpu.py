@@ -1,29 +1,99 @@
-"""What a GPU can do: peak compute rates per precision, memory and its bandwidth, power."""
+"""What a GPU is: its compute rates, memory and power, its ports, and what tools call it.
+
+A GPU's YAML is the only place that states its figures. The roofline, NCCL's model, the importers
+and the comparisons with published tables all read it from here.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.hardware.catalogue import Catalogue
-from dpsim.hardware.sourced import SourcedBytes, SourcedRate, SourcedSpeed, SourcedWatts
+from dpsim.hardware.link import links, pcie_link_name
+from dpsim.hardware.sourced import (
+    GIVEN,
+    SourcedBytes,
+    SourcedCapability,
+    SourcedRate,
+    SourcedSpeed,
+    SourcedWatts,
+)
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 Architecture = Literal[
-    "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "other"
+    "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ampere-ga10x", "ada", "hopper",
+    "blackwell", "cdna", "other",
 ]  # fmt: skip
+
+# The first compute capability of a generation, for a GPU that states its generation alone (NVIDIA,
+# CUDA C++ programming guide, compute capabilities).
+_FIRST_CAPABILITY: dict[Architecture, float] = {
+    "kepler": 3.5,
+    "maxwell": 5.2,
+    "pascal": 6.0,
+    "volta": 7.0,
+    "turing": 7.5,
+    "ampere": 8.0,
+    "ampere-ga10x": 8.6,
+    "ada": 8.9,
+    "hopper": 9.0,
+    "blackwell": 10.0,
+}
+
+# The name alone is kept: reading a GPU must not read the files of links that a run does not use.
+LinkName = Annotated[str, AfterValidator(lambda name: links().canonical(name))]
+
+
+class NvLinkPorts(Config):
+    """The NVLinks of one GPU."""
+
+    link: LinkName = Field(description="The catalogue's link of that generation: nvlink3.")
+    count: PositiveInt = Field(le=64, description="How many of them the GPU has.")
+    bridge: bool = Field(
+        default=False,
+        description=(
+            "Whether they only join two or a few cards, by a bridge that is sold apart. What joins "
+            "all GPUs of a machine is then PCIe."
+        ),
+    )
+    source: str = Field(default=GIVEN, description="Where that is from.")
+
+    @property
+    def rate(self) -> float:
+        """Nominal B/s in one direction over all of them."""
+        return links()[self.link].rate.value * self.count
+
+
+class PciePort(Config):
+    """The GPU's own PCIe link."""
+
+    generation: int = Field(ge=1, le=6, description="Of PCI Express.")
+    lanes: int = Field(default=16, ge=1, le=16, description="How many.")
+    source: str = Field(default=GIVEN, description="Where that is from.")
+
+    @property
+    def link(self) -> str:
+        """The catalogue's name of such a link."""
+        return pcie_link_name(self.generation, self.lanes)
 
 
 class Gpu(Config):
     """One device as a framework sees it: of a board with two dies, one die."""
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
-    aliases: tuple[str, ...] = Field(default=(), description="Other names that find it.")
+    aliases: tuple[str, ...] = Field(
+        default=(), description="Other names that find it, also in the words of tables and tools."
+    )
     description: str = Field(default="", description="What it is, and what to beware of.")
     architecture: Architecture = Field(default="other", description="Its generation.")
+    compute_capability: SourcedCapability | None = Field(
+        default=None,
+        description="NVIDIA's version of what it can do: 7.0. The generation's first where unset.",
+    )
     peak: dict[Precision, SourcedSpeed] = Field(
         min_length=1,
         description=(
@@ -36,6 +106,39 @@ class Gpu(Config):
         description="Nominal bandwidth of the device memory, in B/s."
     )
     power: SourcedWatts | None = Field(default=None, description="Thermal design power, in watts.")
+    nvlink: NvLinkPorts | None = Field(default=None, description="Its NVLinks, where it has any.")
+    pcie: PciePort | None = Field(default=None, description="Its PCIe link.")
+    peer_access: bool = Field(
+        default=True,
+        description="Whether its driver lets GPUs copy to one another without the host's memory.",
+    )
+    network: SourcedRate | None = Field(
+        default=None,
+        description=(
+            "Network rate for each GPU of its maker's own machine, in B/s: what is taken where a "
+            "table does not state the network cards."
+        ),
+    )
+    pci_ids: tuple[str, ...] = Field(
+        default=(), description="Its PCI device numbers (the PCI ID Repository): 0x1db1."
+    )
+    typical: bool = Field(
+        default=False,
+        description="Whether it is taken where a tool tells the compute capability alone.",
+    )
+
+    @property
+    def capability(self) -> int | None:
+        """Ten times its compute capability, as NCCL counts; None for what is not NVIDIA's."""
+        if self.compute_capability is not None:
+            return round(10 * self.compute_capability.value)
+        first = _FIRST_CAPABILITY.get(self.architecture)
+        return None if first is None else round(10 * first)
+
+    @property
+    def nvlink_fabric(self) -> NvLinkPorts | None:
+        """The NVLinks, where they join all such GPUs of a machine, not only cards by a bridge."""
+        return None if self.nvlink is None or self.nvlink.bridge else self.nvlink
 
     def __repr__(self) -> str:
         return f"<Gpu {self.name}>"
@@ -47,6 +150,30 @@ class Gpu(Config):
 def gpus() -> Catalogue[Gpu]:
     """The GPUs of the catalogue, by name or alias."""
     return Catalogue("GPU", "gpus", Gpu)
+
+
+@cache
+def typical_gpus() -> tuple[Gpu, ...]:
+    """The GPUs that stand for their compute capability, oldest first."""
+    found = [gpus()[name] for name in gpus().with_line("typical: true")]
+    return tuple(sorted(found, key=lambda gpu: (gpu.capability or 0, gpu.name)))
+
+
+def gpu_by_pci_id(device: str) -> Gpu | None:
+    """The GPU with a PCI device number such as 0x1db1; None for one that no entry has."""
+    for name in gpus().with_line("pci_ids:"):
+        if device in gpus()[name].pci_ids:
+            return gpus()[name]
+    return None
+
+
+def gpu_named_in(text: str) -> Gpu | None:
+    """The GPU of the catalogue that words such as "8 x H100 80GB PCIe Gen5" name.
+
+    Of several the one with the slowest memory: a job waits for it. None where none is named.
+    """
+    found = [gpus()[name] for name in gpus().named_in(text)]
+    return min(found, key=lambda gpu: gpu.memory_bandwidth.value, default=None)
 
 
 def _resolve(value: object) -> object:

@@ -1,7 +1,4 @@
-"""What a link carries.
-
-Its nominal rate, the part of it that messages reach, and the time one message spends on it.
-"""
+"""A link's nominal rate, the part of it that messages reach, and the time of a message on it."""
 
 from __future__ import annotations
 
@@ -58,6 +55,17 @@ class Link(Config):
 def links() -> Catalogue[Link]:
     """The links of the catalogue, by name or alias."""
     return Catalogue("link", "links", Link)
+
+
+def pcie_link_name(generation: int, lanes: int = 16) -> str:
+    """The catalogue's name of a PCIe link; not every one is in the catalogue."""
+    return f"pcie{generation}-x{lanes}"
+
+
+@cache
+def pcie_rate(generation: int, lanes: int = 16) -> float:
+    """Nominal B/s of a PCIe link in one direction, from the catalogue's link of 16 lanes."""
+    return links()[pcie_link_name(generation)].rate.value * lanes / 16
 
 
 def _resolve(value: object) -> object:

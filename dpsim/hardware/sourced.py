@@ -66,8 +66,9 @@ class SourcedWatts(Sourced[Watts]):
     """A power, in watts, with its source."""
 
 
-class SourcedFraction(Sourced[Annotated[float, Field(ge=1e-6, le=1)]]):
-    """A fraction from 1e-6 to 1, with its source.
+class SourcedCapability(Sourced[Annotated[float, Field(ge=1, le=99)]]):
+    """A compute capability (7.0), with its source."""
 
-    What is computed from smaller ones would overflow.
-    """
+
+class SourcedFraction(Sourced[Annotated[float, Field(ge=1e-6, le=1)]]):
+    """A fraction, with its source; below 1e-6, what is computed from it would overflow."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from dpsim.hardware import gpus
 from dpsim.imports.draft import NodeDraft, NvLinks, Pairs, Part, draft_node, merge_sockets
 from dpsim.imports.nccl_topo_names import gpu_of, net_link, pcie_link, smp_link
-from dpsim.imports.options import Choice, NodeOptions, generation
+from dpsim.imports.options import Choice, NodeOptions, surroundings
 from dpsim.imports.reading import ImportFileError
 from dpsim.imports.xml_tree import Element, parse_xml
 
@@ -60,7 +60,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
     kind = options.choose(
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))
     )
-    usual = generation(gpus()[kind.value])
+    usual = surroundings(gpus()[kind.value])
     nets, notes = _nets(root, options)
     assumed_pcie = options.choose("pcie", usual.pcie, f"assumed: usual with {kind.value}").value
     found = _Found(holders, nets, assumed_pcie)

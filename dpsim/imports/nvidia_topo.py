@@ -24,7 +24,7 @@ from dpsim.imports.draft import (
     merge_sockets,
     nvlink_plan,
 )
-from dpsim.imports.options import Choice, NodeOptions, generation, gpu_by_nvlinks
+from dpsim.imports.options import Choice, NodeOptions, gpu_by_nvlinks, surroundings
 from dpsim.imports.reading import ImportFileError, text_lines
 
 _FARNESS = {"PIX": 1, "PSB": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5, "SOC": 5}
@@ -188,7 +188,7 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are
     # all of a GPU's.
     gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= 18 else widest))
-    usual = generation(gpus()[gpu.value])
+    usual = surroundings(gpus()[gpu.value])
     why = f"assumed: usual with {gpu.value}"
     pcie = options.choose("pcie", usual.pcie, why)
     cards, notes = _used_cards(matrix, options)

@@ -1,13 +1,16 @@
-"""What an imported topology does not say.
-
-The kinds of GPU and links, chosen by the user or assumed from the GPU's generation.
-"""
+"""What an imported topology does not say, as the user gives it or as is usual for the GPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dpsim.hardware import Gpu, gpus, links
+from dpsim.hardware import (
+    Gpu,
+    NvLinkPorts,
+    gpus,
+    links,
+    typical_gpus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the user says about the machine; None is what the file says, or what is usual for the
-    GPU.
-    """
+    """What the user says about the machine; None is what the file says, or what is usual."""
 
     gpu: str | None = None
     nic: str | None = None
@@ -45,8 +46,8 @@ class NodeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """What usually stands around GPUs of one architecture; names of the catalogue's links."""
+class Surroundings:
+    """What usually stands around a GPU; names of the catalogue's links."""
 
     nvlink: str
     most_nvlinks: int  # of one GPU
@@ -55,35 +56,48 @@ class Generation:
     nic: str
 
 
-_GENERATIONS = {
-    "kepler": Generation("nvlink1", 0, "pcie3-x16", "qpi", "ib-fdr"),
-    "maxwell": Generation("nvlink1", 0, "pcie3-x16", "qpi", "ib-fdr"),
-    "pascal": Generation("nvlink1", 4, "pcie3-x16", "qpi", "ib-edr"),
-    "volta": Generation("nvlink2", 6, "pcie3-x16", "qpi", "ib-edr"),
-    "turing": Generation("nvlink2", 2, "pcie3-x16", "upi", "ethernet-25g"),
-    "ampere": Generation("nvlink3", 12, "pcie4-x16", "xgmi2", "ib-hdr"),
-    "ada": Generation("nvlink3", 0, "pcie4-x16", "xgmi2", "ib-hdr"),
-    "hopper": Generation("nvlink4", 18, "pcie5-x16", "upi2", "ib-ndr"),
+# The links between sockets and the network cards of servers that were built around a generation.
+_SERVERS = {
+    "kepler": ("qpi", "ib-fdr"),
+    "maxwell": ("qpi", "ib-fdr"),
+    "pascal": ("qpi", "ib-edr"),
+    "volta": ("qpi", "ib-edr"),
+    "turing": ("upi", "ethernet-25g"),
+    "ampere": ("xgmi2", "ib-hdr"),
+    "ampere-ga10x": ("xgmi2", "ib-hdr"),
+    "ada": ("xgmi2", "ib-hdr"),
+    "hopper": ("upi2", "ib-ndr"),
 }
 
 
-def generation(gpu: Gpu) -> Generation:
-    """What usually stands around ``gpu``; newer or unknown architectures are taken for the newest
-    known.
-    """
-    return _GENERATIONS.get(gpu.architecture, _GENERATIONS["hopper"])
+def surroundings(gpu: Gpu) -> Surroundings:
+    """What usually stands around ``gpu``; servers of newer or unknown GPUs are taken for Hopper's."""
+    between_sockets, nic = _SERVERS.get(gpu.architecture, _SERVERS["hopper"])
+    ports = gpu.nvlink or _ports_of_its_generation(gpu)
+    return Surroundings(
+        nvlink="nvlink1" if ports is None else ports.link,
+        most_nvlinks=0 if ports is None else ports.count,
+        pcie="pcie3-x16" if gpu.pcie is None else gpu.pcie.link,
+        between_sockets=between_sockets,
+        nic=nic,
+    )
+
+
+def _ports_of_its_generation(gpu: Gpu) -> NvLinkPorts | None:
+    """The NVLinks of the typical GPU of the same generation."""
+    alike = (typical for typical in typical_gpus() if typical.architecture == gpu.architecture)
+    return next((typical.nvlink for typical in alike if typical.nvlink), None)
 
 
 def gpu_by_nvlinks(most: int) -> tuple[str, str]:
-    """The GPU of the catalogue that a matrix with at most ``most`` NVLinks between or at its GPUs
-    suggests, and why.
-    """
+    """The GPU that a matrix with at most ``most`` NVLinks at a GPU suggests, and why."""
     if most == 0:
         return (
             "v100-pcie-16gb",
             "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu",
         )
-    for count, name in ((4, "p100-sxm2"), (6, "v100-sxm2-16gb"), (12, "a100-sxm-40gb")):
-        if most <= count:
-            return name, f"assumed: {most} NVLinks at a GPU; name yours with --gpu"
-    return "h100-sxm", f"assumed: {most} NVLinks at a GPU; name yours with --gpu"
+    ports = {gpu.name: gpu.nvlink_fabric.count for gpu in typical_gpus() if gpu.nvlink_fabric}
+    enough = min(most, max(ports.values()))
+    # The oldest GPU that has as many: more NVLinks came with each generation.
+    name = next(name for name, count in ports.items() if count >= enough)
+    return name, f"assumed: {most} NVLinks at a GPU; name yours with --gpu"

@@ -58,6 +58,7 @@ from dpsim.workload.profile import (
     read_file,
 )
 from dpsim.workload.roofline import (
+    OPTIMIZER_STATES,
     OPTIMIZERS,
     PRECISIONS,
     WIDTH,
@@ -66,6 +67,8 @@ from dpsim.workload.roofline import (
     Optimizer,
     Precision,
     compute_times,
+    is_throttled,
+    update_bytes,
 )
 from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, TorchSource
 
@@ -87,6 +90,7 @@ __all__ = [
     "KINDS",
     "MODELS",
     "OPTIMIZERS",
+    "OPTIMIZER_STATES",
     "PRECISIONS",
     "STAGES",
     "STAGE_NAMES",
@@ -141,6 +145,7 @@ __all__ = [
     "footprint",
     "hooked",
     "import_torch",
+    "is_throttled",
     "is_winograd",
     "largest_batch",
     "learners_table",
@@ -154,4 +159,5 @@ __all__ = [
     "stretch",
     "trace",
     "trace_module",
+    "update_bytes",
 ]

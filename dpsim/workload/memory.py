@@ -40,14 +40,13 @@ from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Model
-from dpsim.workload.roofline import WIDTH, Optimizer, Precision
+from dpsim.workload.roofline import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
 
 STAGES = (0, 1, 2, 3)
 MOST_BATCH = 2**31
 STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 
 _ORDER = ("learners", "stage", "checkpointing", "batch")
-_STATES: dict[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
 
 # Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343
 # MB are occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older
@@ -85,7 +84,7 @@ class StateBytes:
 
 def state_bytes(precision: Precision, optimizer: Optimizer) -> StateBytes:
     """Bytes per parameter of model state, before anything is divided."""
-    width, states = WIDTH[precision], 4 * _STATES[optimizer]
+    width, states = WIDTH[precision], 4 * OPTIMIZER_STATES[optimizer]
     return StateBytes(width, width, states if width == 4 else 4 + states)
 
 

@@ -41,16 +41,29 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Optimizer = Literal["sgd", "momentum", "adam"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
+# Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum, two moments.
+OPTIMIZER_STATES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
+
 # Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
 # stays in bf16.
 WIDTH: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 2}
 
-# Bytes per parameter that an update reads and writes: weight read and written, gradient read, each
-# state read and written, all fp32. In mixed precision the gradient is read at half the width and a
-# half-width copy of the weight is written: the same sum.
-UPDATE_BYTES: Mapping[Optimizer, int] = {"sgd": 12, "momentum": 20, "adam": 28}
-
 _THROTTLED = 75.0  # W: boards without a power plug of their own do not keep their clock
+
+
+def is_throttled(power: float | None) -> bool:
+    """Whether a board of so many watts (None: unknown) slows its clock under long load."""
+    return power is not None and power <= _THROTTLED
+
+
+def update_bytes(optimizer: Optimizer) -> int:
+    """Bytes per parameter that an update reads and writes.
+
+    The weight and each state are read and written, the gradient is read, all in fp32. In mixed
+    precision the gradient is read at half the width and a half-width copy of the weight is written:
+    the same sum.
+    """
+    return 4 * (3 + 2 * OPTIMIZER_STATES[optimizer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +179,7 @@ def _speeds(
     model: Model, accelerator: Accelerator, precision: Precision, constants: Efficiency
 ) -> FloatArray:
     """FLOP/s that large products of each layer reach."""
-    slowed = (
-        constants.throttle
-        if accelerator.power is not None and accelerator.power <= _THROTTLED
-        else 1.0
-    )
+    slowed = constants.throttle if is_throttled(accelerator.power) else 1.0
     fp32 = precision == "tf32" and "fp32" in accelerator.peak_flop_per_s
     used: list[Precision] = [
         "fp32" if fp32 and is_recurrent(layer) else precision for layer in model.layers
@@ -187,7 +196,7 @@ def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Eff
 
     Its traffic, or the launches of its kernels; and what a step costs beside.
     """
-    traffic = UPDATE_BYTES[optimizer] * model.parameters / bandwidth
+    traffic = update_bytes(optimizer) * model.parameters / bandwidth
     launches = constants.update_launches * len(model.tensors().elements) * constants.launch
     return max(traffic, launches) + constants.step
 

@@ -70,11 +70,9 @@ def test_lower_precision_is_never_slower(name):
     ]
     assert rates == sorted(rates)
     if "bf16" in peaks:
-        assert (
-            peaks["bf16"].value
-            == peaks["fp16" if "fp16" in peaks else "bf16"].value
-            >= peaks["fp32"].value
-        )
+        # The MI100 alone has bf16 at half the rate of fp16.
+        assert peaks["bf16"].value <= peaks["fp16" if "fp16" in peaks else "bf16"].value
+        assert peaks["bf16"].value >= peaks["fp32"].value
 
 
 def test_a_gpu_can_be_described_in_place():

@@ -145,7 +145,7 @@ BAD = {
     ),
     "unknown sm": (
         one(gpu='<gpu dev="0" sm="99"/>'),
-        r"line 3: sm must be one that the catalogue has a GPU of \(37, .*but got 99",
+        r"line 3: sm must be one that the catalogue has a GPU of \(35, 37, .*but got 99",
     ),
     "bad count": (
         one(gpu='<gpu dev="0" sm="80"><nvlink target="a" count="0"/></gpu>'),

@@ -23,12 +23,11 @@ import numpy as np
 import dpsim.workload
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from dpsim.workload import WITHOUT_TENSOR_CORES, Model, build_model, is_winograd
+from dpsim.hardware import gpu_named_in
+from dpsim.workload import Model, build_model, is_throttled, is_winograd, update_bytes
 from validate.published.single_gpu import (
-    FEATURES,
     REQUIRED,
     TABLE,
-    find_gpu,
     fit_rows,
     measured_seconds,
     products_in,
@@ -37,7 +36,6 @@ from validate.published.tables import (
     Block,
     Columns,
     FitResult,
-    constants_file,
     fit_blocks,
     packaged_table,
     soft_maximum,
@@ -51,9 +49,10 @@ HEADER = (
 )
 CLASSES, PRECISIONS = ("conv", "gemm", "rnn"), ("fp32", "tf32", "half")  # recurrences run no tf32
 FRACTIONS = tuple(f"{kind}_{precision}" for kind in CLASSES for precision in PRECISIONS)
-_UPDATE_BYTES = (
-    28.0  # most of the tables' runs are Adam, LAMB or momentum; the update is a few percent
-)
+
+# Most of the tables' runs are Adam, LAMB or momentum; the update is a few percent.
+_UPDATE_BYTES = update_bytes("adam")
+
 # Beginnings of the tables' names, longest first where one begins another, and the catalogue's.
 CATALOGUE = {
     "alexnet": "alexnet", "vgg-16 (cifar": "vgg16-cifar", "vgg-16": "vgg16", "resnet-50": "resnet50", "resnet-152": "resnet152",
@@ -164,7 +163,7 @@ def work_of(rows: Columns) -> Work:
     whole: list[tuple[float, ...]] = []
     batches = np.nan_to_num(rows.above_zero("batch"), nan=128.0)
     for i, (name, gpu_name, framework, text) in enumerate(zip(*texts, strict=True)):
-        gpu = find_gpu(gpu_name, constants_file(FEATURES))
+        gpu = gpu_named_in(gpu_name)
         assert gpu is not None
         precision, half = products_in(text, gpu)
         key, tokens = catalogue_name(name) or "", tokens_of(name, float(rows.numbers("seq_len")[i]))
@@ -177,25 +176,26 @@ def work_of(rows: Columns) -> Work:
             "flop": vectors["flop"] * batches[i], "traffic": vectors["traffic"] * batches[i] + vectors["weights"],
             "kernels": vectors["kernels"], "ramps": vectors["kernels"] * vectors["product"], "square": square,
             "product": vectors["product"], "fraction": 3 * vectors["kind"] + columns,
-            "lost": np.where(columns == column, 1.0, float(gpu["fp32"]) / max(float(gpu["tf32"]), 1.0)),
+            "lost": np.where(columns == column, 1.0, gpu.peak["fp32"].value / gpu.peak.get("tf32", gpu.peak["fp32"]).value),
             "row": np.full(len(square), float(i)),
         }  # fmt: skip
         for part, vector in made.items():
             parts.setdefault(part, []).append(vector)
         fused = "xla" in f"{framework} {text}".casefold()
-        peak = float(gpu["fp32"] if gpu["generation"] in WITHOUT_TENSOR_CORES else gpu[precision])
-        flags = (float(half), float(fused), float(gpu.get("throttled", 0)))
+        peak = gpu.peak[precision].value
+        throttled = is_throttled(gpu.power.value if gpu.power else None)
+        flags = (float(half), float(fused), float(throttled))
         whole.append(
             (
                 peak,
-                float(gpu["memory"]),
+                gpu.memory_bandwidth.value,
                 *flags,
                 float(len(model.tensors().elements)),
                 float(model.parameters),
             )
         )
-        names["generation"].append(str(gpu["generation"]))
-        names["gpu"].append(" ".join(gpu["words"]))
+        names["generation"].append(str(gpu.architecture))
+        names["gpu"].append(gpu.name)
     flat = {part: np.concatenate(vectors) for part, vectors in parts.items()}
     peaks, memory, half_flags, fused_flags, throttled, tensors, parameters = np.array(whole).T
     return Work(

@@ -29,7 +29,7 @@ def cluster(node, nodes=1, **more):
         ("dgx1-v100", 4, "nvlink-mesh", 150e9, "ib", 50e9),
         ("aws-p4d", 2, "nvswitch", 300e9, "efa", 50e9),
         ("gcp-a3-mega", 2, "nvswitch", 450e9, "gpudirect-tcpx", 200e9),
-        ("single-gpu", 2, "pcie", 15.75e9, "tcp", 3.125e9),
+        ("single-gpu", 2, "pcie", 15.7538e9, "tcp", 3.125e9),
     ],
 )
 def test_a_cluster_is_read_as_its_catalogue_entries_say(

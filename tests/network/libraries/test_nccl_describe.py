@@ -12,10 +12,10 @@ from dpsim.network.libraries.nccl.describe import (
     parse_settings,
     parse_version,
 )
-from dpsim.network.libraries.nccl.gpus import gpu_facts
+from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
 from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 
-H100 = gpu_facts("H100")
+H100, _ = named_gpu("H100")
 
 
 @pytest.mark.parametrize(
@@ -35,17 +35,21 @@ H100 = gpu_facts("H100")
         ("rtx pro 6000 server", 120, 0.0),
         ("l40s", 89, 0.0),
         ("A10G (from PCI id 2237)", 86, 0.0),
-        ("p40", 50, 0.0),
+        ("p40", 61, 0.0),
+        ("TITAN RTX", 75, 0.0),
+        ("NVIDIA A30", 80, 0.0),
+        ("K80 (GK210 die)", 37, 0.0),
+        ("P102-100 (memory)", 61, 0.0),
     ],
 )
 def test_gpu(text, capability, rate):
     gpu, notes = parse_gpu(text)
-    assert (gpu.capability, gpu.nvlink_rate, notes) == (capability, rate, [])
+    assert (capability_of(gpu), nvlink_rate(gpu), notes) == (capability, rate, [])
 
 
 def test_an_unknown_gpu_is_noted_with_what_it_is_taken_as():
     gpu, notes = parse_gpu("Frobnicator 9")
-    assert gpu.capability == 80
+    assert capability_of(gpu) == 80
     assert notes == [Note("gpu", "Frobnicator 9", "an A100-class GPU: its name is not known")]
     assert str(notes[0]) == "gpu 'Frobnicator 9': taken as an A100-class GPU: its name is not known"
 
@@ -57,17 +61,17 @@ def test_an_unknown_gpu_is_noted_with_what_it_is_taken_as():
         ("NVLink 5 + NVSwitch", "B200", "nvswitch", 900e9, False),
         ("NVLink4", "H800", "nvswitch", 200e9, False),
         ("NVLink2 hybrid cube mesh (DGX-1V class)", "V100-SXM2", "nvlink-mesh", 150e9, False),
-        ("PCIe3 x16, no P2P (via host)", "V100-PCIE", "pcie", 15.75e9, True),
-        ("PCIe Gen5 x16", "H100 PCIe", "pcie", 63e9, False),
-        ("PCI-e 4.0 x8", "A10G", "pcie", 15.75e9, False),
-        ("PCIe (host staged)", "RTX 4090", "pcie", 31.5e9, True),
-        ("PCIe4", "RTX 4090", "pcie", 31.5e9, True),
+        ("PCIe3 x16, no P2P (via host)", "V100-PCIE", "pcie", 15.7538e9, True),
+        ("PCIe Gen5 x16", "H100 PCIe", "pcie", 63.0154e9, False),
+        ("PCI-e 4.0 x8", "A10G", "pcie", 15.75385e9, False),
+        ("PCIe (host staged)", "RTX 4090", "pcie", 31.5077e9, True),
+        ("PCIe4", "RTX 4090", "pcie", 31.5077e9, True),
         ("xGMI Infinity Fabric", "MI300X", "xgmi", 448e9, False),
         ("", "H100", "nvswitch", 450e9, False),
     ],
 )
 def test_inside_a_node(text, gpu, kind, rate, staged):
-    inside = parse_inside(text, gpu_facts(gpu), 8)[0]
+    inside = parse_inside(text, named_gpu(gpu)[0], 8)[0]
     assert (inside.kind, inside.rate, inside.staged) == (kind, rate, staged)
 
 
@@ -100,7 +104,7 @@ def test_between_nodes(text, transport, rate):
     "text", ["RoCE, plateau 71GB/s (untuned; reaches 222GB/s)", "RoCE (effective 0.74GB/s)", "RoCE"]
 )
 def test_results_are_never_read_as_line_rates(text):
-    rate, notes = parse_nics(text, gpu_facts("A100"), 8)
+    rate, notes = parse_nics(text, named_gpu("A100")[0], 8)
     assert rate == 8 * 200e9 / 8
     assert [note.taken_as for note in notes] == [
         "8 x 200 Gbit/s a node: the number of cards is not stated"

@@ -2,8 +2,6 @@
 
 from validate.published.single_gpu.comparison import REQUIRED, TABLE, compare, fit_rows
 from validate.published.single_gpu.model import (
-    FEATURES,
-    find_gpu,
     fit,
     measured_seconds,
     peak_of,
@@ -11,11 +9,9 @@ from validate.published.single_gpu.model import (
 )
 
 __all__ = [
-    "FEATURES",
     "REQUIRED",
     "TABLE",
     "compare",
-    "find_gpu",
     "fit",
     "fit_rows",
     "measured_seconds",

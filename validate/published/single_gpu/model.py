@@ -24,6 +24,8 @@ import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
+from dpsim.hardware import Gpu, Precision, gpu_named_in
+from dpsim.workload import WITHOUT_TENSOR_CORES, is_throttled
 from validate.published.tables import (
     Block,
     Columns,
@@ -121,7 +123,7 @@ def obstacles(rows: Columns) -> TextArray:
     table = constants_file(FEATURES)
     groups = ("transformer", "convolution", "recurrent", "embedding")
     unknown = [all(_entry(str(m), table[g]) is None for g in groups) for m in rows.text("model")]
-    no_gpu = [find_gpu(str(g), table) is None for g in rows.text("gpu")]
+    no_gpu = [gpu_named_in(str(g)) is None for g in rows.text("gpu")]
     mode = ~np.isin(rows.text("mode"), TRAIN_MODES + FORWARD_MODES)
     untimed = np.isnan(rows.above_zero("step_time_ms")) & np.isnan(rows.above_zero("throughput"))
     tokens = np.char.startswith(rows.text("unit"), "tokens") & np.isnan(rows.above_zero("batch"))
@@ -144,79 +146,83 @@ def known(rows: Columns) -> BoolArray:
 
 def peak_of(name: str) -> float | None:
     """Dense fp32 peak in FLOP/s of a GPU, however written; None for an unknown one."""
-    gpu = find_gpu(name, constants_file(FEATURES))
-    return None if gpu is None else float(gpu["fp32"])
+    gpu = gpu_named_in(name)
+    return None if gpu is None else gpu.peak["fp32"].value
 
 
-def find_gpu(name: str, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The first GPU of the table whose words all occur in the name; None without any."""
-    for entry in table["gpus"]:
-        if all(word in name.casefold() for word in entry["words"]):
-            found: Mapping[str, Any] = entry
-            return found
-    return None
+def products_in(text: str, gpu: Gpu) -> tuple[Precision, bool]:
+    """Returns (precision of the products, whether elements are halved).
 
-
-def products_in(text: str, gpu: Mapping[str, Any]) -> tuple[str, bool]:
-    """Returns (precision of the products, whether elements are halved)."""
-    half = text.casefold().startswith(("amp", "fp16", "bf16", "mixed"))
-    if half:
-        return ("fp16" if float(gpu["fp16"]) > 0 else "fp32"), True
-    return ("tf32" if "tf32" in text.casefold() and float(gpu["tf32"]) > 0 else "fp32"), False
+    Without tensor cores, mixed precision halves what is stored and computes in fp32.
+    """
+    if text.casefold().startswith(("amp", "fp16", "bf16", "mixed")):
+        fast = "fp16" in gpu.peak and gpu.architecture not in WITHOUT_TENSOR_CORES
+        return ("fp16" if fast else "fp32"), True
+    return ("tf32" if "tf32" in text.casefold() and "tf32" in gpu.peak else "fp32"), False
 
 
 def work_of(rows: Columns) -> Work:
     """Reads model, gpu, framework, precision, mode, batch, seq_len."""
     table, constants = constants_file(FEATURES), constants_file("single_gpu/settings.yaml")
     batch = np.nan_to_num(rows.above_zero("batch"), nan=float(constants["batch_unknown"]["value"]))
-    train = np.isin(rows.text("mode"), TRAIN_MODES)
-    parts: list[tuple[float, ...]] = []
-    keys: list[str] = []
+    numbers: dict[str, list[float]] = {}
+    kinds: list[str] = []
     gpus: list[str] = []
     cells = zip(
-        rows.text("model"),
-        rows.numbers("seq_len"),
-        rows.text("gpu"),
-        rows.text("precision"),
+        rows.text("model").tolist(),
+        rows.numbers("seq_len").tolist(),
+        rows.text("gpu").tolist(),
+        rows.text("precision").tolist(),
         strict=True,
     )
     for model, sequence, gpu_name, precision_text in cells:
-        kind, f = features(str(model), float(sequence), table)
-        gpu = find_gpu(str(gpu_name), table)
+        kind, feature = features(model, sequence, table)
+        gpu = gpu_named_in(gpu_name)
         if gpu is None:
-            raise DpsimError(f"no data sheet of GPU {str(gpu_name)!r} in single_gpu/features.yaml")
-        precision, half = products_in(str(precision_text), gpu)
-        precision = "fp32" if kind == "rnn" and precision == "tf32" else precision
-        throttled = float(gpu.get("throttled", 0))
-        square = f.get("square", 0.0) * (precision == "fp32")
-        demand = (
-            f["gmac"] * 2e9,
-            square,
-            f["elements_m"] * 1e6 * f["passes"],
-            f["params_m"] * 1e6,
-            f["tensors"],
-        )
-        supply = (
-            f["serial_steps"],
-            float(gpu[precision]),
-            float(gpu["memory"]),
-            float(half),
-            throttled,
-        )
-        parts.append(demand + supply)
-        keys.append(f"{kind}_{precision}")
-        gpus.append(" ".join(gpu["words"]))
-    flops, square, elements, weights, tensors, serial, peak, memory, half_flags, throttle = (
-        np.array(parts).T
-    )
-    text = zip(rows.text("framework"), rows.text("precision"), strict=True)
-    fused = np.array(
-        ["xla" in f"{framework} {precision}".casefold() for framework, precision in text]
-    )
+            raise DpsimError(f"no data sheet of GPU {gpu_name!r} in the catalogue")
+        precision, half = products_in(precision_text, gpu)
+        if kind == "rnn" and precision == "tf32":
+            precision = "fp32"  # cuDNN's recurrences stay in fp32
+        row = {
+            "flops": feature["gmac"] * 2e9,
+            "square": feature.get("square", 0.0) * (precision == "fp32"),
+            "elements": feature["elements_m"] * 1e6 * feature["passes"],
+            "weights": feature["params_m"] * 1e6,
+            "tensors": feature["tensors"],
+            "serial": feature["serial_steps"],
+            "peak": gpu.peak[precision].value,
+            "memory": gpu.memory_bandwidth.value,
+            "half": half,
+            "throttled": is_throttled(gpu.power.value if gpu.power else None),
+        }
+        for name, value in row.items():
+            numbers.setdefault(name, []).append(float(value))
+        kinds.append(f"{kind}_{precision}")
+        gpus.append(gpu.name)
+    frameworks = rows.text("framework").tolist()
+    software = zip(frameworks, rows.text("precision").tolist(), strict=True)
+    fused = [
+        "xla" in f"{framework} {precision_text}".casefold()
+        for framework, precision_text in software
+    ]
+    columns = {name: np.array(values) for name, values in numbers.items()}
     return Work(
-        flops * batch, square, elements * batch, weights, tensors, serial, train, half_flags > 0, fused, throttle > 0,
-        peak, memory, tuple(keys), tuple(str(f) for f in rows.text("framework")), tuple(gpus),
-    )  # fmt: skip
+        flops=columns["flops"] * batch,
+        square=columns["square"],
+        elements=columns["elements"] * batch,
+        weights=columns["weights"],
+        tensors=columns["tensors"],
+        serial=columns["serial"],
+        train=np.isin(rows.text("mode"), TRAIN_MODES),
+        half=columns["half"] > 0,
+        fused=np.array(fused),
+        throttled=columns["throttled"] > 0,
+        peak=columns["peak"],
+        memory=columns["memory"],
+        efficiency=tuple(kinds),
+        framework=tuple(frameworks),
+        gpu=tuple(gpus),
+    )
 
 
 def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> FloatArray:

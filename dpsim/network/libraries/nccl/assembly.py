@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.hardware import pcie_rate
 from dpsim.network.libraries.nccl.machine import NVMESH, PCIE, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.parameters import (
     COMMON,
@@ -19,7 +20,6 @@ from dpsim.network.libraries.nccl.parameters import (
     OWN_ONLY,
     PARAMS,
     PCIE_CENTRES,
-    PCIE_RATE,
     STAGED_SHIFT,
     TRANSPORT_KIN,
     TRANSPORT_SHIFT,
@@ -34,7 +34,9 @@ _CENTRES = {p.name: p.centre for p in PARAMS}
 def families(machine: NcclMachine) -> tuple[str, str]:
     """Link families whose deviations a machine takes: the fabric's kind, then its generation."""
     if machine.intra == PCIE:
-        generation = next((g for g, r in PCIE_RATE.items() if machine.intra_rate >= r * 0.9), 3)
+        # A bus that all GPUs share is described by what is left to each: a little less counts too.
+        fast_enough = (g for g in (6, 5, 4) if machine.intra_rate >= 0.9 * pcie_rate(g))
+        generation = next(fast_enough, 3)
         return "pcie", f"pcie{generation}" + ("-staged" if machine.staged else "")
     if machine.intra == XGMI:
         return "xgmi", ""

@@ -10,15 +10,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dpsim.network.libraries.nccl.gpus import GpuFacts, gpu_facts
+from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
+from dpsim.network.libraries.nccl.gpus import (
+    capability_of,
+    is_amd,
+    named_gpu,
+    nvlink_rate,
+    pcie_generation,
+)
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 from dpsim.network.libraries.nccl.notes import Note
 
-NVLINK_RATE = {1: 80e9, 2: 150e9, 3: 300e9, 4: 450e9, 5: 900e9, 6: 1800e9}  # B/s of a GPU, one way
-PCIE_RATE = {2: 8e9, 3: 15.75e9, 4: 31.5e9, 5: 63e9, 6: 126e9}  # B/s of 16 lanes, one way
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
-_MESH_LINK = 25e9  # B/s of one NVLink 2, one way
+_MESH_LINK = "nvlink2"
+
 # Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
 # tables.
 MESH_RINGS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 2, 6: 4, 7: 4, 8: 6}
@@ -44,7 +50,7 @@ DTYPE_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A machine, and what reading it took: every assumption and every text that was not understood."""
+    """A machine, and what reading it took: assumptions, and texts that were not understood."""
 
     machine: NcclMachine
     notes: tuple[Note, ...]
@@ -60,50 +66,48 @@ class Inside:
     shared: bool = False
 
 
-def parse_gpu(text: str) -> tuple[GpuFacts, list[Note]]:
-    """Compute capability and link rates of a GPU; an unknown name counts as an A100-class part, and
-    is noted.
-    """
-    gpu = gpu_facts(text)
-    return gpu, [] if gpu.known else [Note("gpu", text, "an A100-class GPU: its name is not known")]
+def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
+    """The GPU that ``text`` names; an unknown name counts as an A100-class part, and is noted."""
+    gpu, known = named_gpu(text)
+    return gpu, [] if known else [Note("gpu", text, "an A100-class GPU: its name is not known")]
 
 
-def parse_inside(text: str, gpu: GpuFacts, local: int) -> tuple[Inside, list[Note]]:
+def parse_inside(text: str, gpu: Gpu, local: int) -> tuple[Inside, list[Note]]:
     """What joins the ``local`` GPUs of a node, from the column ``intra_link`` and the GPU's kind."""
     lower = text.lower()
-    if re.search(r"xgmi|infinity fabric", lower) or gpu.is_amd:
+    if re.search(r"xgmi|infinity fabric", lower) or is_amd(gpu):
         return Inside(XGMI, XGMI_RATE), [
             Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
         ]
-    if "pci" in lower or (gpu.nvlink_rate == 0 and "nvlink" not in lower):
+    own = nvlink_rate(gpu)
+    if "pci" in lower or (own == 0 and "nvlink" not in lower):
         return _parse_pcie(text, gpu)
     notes = [] if "nv" in lower else [Note("intra_link", text, f"NVLink, as {gpu.name} has it")]
     stated = re.search(r"nvlink\s*(?:v|gen)?\s*(\d)", lower)
-    rate = NVLINK_RATE.get(int(stated.group(1)), gpu.nvlink_rate) if stated else gpu.nvlink_rate
-    if 0 < gpu.nvlink_rate < rate:
-        rate = gpu.nvlink_rate  # parts with fewer links (H800)
-    if re.search(r"mesh|dgx-?1\b", lower) or (gpu.capability <= 70 and "switch" not in lower):
-        return Inside(NVMESH, MESH_RINGS.get(local, 6) * _MESH_LINK), notes
+    rate = _usual_nvlink_rate(f"nvlink{stated.group(1)}") if stated else own
+    if not rate or 0 < own < rate:
+        rate = own  # parts with fewer links (H800)
+    meshed = capability_of(gpu) <= 70 and "switch" not in lower
+    if meshed or re.search(r"mesh|dgx-?1\b", lower):
+        return Inside(NVMESH, MESH_RINGS.get(local, 6) * links()[_MESH_LINK].rate.value), notes
     return Inside(NVSWITCH, rate), notes
 
 
-def _parse_pcie(text: str, gpu: GpuFacts) -> tuple[Inside, list[Note]]:
+def _usual_nvlink_rate(link: str) -> float:
+    """B/s of as many of these NVLinks as the GPU of their generation has; 0 for unknown ones."""
+    fabrics = (gpu.nvlink_fabric for gpu in typical_gpus())
+    return next((fabric.rate for fabric in fabrics if fabric and fabric.link == link), 0.0)
+
+
+def _parse_pcie(text: str, gpu: Gpu) -> tuple[Inside, list[Note]]:
     lower = text.lower()
     stated = re.search(r"pcie?\s*(?:-?e)?\s*(?:v|gen)?\s*([2-6])\b|gen\s*([2-6])", lower)
-    generation = int(stated.group(1) or stated.group(2)) if stated else gpu.pcie_generation
+    generation = int(stated.group(1) or stated.group(2)) if stated else pcie_generation(gpu)
     notes = [] if stated else [Note("intra_link", text, f"PCIe {generation}, as {gpu.name} has it")]
     lanes = re.search(r"x(4|8|16)\b", lower)
-    width = int(lanes.group(1)) / 16 if lanes else 1.0
-    staged = bool(re.search(r"host|shm|no p2p|without p2p|staged", lower)) or refuses_peers(gpu)
-    return Inside(PCIE, PCIE_RATE[generation] * width, staged), notes
-
-
-def refuses_peers(gpu: GpuFacts) -> bool:
-    """Whether copies between such GPUs pass through the host.
-
-    GeForce drivers since Ada refuse peer-to-peer.
-    """
-    return bool(re.match(r"(rtx)?[ _-]?[45]0[6789]0", gpu.name))
+    width = int(lanes.group(1)) if lanes else 16
+    staged = bool(re.search(r"host|shm|no p2p|without p2p|staged", lower)) or not gpu.peer_access
+    return Inside(PCIE, pcie_rate(generation, width), staged), notes
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
@@ -178,7 +182,7 @@ def describe_system(row: Mapping[str, str]) -> Description:
     name = row["system"].replace("_", " ")
     gpu, notes = parse_gpu(name)
     local = int(float(row["num_gpus"]))
-    words = "PCIe" if "pcie" in name.lower() or not gpu.nvlink_rate else "NVLink"
+    words = "PCIe" if "pcie" in name.lower() or not nvlink_rate(gpu) else "NVLink"
     inside, said = parse_inside(words, gpu, local)
     machine = _one_node(row, gpu, inside, local)
     return Description(
@@ -186,14 +190,14 @@ def describe_system(row: Mapping[str, str]) -> Description:
     )
 
 
-def _one_node(row: Mapping[str, str], gpu: GpuFacts, inside: Inside, gpus: int) -> NcclMachine:
+def _one_node(row: Mapping[str, str], gpu: Gpu, inside: Inside, local: int) -> NcclMachine:
     return NcclMachine(
         gpu=gpu.name,
-        capability=gpu.capability,
+        capability=capability_of(gpu),
         intra=inside.kind,
         intra_rate=inside.rate,
         staged=inside.staged,
-        gpus_per_node=gpus,
+        gpus_per_node=local,
         nccl_version=parse_version(row.get("nccl_version") or ""),
     )
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from dpsim.network.libraries.nccl.gpus import GpuFacts
+from dpsim.hardware import Gpu
+from dpsim.network.libraries.nccl.gpus import network_rate
 from dpsim.network.libraries.nccl.notes import Note
 
 _IB_BITS = {
@@ -63,7 +64,7 @@ def parse_transport(text: str) -> tuple[str, list[Note]]:
     return "unknown", [Note("inter_link", text, "InfiniBand: the transport is not recognised")]
 
 
-def parse_nics(text: str, gpu: GpuFacts, local: int) -> tuple[float, list[Note]]:
+def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
     """Line rate in B/s, one way, of the network cards of a node that ``local`` GPUs can use; an
     assumed number is noted.
     """
@@ -82,7 +83,7 @@ def parse_nics(text: str, gpu: GpuFacts, local: int) -> tuple[float, list[Note]]
         if word
         else _bits(single.group(1), single.group(2))
         if single
-        else gpu.nic_bits
+        else 8 * network_rate(gpu)
     )
     cards = _CARDS.search(cleaned)
     if cards and (word or single):

@@ -8,27 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.hardware import Gpu, Link
-from dpsim.network.libraries.nccl.describe import MESH_RINGS, PCIE_RATE, Inside, refuses_peers
-from dpsim.network.libraries.nccl.gpus import GpuFacts, gpu_facts
+from dpsim.hardware import Gpu, Link, pcie_rate
+from dpsim.network.libraries.nccl.describe import MESH_RINGS, Inside
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.network_text import transport_of
 from dpsim.network.maxmin import max_min_rates
 from dpsim.topology import Cluster, NodeGraph
-
-# Ten times the compute capability where the GPU's name does not say it (NVIDIA, CUDA C++
-# programming guide, compute capabilities).
-_CAPABILITY = {
-    "kepler": 35,
-    "maxwell": 52,
-    "pascal": 60,
-    "volta": 70,
-    "turing": 75,
-    "ampere": 80,
-    "ada": 89,
-    "hopper": 90,
-    "blackwell": 100,
-}
 
 
 def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine:
@@ -60,24 +45,17 @@ def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine
     )
 
 
-def _facts(gpu: Gpu) -> GpuFacts:
-    return gpu_facts(gpu.name.replace("-", " "))
-
-
 def _capability(gpu: Gpu) -> int:
-    facts = _facts(gpu)
-    if facts.known and not facts.is_amd:
-        return facts.capability
-    if gpu.architecture in _CAPABILITY:
-        return _CAPABILITY[gpu.architecture]
-    raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+    if gpu.capability is None:
+        raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
+    return gpu.capability
 
 
 def _inside(kind: NodeGraph, local: int) -> Inside:
     """What joins a node's GPUs; a GPU alone counts as on PCIe."""
-    staged = refuses_peers(_facts(kind.node.gpu))
+    staged = not kind.node.gpu.peer_access
     if local == 1:
-        return Inside(PCIE, PCIE_RATE[3], staged)
+        return Inside(PCIE, pcie_rate(3), staged)
     used = set(kind.gpus)
     links = [
         (a, b, link, count)

@@ -91,8 +91,6 @@ COMMON = "common"
 FULL_NODE = 8  # GPUs of the nodes that net_a is stated for
 # before this NCCL, network plugins moved a smaller share of the line rate
 OLD_NCCL = (2, 10)
-# descending, for reading a generation off a port's rate
-PCIE_RATE: Mapping[int, float] = {6: 126e9, 5: 63e9, 4: 31.5e9, 3: 15.75e9}
 # PCIe shares sit far from NVLink's: its own centres. Local copies run in device memory, ten times
 # as far from PCIe as from NVLink.
 PCIE_CENTRES: Mapping[str, float] = {
