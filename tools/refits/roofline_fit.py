@@ -28,6 +28,7 @@ from dpsim.workload import Model, build_model, is_throttled, is_winograd, update
 from validate.published.single_gpu import (
     REQUIRED,
     TABLE,
+    figures_of,
     fit_rows,
     measured_seconds,
     products_in,
@@ -195,7 +196,7 @@ def work_of(rows: Columns) -> Work:
             )
         )
         names["generation"].append(str(gpu.architecture))
-        names["gpu"].append(gpu.name)
+        names["gpu"].append(figures_of(gpu))
     flat = {part: np.concatenate(vectors) for part, vectors in parts.items()}
     peaks, memory, half_flags, fused_flags, throttled, tensors, parameters = np.array(whole).T
     return Work(

@@ -34,11 +34,7 @@ POLICIES: dict[str, Overlap] = {
     "WFBP": WfbpConfig(kind="wfbp"),
     "SyncEASGD": SequentialConfig(kind="sequential"),
 }
-_GPUS = {
-    "v100": "v100-pcie-16gb",
-    "k80": "k80",
-    "2080ti": "titan-x-pascal",
-}  # the last: shares of layers only, scaled after that
+_GPUS = {"v100": "v100-pcie-16gb", "k80": "k80", "2080ti": "rtx-2080-ti"}
 _STATED = re.compile(r"\bcomput\w*(?: part)? ([\d.]+) ms")
 _MEMORY = "memory"
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
+from dpsim.base.units import RATE, SPEED, human
 from dpsim.hardware import Gpu, Precision, gpu_named_in
 from dpsim.workload import WITHOUT_TENSOR_CORES, is_throttled
 from validate.published.tables import (
@@ -150,6 +151,18 @@ def peak_of(name: str) -> float | None:
     return None if gpu is None else gpu.peak["fp32"].value
 
 
+def figures_of(gpu: Gpu) -> str:
+    """What GPUs that share an effect of their own have in common.
+
+    Those that differ only in the size of their memory or in their form, such as the V100 with 16 and
+    with 32 GB, are one GPU to the fit.
+    """
+    return (
+        f"{gpu.architecture} {human(gpu.peak['fp32'].value, SPEED)} "
+        f"{human(gpu.memory_bandwidth.value, RATE)}"
+    )
+
+
 def products_in(text: str, gpu: Gpu) -> tuple[Precision, bool]:
     """Returns (precision of the products, whether elements are halved).
 
@@ -198,7 +211,7 @@ def work_of(rows: Columns) -> Work:
         for name, value in row.items():
             numbers.setdefault(name, []).append(float(value))
         kinds.append(f"{kind}_{precision}")
-        gpus.append(gpu.name)
+        gpus.append(figures_of(gpu))
     frameworks = rows.text("framework").tolist()
     software = zip(frameworks, rows.text("precision").tolist(), strict=True)
     fused = [
