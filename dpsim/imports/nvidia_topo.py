@@ -24,7 +24,7 @@ from dpsim.imports.draft import (
     merge_sockets,
     nvlink_plan,
 )
-from dpsim.imports.options import Choice, NodeOptions, gpu_by_nvlinks, surroundings
+from dpsim.imports.options import Choice, NodeOptions, gpu_by_nvlinks, most_nvlinks, surroundings
 from dpsim.imports.reading import ImportFileError, text_lines
 
 _FARNESS = {"PIX": 1, "PSB": 1, "PXB": 2, "PHB": 3, "NODE": 4, "SYS": 5, "SOC": 5}
@@ -176,8 +176,9 @@ def _matrix(
 
 
 def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = "") -> NodeDraft:
-    """The node that ``matrix`` describes; what it does not say comes from ``options`` or is
-    assumed, and said so.
+    """The node that ``matrix`` describes.
+
+    What it does not say comes from ``options`` or is assumed, and said so.
     """
     pairs = matrix.nvlinks()
     at_a_gpu = [
@@ -187,7 +188,7 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
     widest = max(pairs.values(), default=0)
     # More than any GPU has in sum: the pairs share a plane of switches, and one pair's links are
     # all of a GPU's.
-    gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= 18 else widest))
+    gpu = options.choose("gpu", *gpu_by_nvlinks(sums if sums <= most_nvlinks() else widest))
     usual = surroundings(gpus()[gpu.value])
     why = f"assumed: usual with {gpu.value}"
     pcie = options.choose("pcie", usual.pcie, why)

@@ -96,8 +96,18 @@ def gpu_by_nvlinks(most: int) -> tuple[str, str]:
             "v100-pcie-16gb",
             "assumed: the text has no NVLinks that would tell the GPU; name yours with --gpu",
         )
-    ports = {gpu.name: gpu.nvlink_fabric.count for gpu in typical_gpus() if gpu.nvlink_fabric}
-    enough = min(most, max(ports.values()))
     # The oldest GPU that has as many: more NVLinks came with each generation.
-    name = next(name for name, count in ports.items() if count >= enough)
+    counts = _nvlinks_of_gpus()
+    enough = min(most, max(counts.values()))
+    name = next(name for name, count in counts.items() if count >= enough)
     return name, f"assumed: {most} NVLinks at a GPU; name yours with --gpu"
+
+
+def most_nvlinks() -> int:
+    """The most NVLinks that any GPU has."""
+    return max(_nvlinks_of_gpus().values())
+
+
+def _nvlinks_of_gpus() -> dict[str, int]:
+    """The NVLinks of each typical GPU that they join to all others, oldest first."""
+    return {gpu.name: gpu.nvlink_fabric.count for gpu in typical_gpus() if gpu.nvlink_fabric}
