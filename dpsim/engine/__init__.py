@@ -3,6 +3,10 @@
 It knows every room below, and neither studies nor how answers look.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from dpsim.engine.alone import MOST_ROUNDS
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.in_pairs import neighbours
@@ -22,7 +26,6 @@ from dpsim.engine.link_loads import (
     bytes_in_step,
     link_loads,
 )
-from dpsim.engine.link_transfers import OnLinks, Transfer
 from dpsim.engine.log import NEVER, Act, Gradients, Log
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
@@ -35,6 +38,13 @@ from dpsim.engine.steps import Steps, clock_gaps
 from dpsim.engine.timeline import Interval
 from dpsim.engine.to_target import TimeToTarget, time_to_target
 from dpsim.engine.together import run_together
+
+if TYPE_CHECKING:
+    from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
+else:
+    from dpsim.base.lazy import on_demand
+
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "MOST_ROUNDS",
@@ -65,9 +75,11 @@ __all__ = [
     "learner_times",
     "learners_by_batch",
     "link_loads",
+    "load_over_time",
     "memory_use",
     "neighbours",
     "one_time_costs",
+    "overlapping",
     "prepare",
     "provenance",
     "reduction_cost",

@@ -27,81 +27,118 @@ class Transfer(NamedTuple):
     nbytes: float
 
 
-# Transfers by the number of the capacity.
+# Transfers by the number of the capacity, in the order of their times.
 OnLinks = dict[int, list[Transfer]]
 
 
 def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLinks:
-    """The transfers of all workers' ``intervals``, which begin in step ``step`` (warm-up counted),
-    by link and time.
+    """The transfers of ``intervals``, laid on the links that they cross.
 
-    A collective's bytes are on each link from when the last worker enters it until the last has
-    left.
+    ``intervals`` are those of all workers, from step ``step`` on (warm-up counted). A collective's
+    bytes are on each link from when the last worker enters it until the last has left.
     """
     sent = [each for each in intervals if each.stream == "communication"]
     found: OnLinks = defaultdict(list)
-    for link, transfer in _alone(job, sent) if job.acts_alone else _together(job, sent, step):
+    if not job.acts_alone:
+        transfers = _of_collectives(job, sent, step)
+    elif isinstance(job.scenario.strategy.aggregation, ParameterServerConfig):
+        transfers = _to_servers(job, job.scenario.strategy.aggregation, sent)
+    else:
+        transfers = _between_pairs(job, sent)
+    for link, transfer in transfers:
         found[link].append(transfer)
     return {link: sorted(found[link]) for link in sorted(found)}
 
 
-def _together(job: Job, sent: Sequence[Interval], step: int) -> Iterator[tuple[int, Transfer]]:
-    """Collectives: the loads that their models tell.
+def overlapping(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
+    """Transfers of a link in order, those that overlap together."""
+    groups: list[list[Transfer]] = []
+    until = -np.inf
+    for each in transfers:
+        if each.start < until:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+        until = max(until, each.end)
+    return groups
 
-    The k-th of a name at a worker is that of the k-th step that has it.
+
+def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[float, float]]:
+    """When the load of a link changes, and to what share of its ``rate`` (B/s).
+
+    Each transfer counts with its mean over its time. Its rate varies while it shares the link, so
+    means may add up to more than there is: the link then is full.
+    """
+    changes: dict[float, float] = defaultdict(float)
+    for each in transfers:
+        share = each.nbytes / (each.end - each.start) / rate
+        changes[each.start] += share
+        changes[each.end] -= share
+    times = sorted(changes)
+    shares = np.cumsum([changes[time] for time in times])
+    return list(zip(times, np.clip(shares, 0.0, 1.0).round(9).tolist(), strict=True))
+
+
+def _of_collectives(
+    job: Job, sent: Sequence[Interval], step: int
+) -> Iterator[tuple[int, Transfer]]:
+    """Collectives: the loads that their models tell."""
+    called = {
+        f"{call.name}: {collective}": (collective, nbytes)
+        for calls in job.calls_of.values()
+        for call in calls
+        for collective, nbytes in call.stages
+    }
+    for (name, turn), (start, end) in _spans(sent).items():
+        collective, nbytes = called[name]
+        loads, _ = collective_loads(job, collective, nbytes, step + turn)
+        for link in np.flatnonzero(loads):
+            yield int(link), Transfer(start, end, name, float(loads[link]))
+
+
+def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float]]:
+    """When the last worker entered each collective and when the last left it.
+
+    By its name and its turn: the k-th of a name at a worker is that of the k-th step that has it.
     """
     spans: dict[tuple[str, int], tuple[float, float]] = {}
-    times: dict[tuple[int, str], int] = defaultdict(int)
+    turns: dict[tuple[int, str], int] = defaultdict(int)
     for each in sent:
-        turn = times[each.worker, each.name]
-        times[each.worker, each.name] += 1
+        turn = turns[each.worker, each.name]
+        turns[each.worker, each.name] += 1
         start, end = spans.get((each.name, turn), (each.start, each.end))
         spans[each.name, turn] = (max(start, each.start), max(end, each.end))
-    sizes = {
-        f"{call.name}: {name}": (name, size)
-        for all_ in job.calls_of.values()
-        for call in all_
-        for name, size in call.stages
-    }
-    for (name, turn), (start, end) in spans.items():
-        collective, nbytes = sizes[name]
-        loads, _ = collective_loads(job, collective, nbytes, step + turn)
-        yield from (
-            (int(link), Transfer(start, end, name, float(loads[link])))
-            for link in np.flatnonzero(loads)
-        )
+    return spans
 
 
-def _alone(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
-    """Pushes and pulls, or exchanges of pairs: the routes of each worker's own."""
-    sizes = {
-        **{f"{call.name}: {name}": size for call in job.calls(0) for name, size in call.stages},
-        "pull": sum(size for call in job.calls(0) for name, size in call.stages if name == "pull"),
-    }
-    whole = sum(size for call in job.calls(0) for _, size in call.stages)
-    aggregation = job.scenario.strategy.aggregation
-    servers = (
-        aggregation.place(job.setting) if isinstance(aggregation, ParameterServerConfig) else None
-    )
+def _to_servers(
+    job: Job, aggregation: ParameterServerConfig, sent: Sequence[Interval]
+) -> Iterator[tuple[int, Transfer]]:
+    """Pushes and pulls of each worker. All that it pulls in a step is one transfer."""
+    servers = aggregation.place(job.setting)
+    stages = [(call, stage) for call in job.calls(0) for stage in call.stages]
+    sizes = {f"{call.name}: {name}": nbytes for call, (name, nbytes) in stages}
+    sizes["pull"] = sum(nbytes for _, (name, nbytes) in stages if name == "pull")
     for each in sent:
-        if servers is None:
-            pair = np.array([each.worker, int(each.name.rpartition(" ")[2])])
-            routes, rows, nbytes = job.cluster.routes(pair, pair[::-1]), [0, 1], whole
-        else:
-            routes, rows = (
-                (servers.from_servers if each.name == "pull" else servers.to_servers),
-                [each.worker],
-            )
-            nbytes = sizes[each.name]
-        yield from (
-            (link, Transfer(each.start, each.end, each.name, share * nbytes))
-            for row in rows
-            for link, share in _crossed(routes, row)
-        )
+        routes = servers.from_servers if each.name == "pull" else servers.to_servers
+        yield from _on_route(routes, each.worker, each, sizes[each.name])
 
 
-def _crossed(routes: Routes, row: int) -> Iterator[tuple[int, float]]:
-    """The capacities of one route, and the share of its bytes that crosses each."""
+def _between_pairs(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
+    """Exchanges of pairs, both ways; the name of each ends with the partner's rank."""
+    nbytes = sum(size for call in job.calls(0) for _, size in call.stages)
+    for each in sent:
+        pair = np.array([each.worker, int(each.name.rpartition(" ")[2])])
+        routes = job.cluster.routes(pair, pair[::-1])
+        for way in (0, 1):
+            yield from _on_route(routes, way, each, nbytes)
+
+
+def _on_route(
+    routes: Routes, row: int, sent: Interval, nbytes: int
+) -> Iterator[tuple[int, Transfer]]:
+    """What was sent on the capacities of one route, with the share of it that crosses each."""
     for place, link in enumerate(routes.links[row].tolist()):
         if link >= 0:
-            yield link, 1.0 if routes.share is None else float(routes.share[row, place])
+            share = 1.0 if routes.share is None else float(routes.share[row, place])
+            yield link, Transfer(sent.start, sent.end, sent.name, share * nbytes)

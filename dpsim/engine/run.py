@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
@@ -125,11 +126,22 @@ class Run:
         By worker, stream and time, in s from the start of the run. Raises DpsimError for a step
         that was not recorded.
         """
-        if self._timeline is None or not (step is None or step in self.recorded):
-            raise DpsimError(f"step {step} must be recorded, but the run keeps {self.recorded}")
+        steps = self.recorded if step is None else [step]
+        if self._timeline is None or steps[0] not in self.recorded:
+            raise DpsimError(f"step {steps[0]} must be recorded, but the run keeps none of it")
         warmup = self.scenario.run.warmup
-        steps = self._timeline.steps if step is None else [warmup + step]
-        return self._timeline.intervals(steps, self.job.workers if workers is None else workers)
+        shown = self.job.workers if workers is None else workers
+        return self._timeline.intervals((warmup + each for each in steps), shown)
+
+    def boundaries(self) -> FloatArray:
+        """When each worker's recorded steps begin, and when the last of them ends (s).
+
+        Shape (recorded steps + 1, workers); times are from the start of the run.
+        """
+        warmup = self.scenario.run.warmup
+        ends = np.cumsum(self.all_steps.step[: warmup + self.recorded.stop], axis=0)
+        bounds = np.vstack([np.zeros(self.job.workers), ends])
+        return np.asarray(bounds[warmup + self.recorded.start :])
 
     @limited()
     def link_transfers(self) -> OnLinks:

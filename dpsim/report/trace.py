@@ -9,17 +9,19 @@ the run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dpsim.engine import Interval, Job, OnLinks, Run, Transfer
+from dpsim.base.arrays import FloatArray
+from dpsim.engine import Interval, Job, OnLinks, Run, load_over_time, overlapping
 from dpsim.strategy.sync import DROPPED
 
 MOST_WORKERS = 64
 MOST_LINKS = 64
 STREAMS = ("compute", "communication", "input")
-STEPS = 3  # that a trace shows, unless it is of another recording
+STEPS = 3  # that a command records for a trace
 _FIRST_LINK = 10_000  # threads of links, after those of GPUs
 _MICRO = 1e6
 
@@ -33,12 +35,7 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
     """
     job, shown = run.job, min(workers, run.job.workers)
     carried = run.link_transfers()
-    busiest = sorted(
-        carried,
-        key=lambda link: (
-            -sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link])
-        ),
-    )[:links]
+    busiest = sorted(carried, key=lambda link: -_seconds(job, link, carried))[:links]
     events = [
         *_gpus(run, shown),
         *_links(job, {link: carried[link] for link in sorted(busiest)}),
@@ -58,97 +55,65 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
     }
 
 
+def _seconds(job: Job, link: int, carried: OnLinks) -> float:
+    """How long a link would need for all that it carries."""
+    return sum(each.nbytes for each in carried[link]) / float(job.network.capacities[link])
+
+
 def _gpus(run: Run, shown: int) -> Iterator[Event]:
     """The streams of the first workers: steps, what is done in them, and counters of staleness."""
-    job, records, warmup = run.job, run.all_steps, run.scenario.run.warmup
-    numbers = range(run.recorded.start + warmup, run.recorded.stop + warmup)
-    from_start = np.vstack([np.zeros(job.workers), np.cumsum(records.step, axis=0)])
-    bounds = from_start[numbers.start : numbers.stop + 1]
+    job, bounds = run.job, run.boundaries()
     for worker in range(shown):
         pid, name = _node(job, worker), f"gpu{job.cluster.local_of[worker]}"
         streams = {_thread(job, worker, stream): f"{name} {stream}" for stream in STREAMS}
         yield from _names(pid, f"node {pid - 1}", streams)
-        compute = _thread(job, worker, "compute")
-        for row, number in enumerate(numbers):
-            start, end = float(bounds[row, worker]), float(bounds[row + 1, worker])
-            yield _slice(pid, compute, f"step {number - warmup}", start, end)
-            gap = int(records.clock_gap[number, worker])
-            yield _counter(pid, f"{name} clock gap", start, iterations=gap)
-            versions = int(records.versions[number, worker])
-            if versions != DROPPED:
-                yield _counter(pid, f"{name} staleness", end, versions=versions)
+        yield from _steps(run, worker, bounds[:, worker].tolist())
     for each in run.intervals(workers=shown):
         thread = _thread(job, each.worker, each.stream)
         start, end = _inside(each, bounds[:, each.worker])
         yield _slice(_node(job, each.worker), thread, each.name, start, end)
 
 
-def _inside(each: Interval, bounds: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """What is computed lies in its step.
+def _steps(run: Run, worker: int, bounds: Sequence[float]) -> Iterator[Event]:
+    """A worker's recorded steps, and how stale it was at their beginnings and ends."""
+    job, steps = run.job, run.steps
+    pid, compute = _node(job, worker), _thread(job, worker, "compute")
+    name = f"gpu{job.cluster.local_of[worker]}"
+    for step, (start, end) in zip(run.recorded, pairwise(bounds), strict=True):
+        yield _slice(pid, compute, f"step {step}", start, end)
+        gap = int(steps.clock_gap[step, worker])
+        yield _counter(pid, f"{name} clock gap", start, iterations=gap)
+        versions = int(steps.versions[step, worker])
+        if versions != DROPPED:
+            yield _counter(pid, f"{name} staleness", end, versions=versions)
 
-    Clocks that were added up in another order may differ in the last digit.
+
+def _inside(each: Interval, bounds: FloatArray) -> tuple[float, float]:
+    """When an interval begins and ends; what is computed lies in its step.
+
+    Viewers nest slices by their times, and steps are added up in another order than intervals: the
+    last digit may differ.
     """
     if each.stream != "compute":
         return each.start, each.end
-    number = int(
-        np.clip(np.searchsorted(bounds, (each.start + each.end) / 2) - 1, 0, len(bounds) - 2)
-    )
+    middle = (each.start + each.end) / 2
+    number = int(np.clip(np.searchsorted(bounds, middle) - 1, 0, len(bounds) - 2))
     return max(each.start, float(bounds[number])), min(each.end, float(bounds[number + 1]))
 
 
 def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
     """A thread for each link, with the time that it is busy, and the counter of its load."""
     for link, transfers in carried.items():
-        name = job.network.link_name(link)
+        name, thread = job.network.link_name(link), _FIRST_LINK + link
         pid, process = _place(name, job.cluster.nodes)
-        yield from _names(pid, process, {_FIRST_LINK + link: name})
-        for together in _busy(transfers):
+        yield from _names(pid, process, {thread: name})
+        for together in overlapping(transfers):
             what = together[0].name if len(together) == 1 else f"{len(together)} transfers"
             nbytes = round(sum(each.nbytes for each in together))
-            yield _slice(
-                pid,
-                _FIRST_LINK + link,
-                what,
-                together[0].start,
-                max(each.end for each in together),
-                bytes=nbytes,
-            )
-        for time, share in _loads(transfers, float(job.network.capacities[link])):
+            end = max(each.end for each in together)
+            yield _slice(pid, thread, what, together[0].start, end, bytes=nbytes)
+        for time, share in load_over_time(transfers, float(job.network.capacities[link])):
             yield _counter(pid, f"load of {name}", time, share=share)
-
-
-def _busy(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
-    """Transfers in order, those that overlap together."""
-    groups: list[list[Transfer]] = []
-    until = -np.inf
-    for each in transfers:
-        if each.start < until:
-            groups[-1].append(each)
-        else:
-            groups.append([each])
-        until = max(until, each.end)
-    return groups
-
-
-def _loads(transfers: Sequence[Transfer], rate: float) -> list[tuple[float, float]]:
-    """When the load changes, and to what share of ``rate``: each transfer's mean over its time.
-
-    A transfer's rate varies while it shares the link, so means may add up to more than there is:
-    the link then is full.
-    """
-    changes: dict[float, float] = {}
-    for each in transfers:
-        share = each.nbytes / (each.end - each.start) / rate
-        changes[each.start] = changes.get(each.start, 0.0) + share
-        changes[each.end] = changes.get(each.end, 0.0) - share
-    times = sorted(changes)
-    return list(
-        zip(
-            times,
-            np.clip(np.cumsum([changes[time] for time in times]), 0.0, 1.0).round(9).tolist(),
-            strict=True,
-        )
-    )
 
 
 def _place(link: str, nodes: int) -> tuple[int, str]:
@@ -166,6 +131,7 @@ def _node(job: Job, worker: int) -> int:
 
 
 def _thread(job: Job, worker: int, stream: str) -> int:
+    """The thread of a worker's stream, within its node."""
     return 1 + len(STREAMS) * int(job.cluster.local_of[worker]) + STREAMS.index(stream)
 
 
