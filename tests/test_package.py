@@ -120,6 +120,23 @@ def test_importing_loads_no_more_than_it_must(statement, unwanted):
     assert not unwanted & set(loaded)
 
 
+OF_ONE_COMMAND = ("dpsim.studies.replay", "dpsim.studies.sweep", "dpsim.studies.tune")
+SHARED = {f"dpsim.commands.{name}" for name in ("help", "options", "progress")}
+MOST_MODULES = 170  # of dpsim, for a first prediction
+
+
+def test_a_prediction_imports_what_it_needs_and_no_other_command():
+    loaded = python(
+        f"{FIRST_PREDICTION}\nimport json\nprint(json.dumps([*sys.modules]))",
+        cwd=ROOT,
+    )
+    ours = [name for name in loaded if name == "dpsim" or name.startswith("dpsim.")]
+    assert not [name for name in ours if name.startswith(OF_ONE_COMMAND)]
+    commands = {name for name in ours if name.startswith("dpsim.commands.")} - SHARED
+    assert commands == {"dpsim.commands.run"}
+    assert len(ours) <= MOST_MODULES, "something is imported that only some scenarios need"
+
+
 INSTALLED = """
 import json, sys
 root, target, *names = sys.argv[1:]

@@ -7,18 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsim.engine.alone import MOST_ROUNDS
-from dpsim.engine.calibration import calibrated
-from dpsim.engine.in_pairs import neighbours
-from dpsim.engine.job import (
-    Job,
-    learner_times,
-    learners_by_batch,
-    prepare,
-    reduction_cost,
-    transport_costs,
-)
-from dpsim.engine.kernel import slow_downs
+from dpsim.base.lazy import on_demand
 from dpsim.engine.link_loads import (
     LinkLoads,
     StepTraffic,
@@ -26,24 +15,33 @@ from dpsim.engine.link_loads import (
     bytes_in_step,
     link_loads,
 )
-from dpsim.engine.log import NEVER, Act, Gradients, Log
-from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
-from dpsim.engine.parts import PARTS, Part, PartName
-from dpsim.engine.recording import Recording
-from dpsim.engine.result import Result
-from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
-from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import Steps, clock_gaps
-from dpsim.engine.timeline import Interval
-from dpsim.engine.to_target import TimeToTarget, time_to_target
-from dpsim.engine.together import run_together
 
 if TYPE_CHECKING:
-    from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
+    from dpsim.engine.alone import MOST_ROUNDS
+    from dpsim.engine.calibration import calibrated
+    from dpsim.engine.in_pairs import neighbours
+    from dpsim.engine.job import (
+        Job,
+        learner_times,
+        learners_by_batch,
+        prepare,
+        reduction_cost,
+        transport_costs,
+    )
+    from dpsim.engine.kernel import slow_downs
+    from dpsim.engine.log import NEVER, Act, Gradients, Log
+    from dpsim.engine.memory import MemoryUse, memory_use
+    from dpsim.engine.parts import PARTS, Part, PartName
+    from dpsim.engine.recording import Recording
+    from dpsim.engine.result import Result
+    from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
+    from dpsim.engine.staged_call import StagedCall
+    from dpsim.engine.steps import Steps, clock_gaps
+    from dpsim.engine.timeline import Interval
+    from dpsim.engine.to_target import TimeToTarget, time_to_target
+    from dpsim.engine.together import run_together
 else:
-    from dpsim.base.lazy import on_demand
-
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [

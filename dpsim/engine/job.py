@@ -17,7 +17,6 @@ from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.input import input_pipeline
-from dpsim.engine.learners import best_by_batch, times_with_learners
 from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.staged_call import StagedCall, staged
 from dpsim.hardware import Gpu, Transport
@@ -292,9 +291,14 @@ def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
     one = partial(learner_times, scenario, model, gpu)
-    times = times_with_learners(
-        scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
-    )
+    if workload.learners_per_gpu == 1:
+        times = one(workload.batch_per_gpu)
+    else:
+        from dpsim.engine.learners import times_with_learners
+
+        times = times_with_learners(
+            scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
+        )
     return replace(times, optimizer=times.optimizer * _update_share(scenario))
 
 
@@ -336,6 +340,8 @@ def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> Lay
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
     """The best number of learners for each batch, on the GPU with the least memory of the cluster."""
+    from dpsim.engine.learners import best_by_batch
+
     gpu = smallest_gpu(scenario)
     return best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
 

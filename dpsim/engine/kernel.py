@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
+from dpsim.base.lazy import imported
 from dpsim.disturbance import compute_factors
-from dpsim.engine.alone import MeetingPoint, World
-from dpsim.engine.at_servers import AtServers
-from dpsim.engine.in_pairs import InPairs
 from dpsim.engine.job import Job
-from dpsim.engine.log import Log
 from dpsim.engine.steps import Steps
-from dpsim.engine.timeline import Timeline
 from dpsim.engine.together import run_together
 from dpsim.strategy.aggregation import Meeting
 
-_MEETING_POINTS: dict[Meeting, Callable[[Job], MeetingPoint]] = {
-    Meeting.AT_SERVERS: AtServers,
-    Meeting.IN_PAIRS: InPairs,
+if TYPE_CHECKING:
+    from dpsim.engine.log import Log
+    from dpsim.engine.timeline import Timeline
+
+# Where workers that act alone meet: imported for those, since most runs are of workers together.
+_MEETING_POINTS = {
+    Meeting.AT_SERVERS: "dpsim.engine.at_servers:AtServers",
+    Meeting.IN_PAIRS: "dpsim.engine.in_pairs:InPairs",
 }
 
 
@@ -46,7 +48,9 @@ def simulate_steps(
     slowed = slow_downs(job)
     if not job.acts_alone:
         return run_together(job, slowed, done, timeline, log)
-    point = _MEETING_POINTS[job.meeting](job)
+    from dpsim.engine.alone import World
+
+    point = imported(_MEETING_POINTS[job.meeting])(job)
     return World(job, point, slowed, done, timeline, log).run()
 
 

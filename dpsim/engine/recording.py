@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job
-from dpsim.engine.log import Log
-from dpsim.engine.timeline import Timeline
+
+if TYPE_CHECKING:
+    from dpsim.engine.log import Log
+    from dpsim.engine.timeline import Timeline
 
 _MOST_INTERVALS = 4_000_000  # of all steps together, where as many are asked for as have room
 _INTERVALS_OF_A_STEP = 5  # of a worker, beside its collectives: input, passes, update, decoding
@@ -37,6 +40,8 @@ class Recording:
         run = job.scenario.run
         if not 0 <= self.first < run.steps:
             raise DpsimError(f"step must be from 0 to {run.steps - 1}, but got {self.first}")
+        from dpsim.engine.timeline import Timeline
+
         workers = job.workers if self.workers is None else min(self.workers, job.workers)
         kept = _room(job, workers) if self.steps is None else self.steps
         first = run.warmup + self.first
@@ -44,7 +49,11 @@ class Recording:
 
     def log(self) -> Log | None:
         """What collects the versions, where they are to be kept."""
-        return Log() if self.versions else None
+        if not self.versions:
+            return None
+        from dpsim.engine.log import Log
+
+        return Log()
 
 
 def _room(job: Job, workers: int) -> int:

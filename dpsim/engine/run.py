@@ -17,14 +17,12 @@ from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import Job, learners_by_batch
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
-from dpsim.engine.log import Log
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
 from dpsim.engine.recording import Recording
 from dpsim.engine.result import Result
 from dpsim.engine.spending import spending
 from dpsim.engine.steps import Steps
-from dpsim.engine.timeline import Interval, Timeline
 from dpsim.engine.to_target import time_to_target
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
@@ -32,6 +30,8 @@ from dpsim.workload import Epoch
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
+    from dpsim.engine.log import Log
+    from dpsim.engine.timeline import Interval, Timeline
 
 Progress = Callable[[int], None]
 

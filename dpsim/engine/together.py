@@ -6,18 +6,21 @@ The state of all of them is a vector of clock times, moved once per operation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.job import Job
-from dpsim.engine.log import Log
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps, clock_gaps
-from dpsim.engine.timeline import Timeline
 from dpsim.strategy.sync import Gate
 from dpsim.workload import Loading
+
+if TYPE_CHECKING:
+    from dpsim.engine.log import Log
+    from dpsim.engine.timeline import Timeline
 
 
 def run_together(

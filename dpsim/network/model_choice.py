@@ -16,9 +16,7 @@ from dpsim.collectives import (
     algorithm_names,
     always_exact,
 )
-from dpsim.network.closed_form import ClosedFormModel
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.libraries import library_model
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, UniformSwitch
@@ -54,6 +52,8 @@ def collective_model(
     if kind == "auto":
         kind = _cheapest(algorithm, network, needs)
     if kind == "closed-form":
+        from dpsim.network.closed_form import ClosedFormModel
+
         if not isinstance(network, UniformSwitch):
             raise DpsimError(
                 "network model must be rounds, flows or auto on a cluster: closed-form is for one "
@@ -93,6 +93,8 @@ def named_model(
                 f"network model must be auto with library {library}, without other traffic or "
                 "faults"
             )
+        from dpsim.network.libraries import library_model
+
         return library_model(library, name, network, operation=operation, itemsize=itemsize)
     if operation != "all-reduce" or name not in NOT_SCHEDULES:
         chosen = algorithm(name, operation)
@@ -185,7 +187,9 @@ def _asked(
 def _cheapest(
     algorithm: Algorithm, network: Network, needs: Ability
 ) -> Literal["closed-form", "rounds", "flows"]:
-    exact = isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact
-    if exact and needs in ClosedFormModel.abilities:
-        return "closed-form"
+    if isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact:
+        from dpsim.network.closed_form import ClosedFormModel
+
+        if needs in ClosedFormModel.abilities:
+            return "closed-form"
     return "rounds" if needs in RoundsModel.abilities else "flows"

@@ -6,7 +6,7 @@ Each kind's own model stands beside the kind.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     ConfigDict,
@@ -29,7 +29,10 @@ from dpsim.scenario.replay import ReplayConfig
 from dpsim.scenario.sweep import SweepConfig
 from dpsim.strategy import StrategyConfig
 from dpsim.topology import ClusterConfig, TestbedConfig
-from dpsim.workload import MeasuredTimes, Model, WorkloadConfig
+from dpsim.workload import Model, WorkloadConfig
+
+if TYPE_CHECKING:
+    from dpsim.workload import MeasuredTimes
 
 
 class RunConfig(Config):
@@ -190,6 +193,8 @@ class Scenario(Config):
 def _times(found: MeasuredModel, optimizer: str) -> MeasuredTimes:
     """A profile's layer times, with those of the update where they are of this optimiser."""
     update = found.optimizers.get(optimizer)
+    from dpsim.workload import MeasuredTimes
+
     return MeasuredTimes(
         batch_sizes=found.batch_sizes,
         forward_s=found.forward_s,

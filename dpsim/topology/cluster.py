@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -15,10 +16,12 @@ import numpy as np
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
-from dpsim.topology.duplex_limits import DuplexLimits
 from dpsim.topology.fabrics import Fabric
 from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
+
+if TYPE_CHECKING:
+    from dpsim.topology.duplex_limits import DuplexLimits
 
 
 class Cluster:
@@ -44,7 +47,11 @@ class Cluster:
         self.nodes = len(self.kind_of)
         self.fabric = fabric
         self.reduces = reduces
-        self.duplex_limits = None if fabric is None or duplex == 1 else DuplexLimits(fabric, duplex)
+        self.duplex_limits: DuplexLimits | None = None
+        if fabric is not None and duplex != 1:
+            from dpsim.topology.duplex_limits import DuplexLimits
+
+            self.duplex_limits = DuplexLimits(fabric, duplex)
         gpus = np.array([len(kind.gpus) for kind in self.kinds])
         self.first_rank = _starts(gpus[self.kind_of])
         self.first_capacity = _starts(

@@ -48,15 +48,6 @@ from dpsim.workload.memory import (
     state_bytes,
 )
 from dpsim.workload.models import MODELS, build_model, canonical_name
-from dpsim.workload.profile import (
-    MeasuredCollective,
-    MeasuredTimes,
-    ModelProfile,
-    ProfileLayer,
-    between,
-    load_model_profile,
-    read_file,
-)
 from dpsim.workload.roofline import (
     OPTIMIZER_STATES,
     OPTIMIZERS,
@@ -74,6 +65,15 @@ from dpsim.workload.source import ConfigSource, ModelSource, ProfileSource, Torc
 
 if TYPE_CHECKING:
     from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+    from dpsim.workload.profile import (
+        MeasuredCollective,
+        MeasuredTimes,
+        ModelProfile,
+        ProfileLayer,
+        between,
+        load_model_profile,
+        read_file,
+    )
     from dpsim.workload.torch_trace import (
         check_factory,
         find_factory,

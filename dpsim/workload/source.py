@@ -14,7 +14,6 @@ from dpsim.base.config import Config, FilePath, beside_scenario
 from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Model
 from dpsim.workload.models import Images, Tokens
-from dpsim.workload.profile import load_model_profile
 
 
 class TorchSource(Config):
@@ -82,11 +81,15 @@ class ProfileSource(Config):
     @field_validator("profile")
     @classmethod
     def _readable(cls, path: str) -> str:
+        from dpsim.workload.profile import load_model_profile
+
         load_model_profile(path)
         return path
 
     def entry(self) -> Images | Tokens:
         """How to build it."""
+        from dpsim.workload.profile import load_model_profile
+
         return Images(load_model_profile(self.profile).model)
 
 

@@ -12,6 +12,7 @@ from dpsim.collectives import (
     ring,
     traffic,
 )
+from dpsim.collectives import algorithm as named
 
 RANKS = range(1, 18)
 SIZES = (0, 1, 5, 16, 37)
@@ -32,6 +33,11 @@ ON_NODES = [
 )
 def algorithm(request):
     return request.param
+
+
+def test_it_is_registered_under_its_name(algorithm):
+    if algorithm not in OPTIONS:
+        assert named(algorithm.name, algorithm.operation) is algorithm
 
 
 def is_right(algorithm, ranks, elements, per_node=1):

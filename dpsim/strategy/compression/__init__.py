@@ -3,13 +3,15 @@
 It knows neither networks nor other strategies.
 """
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from dpsim.base.lazy import on_demand
 from dpsim.strategy.compression.cast import CastConfig
 from dpsim.strategy.compression.codec import Codec, Encoded, Exchanged, Floats
-from dpsim.strategy.compression.exchange import Exchange
 from dpsim.strategy.compression.int8 import Int8Config
 from dpsim.strategy.compression.none import NoCompressionConfig
 from dpsim.strategy.compression.onebit import OneBitConfig
@@ -20,6 +22,11 @@ from dpsim.strategy.compression.random_k import RandomKConfig
 from dpsim.strategy.compression.ternary import TernaryConfig
 from dpsim.strategy.compression.threshold import ThresholdConfig
 from dpsim.strategy.compression.top_k import TopKConfig, kept
+
+if TYPE_CHECKING:
+    from dpsim.strategy.compression.exchange import Exchange
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 CompressionConfig = Annotated[
     NoCompressionConfig

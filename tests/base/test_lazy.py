@@ -1,0 +1,64 @@
+"""Imports that wait until what they bring is asked for."""
+
+import sys
+
+import pytest
+
+from dpsim.base.errors import UnknownNameError
+from dpsim.base.lazy import imported, on_demand
+from dpsim.base.registry import LazyRegistry
+
+DOOR = """
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from lazy_rooms.far import Far
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+
+__all__ = ["Far"]
+"""
+
+
+@pytest.fixture
+def rooms(tmp_path, monkeypatch):
+    """A package whose export is in a module that is loaded on demand."""
+    folder = tmp_path / "lazy_rooms"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(DOOR)
+    (folder / "far.py").write_text("class Far: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield imported("lazy_rooms:__name__") and sys.modules["lazy_rooms"]
+    for name in [name for name in sys.modules if name.startswith("lazy_rooms")]:
+        del sys.modules[name]
+
+
+def test_an_export_is_imported_when_it_is_asked_for(rooms):
+    assert "Far" in dir(rooms)
+    assert "lazy_rooms.far" not in sys.modules
+    assert rooms.Far.__module__ == "lazy_rooms.far"
+    assert vars(rooms)["Far"] is rooms.Far, "asked for once"
+
+
+def test_what_is_no_export_is_an_attribute_error(rooms):
+    with pytest.raises(AttributeError, match="module 'lazy_rooms' has no attribute 'Near'"):
+        _ = rooms.Near
+
+
+def test_a_file_without_the_block_exports_nothing(tmp_path):
+    file = tmp_path / "plain.py"
+    file.write_text("import os\n")
+    load, _ = on_demand("lazy_plain", str(file))
+    with pytest.raises(AttributeError):
+        load("os")
+
+
+def test_a_registry_imports_a_member_when_it_is_asked_for(rooms):
+    registry = LazyRegistry("room", {"far": "far:Far"}, package="lazy_rooms")
+    assert [*registry] == ["far"]
+    assert "lazy_rooms.far" not in sys.modules
+    assert registry["far"].__name__ == "Far"
+    with pytest.raises(UnknownNameError, match="did you mean 'far'"):
+        registry["farr"]
