@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         transport_costs,
     )
     from dpsim.engine.kernel import slow_downs
+    from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
     from dpsim.engine.parts import PARTS, Part, PartName
