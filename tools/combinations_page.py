@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dpsim.scenario import shape_of
 from dpsim.strategy import RULES, Rule, StrategyConfig
 
@@ -39,7 +41,7 @@ def _cell(aggregation: str, sync: str) -> str:
     here = {
         number: rule
         for number, rule in enumerate(RULES, 1)
-        if aggregation in (rule.aggregation or [aggregation]) and sync in (rule.sync or [sync])
+        if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync")
     }
     refused = [str(number) for number, rule in here.items() if not _is_of_some(rule)]
     if refused:
@@ -49,25 +51,36 @@ def _cell(aggregation: str, sync: str) -> str:
 
 def _is_of_some(rule: Rule) -> bool:
     """Whether it speaks of more than the kinds of aggregation and synchronisation."""
-    return bool(rule.overlap or rule.compression or rule.loss or rule.way or rule.sums is not None)
+    return bool(rule.overlap or rule.compression or rule.loss or rule.field)
 
 
-def _sums(codec: str) -> bool:
-    return StrategyConfig.model_validate(
-        {"compression": {"kind": codec}}
-    ).compression.sums_in_flight
+def _kinds(rule: Rule, part: str) -> list[str]:
+    """The kinds of a part of a strategy that the rule speaks of, in some form; all if it asks none."""
+    question = rule.asked.get(part)
+    return [
+        kind
+        for kind in kinds_of(part)
+        if question is None or any(question(form) for form in forms_of(part, kind))
+    ]
+
+
+def forms_of(part: str, kind: str) -> list[Any]:
+    """One of the kind as its name alone says, and others where rules tell its fields apart."""
+    forms: list[dict[str, str]] = [{}]
+    if (part, kind) == ("aggregation", "host"):
+        forms = [{"way": "copies"}, {"way": "single-process"}]
+    return [
+        getattr(StrategyConfig.model_validate({part: {"kind": kind, **form}}), part)
+        for form in forms
+    ]
 
 
 def _speaks_of(rule: Rule) -> str:
-    named = rule.kinds
-    if rule.sums is not None:
-        named["compression"] = tuple(
-            kind for kind in kinds_of("compression") if _sums(kind) is rule.sums
-        )
-    parts = [
-        f"{part} {', '.join(f'`{kind}`' for kind in kinds)}"
-        for part, kinds in named.items()
-        if kinds
-    ]
-    ways = [f"way `{rule.way}`"] if rule.way else []
-    return " with ".join([*parts, *ways, *["`average_loss`"] * rule.loss])
+    parts = []
+    for part in rule.asked:
+        kinds = _kinds(rule, part)
+        parts.append(f"{part} {', '.join(f'`{kind}`' for kind in kinds)}")
+        if rule.field and part == "aggregation":
+            (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
+            parts[-1] += f" of {rule.field} `{getattr(form, rule.field)}`"
+    return " with ".join([*parts, *["`average_loss`"] * rule.loss])

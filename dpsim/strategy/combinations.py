@@ -1,26 +1,35 @@
-"""Which strategies go together: data, one line a rule; what no rule speaks of works."""
+"""Which strategies go together: data, one line a rule; what no rule speaks of works.
+
+A rule asks each part what it is like, never for its name, so that it holds for new kinds too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dpsim.strategy.aggregation import Aggregation, Meeting
 from dpsim.strategy.compression import Codec
+from dpsim.strategy.overlap import Overlap
+from dpsim.strategy.sync import Sync
+
+PARTS = ("aggregation", "sync", "overlap", "compression")
 
 
 class Parts(Protocol):
-    """A strategy as the rules see it: each part has a ``kind``."""
+    """A strategy as the rules see it."""
 
     @property
-    def aggregation(self) -> Any:
+    def aggregation(self) -> Aggregation:
         """How gradients meet."""
 
     @property
-    def sync(self) -> Any:
+    def sync(self) -> Sync:
         """When they meet."""
 
     @property
-    def overlap(self) -> Any:
+    def overlap(self) -> Overlap:
         """What runs beside the passes."""
 
     @property
@@ -34,114 +43,154 @@ class Parts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Strategies that do not go together, and why; an empty tuple stands for any kind.
+    """Strategies that do not go together, and why: those of whose parts all that it asks is true.
 
-    ``sums`` False: the rule is about codecs whose payloads do not add up; ``loss``: about averaging
-    the loss; ``way``: about aggregations that go that way.
+    ``field``: the one of the aggregation's fields that makes it so, where that is not its kind.
+    ``loss``: it is about averaging the loss.
     """
 
     why: str
-    aggregation: tuple[str, ...] = ()
-    sync: tuple[str, ...] = ()
-    overlap: tuple[str, ...] = ()
-    compression: tuple[str, ...] = ()
-    sums: bool | None = None
+    aggregation: Callable[[Aggregation], bool] | None = None
+    sync: Callable[[Sync], bool] | None = None
+    overlap: Callable[[Overlap], bool] | None = None
+    compression: Callable[[Codec], bool] | None = None
+    field: str = ""
     loss: bool = False
-    way: str = ""
 
     @property
-    def kinds(self) -> dict[str, tuple[str, ...]]:
-        """The kinds of each part of a strategy that it names."""
-        return {
-            part: getattr(self, part) for part in ("aggregation", "sync", "overlap", "compression")
-        }
+    def asked(self) -> dict[str, Callable[[Any], bool]]:
+        """What it asks of which parts."""
+        questions = {part: getattr(self, part) for part in PARTS}
+        return {part: question for part, question in questions.items() if question is not None}
 
     def forbids(self, strategy: Parts) -> bool:
         """Whether ``strategy`` is what the rule speaks of."""
-        named = all(
-            not kinds or getattr(strategy, part).kind in kinds for part, kinds in self.kinds.items()
-        )
-        goes = self.way in ("", getattr(strategy.aggregation, "way", ""))
-        return (
-            named
-            and goes
-            and self.sums in (None, strategy.compression.sums_in_flight)
-            and self.loss <= strategy.average_loss
-        )
+        if self.loss and not strategy.average_loss:
+            return False
+        return all(question(getattr(strategy, part)) for part, question in self.asked.items())
 
     def said(self, strategy: Parts) -> str:
         """What of ``strategy`` does not go together, in the words of a scenario."""
-        parts = {**self.kinds, "compression": self.compression or self.sums is not None}
-        words = {
-            part: f"{part} {getattr(strategy, part).kind}"
-            for part, speaks in parts.items()
-            if speaks
-        }
-        named = (
-            {**words, "aggregation": f"aggregation.way {self.way}"} if self.way else words
-        ).values()
-        return " with ".join([*named, *["average_loss"] * self.loss])
+        words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
+        if self.field:
+            words[0] = f"aggregation.{self.field} {getattr(strategy.aggregation, self.field)}"
+        return " with ".join([*words, *["average_loss"] * self.loss])
 
 
-_NO_STEP = "workers that act alone end no step together, of which they could average the loss"
+def _keeps_own_models(aggregation: Aggregation) -> bool:
+    return not aggregation.one_version
+
+
+def _goes_through_host(aggregation: Aggregation) -> bool:
+    return aggregation.through_host
+
+
+def _is_single_process(aggregation: Aggregation) -> bool:
+    return aggregation.single_process
+
+
+def _shards(aggregation: Aggregation) -> bool:
+    return aggregation.shards
+
+
+def _has_servers(aggregation: Aggregation) -> bool:
+    return aggregation.meeting is Meeting.AT_SERVERS
+
+
+def _meets_apart(aggregation: Aggregation) -> bool:
+    return aggregation.meeting is not Meeting.TOGETHER
+
+
+def _has_no_barrier(sync: Sync) -> bool:
+    return not sync.barrier
+
+
+def _waits_for_some(sync: Sync) -> bool:
+    return sync.waits and not sync.barrier
+
+
+def _has_central_model(sync: Sync) -> bool:
+    return sync.central_model
+
+
+def _has_own_models(sync: Sync) -> bool:
+    return not sync.one_version
+
+
+def _is_not_in_step(sync: Sync) -> bool:
+    return not sync.barrier or not sync.one_version
+
+
+def _puts_front_first(overlap: Overlap) -> bool:
+    return overlap.front_first
+
+
+def _does_not_add_up(codec: Codec) -> bool:
+    return not codec.sums_in_flight
+
+
+def _is_chained(codec: Codec) -> bool:
+    return codec.chained
+
 
 RULES = (
     Rule(
-        "gossip has no clock that all workers see, so none can be held to it", ("gossip",), ("ssp",)
+        "gossip averages with given neighbours: it has no clock that all workers see, and nobody "
+        "to stand in for one that is late",
+        _keeps_own_models,
+        _waits_for_some,
     ),
     Rule(
-        "gossip averages with given neighbours: nobody can stand in for one that is late",
-        ("gossip",),
-        ("backup",),
+        "gossip has no central average model to correct towards",
+        _keeps_own_models,
+        _has_central_model,
     ),
-    Rule("gossip has no central average model to correct towards", ("gossip",), ("sma",)),
     Rule(
         "gossip exchanges whole models, which have no front layers to go first",
-        ("gossip",),
-        (),
-        ("priority",),
+        _keeps_own_models,
+        overlap=_puts_front_first,
     ),
     Rule(
         "the host adds up what all workers copied to it: none can go on alone",
-        ("host",),
-        ("backup", "ssp", "asp"),
+        _goes_through_host,
+        _has_no_barrier,
     ),
-    Rule("the host adds up vectors and knows no codec", ("host",), sums=False),
+    Rule(
+        "the host adds up vectors and knows no codec",
+        _goes_through_host,
+        compression=_does_not_add_up,
+    ),
     Rule(
         "a single process has one model, which its first GPU hands out in each step",
-        ("host",),
-        ("local-sgd", "sma"),
-        way="single-process",
+        _is_single_process,
+        _has_own_models,
+        field="way",
     ),
-    Rule(
-        "no worker holds a whole model with which to go on alone",
-        ("sharded",),
-        ("backup", "ssp", "asp", "local-sgd", "sma"),
-    ),
-    Rule("a reduce-scatter adds up in flight", ("sharded",), sums=False),
+    Rule("no worker holds a whole model with which to go on alone", _shards, _is_not_in_step),
+    Rule("a reduce-scatter adds up in flight", _shards, compression=_does_not_add_up),
     Rule(
         "the second factor needs the whole of the first, of which each worker has a part",
-        ("sharded",),
-        compression=("powersgd",),
+        _shards,
+        compression=_is_chained,
     ),
     Rule(
         "an asynchronous worker pulls all parameters at once, when it begins an iteration",
-        ("parameter-server",),
-        ("backup", "ssp", "asp"),
-        ("priority",),
+        _has_servers,
+        _has_no_barrier,
+        _puts_front_first,
     ),
-    Rule(_NO_STEP, ("parameter-server",), ("backup", "ssp", "asp"), loss=True),
-    Rule(_NO_STEP, ("gossip",), ("asp",), loss=True),
+    Rule(
+        "workers that act alone end no step together, of which they could average the loss",
+        _meets_apart,
+        _has_no_barrier,
+        loss=True,
+    ),
 )
 
 
 def refusal(strategy: Parts) -> str | None:
     """Why the parts of ``strategy`` do not go together, None where they do."""
-    return next(
-        (
-            f"{rule.said(strategy)} means nothing: {rule.why}"
-            for rule in RULES
-            if rule.forbids(strategy)
-        ),
-        None,
-    )
+    for rule in RULES:
+        if rule.forbids(strategy):
+            return f"{rule.said(strategy)} means nothing: {rule.why}"
+    return None

@@ -14,7 +14,7 @@ from dpsim import load_scenario, simulate
 from dpsim.base.errors import ScenarioError
 from dpsim.strategy import StrategyConfig
 from dpsim.strategy.combinations import RULES
-from tools.combinations_page import combinations_page, kinds_of
+from tools.combinations_page import combinations_page, forms_of, kinds_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 PARTS = ("aggregation", "sync", "overlap", "compression")
@@ -68,12 +68,10 @@ def test_every_combination_is_accepted_or_refused_with_the_reason_of_a_rule():
 
 
 def test_no_rule_is_idle():
-    losses, ways = (False, True), ("copies", "single-process")
+    forms = [[form for kind in kinds_of(part) for form in forms_of(part, kind)] for part in PARTS]
     strategies = [
-        StrategyConfig.model_construct(
-            average_loss=loss, **{part: Kind(kind, way) for part, kind in kinds.items()}
-        )
-        for kinds, loss, way in product(ALL, losses, ways)
+        StrategyConfig.model_construct(average_loss=loss, **dict(zip(PARTS, parts, strict=True)))
+        for *parts, loss in product(*forms, (False, True))
     ]
     for rule in RULES:
         refused = [strategy for strategy in strategies if rule.forbids(strategy)]
@@ -81,15 +79,6 @@ def test_no_rule_is_idle():
         assert any(not any(other.forbids(strategy) for other in others) for strategy in refused), (
             rule
         )
-
-
-class Kind:
-    """A part of a strategy of which only the kind is known, its way, and whether it sums."""
-
-    def __init__(self, kind, way):
-        self.kind = kind
-        self.way = way
-        self.sums_in_flight = kind not in GATHERED
 
 
 def test_a_refusal_says_where_and_why(request):

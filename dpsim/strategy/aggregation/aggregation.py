@@ -53,6 +53,16 @@ class Aggregation(Config):
         return False
 
     @property
+    def through_host(self) -> bool:
+        """Whether gradients meet inside a node, in what its processor holds of all its GPUs."""
+        return False
+
+    @property
+    def single_process(self) -> bool:
+        """Whether one process drives all GPUs, with one model that it hands out."""
+        return False
+
+    @property
     def shards(self) -> bool:
         """Whether each worker holds and updates a part of the model only."""
         return False

@@ -56,6 +56,16 @@ class HostConfig(Aggregation):
     )
 
     @property
+    def through_host(self) -> bool:
+        """They do."""
+        return True
+
+    @property
+    def single_process(self) -> bool:
+        """Where the scenario says so."""
+        return self.way == "single-process"
+
+    @property
     def moves_alone(self) -> bool:
         """A single GPU copies to the CPU and back all the same; a single process with one GPU has
         nothing to copy.

@@ -66,12 +66,14 @@ class Codec(Config):
 
     ``sums_in_flight``: encoded payloads add up, so an all-reduce carries them; otherwise they are
     gathered and each is decoded. ``common_randomness``: generators given to `encode` must be in the
-    same state on every worker. ``exact``: nothing is done to a payload. ``takes_more_steps``:
+    same state on every worker. ``exact``: nothing is done to a payload. ``chained``: a
+    later payload is made of the whole mean of an earlier one. ``takes_more_steps``:
     training may take more steps than with uncompressed gradients.
     """
 
     sums_in_flight: ClassVar[bool]
     exact: ClassVar[bool] = False
+    chained: ClassVar[bool] = False
     takes_more_steps: ClassVar[bool] = True
     common_randomness: ClassVar[bool] = False
 

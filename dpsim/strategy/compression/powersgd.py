@@ -36,6 +36,7 @@ class PowerSgdConfig(LossyCodec):
     """Two thin factors of the vector, taken as a matrix, travel."""
 
     sums_in_flight: ClassVar[bool] = True
+    chained: ClassVar[bool] = True
     common_randomness: ClassVar[bool] = True
 
     kind: Literal["powersgd"] = Field(

@@ -44,10 +44,12 @@ class Outlook:
 class Overlap(Config):
     """Merges and orders the calls of a step.
 
-    ``overlaps``: whether communication runs beside computation at all.
+    ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
+    layers overtake, so that the next step can start before the others have arrived.
     """
 
     overlaps: ClassVar[bool] = True
+    front_first: ClassVar[bool] = False
 
     @abstractmethod
     def plan(

@@ -15,7 +15,7 @@ import math
 from collections import deque
 from dataclasses import replace
 from itertools import count
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -36,6 +36,8 @@ class PriorityConfig(Overlap):
     slice_size: PositiveBytes = Field(
         default=4 * 2.0**20, description="Larger gradients travel in slices of this size."
     )
+
+    front_first: ClassVar[bool] = True
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook

@@ -24,6 +24,11 @@ class AspConfig(Sync):
     kind: Literal["asp"] = Field(description="No worker ever waits for another.")
 
     @property
+    def waits(self) -> bool:
+        """Never."""
+        return False
+
+    @property
     def difference(self) -> str:
         """Others may be applied in between."""
         return "gradients are stale"

@@ -26,6 +26,11 @@ class Sync(Config):
         return type(self).gate is Sync.gate
 
     @property
+    def waits(self) -> bool:
+        """Whether a worker ever waits for another."""
+        return True
+
+    @property
     def lag(self) -> int:
         """Steps that a worker may begin before what it communicated in a step has arrived."""
         return 0
