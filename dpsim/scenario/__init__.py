@@ -70,9 +70,8 @@ __all__ = [
 
 
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
-    """The scenario in the YAML file at ``path``, with ``key=value`` overrides (dotted paths)
-    applied.
+    """The scenario in the YAML file at ``path``.
 
-    Raises ScenarioError with every problem in the file, each with line, column, path and rule.
+    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in the file, each with line, column, path and rule.
     """
     return _load(path, Scenario, overrides)

@@ -27,7 +27,9 @@ class CostConfig(Config):
     )
     power_per_gpu: Watts | None = Field(
         default=None,
-        description="Power of a GPU that computes; the catalogue's thermal design power if left out.",
+        description=(
+            "Power of a GPU that computes; the catalogue's thermal design power if left out."
+        ),
     )
     waiting_power: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
@@ -41,5 +43,7 @@ class CostConfig(Config):
     )
     pue: Annotated[float, Field(ge=1, le=10)] = Field(
         default=1.0,
-        description="Power usage effectiveness: what the building draws over what its machines draw.",
+        description=(
+            "Power usage effectiveness: what the building draws over what its machines draw."
+        ),
     )

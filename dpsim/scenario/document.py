@@ -104,8 +104,9 @@ class Document:
 
     @classmethod
     def of(cls, values: Mapping[str, object], source: str) -> Document:
-        """A document of plain values that stand in no file; problems in them are shown with
-        ``source``.
+        """A document of plain values that stand in no file.
+
+        Problems in them are shown with ``source``.
         """
         return cls(source, node_of(values, Place(source)))
 
@@ -144,11 +145,9 @@ class Problem:
 
 def error(problems: Iterable[Problem]) -> ScenarioError:
     """One error with a line for each problem, sorted by place; very many are cut short."""
-    lines = list(
-        dict.fromkeys(
-            str(problem) for problem in sorted(problems, key=lambda problem: problem.place.order)
-        )
-    )
+    in_order = sorted(problems, key=lambda problem: problem.place.order)
+    # Equal lines are said once: several rules may break at one place in the same words.
+    lines = list(dict.fromkeys(str(problem) for problem in in_order))
     if len(lines) > SHOWN_PROBLEMS:
         lines[SHOWN_PROBLEMS:] = [f"... and {len(lines) - SHOWN_PROBLEMS} more problems"]
     return ScenarioError("\n".join(lines))
@@ -161,11 +160,8 @@ def path_text(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            name = (
-                part
-                if re.fullmatch(r"[\w.+-]+", part) and len(part) <= SHOWN_CHARACTERS
-                else show(part)
-            )
+            is_plain = re.fullmatch(r"[\w.+-]+", part) and len(part) <= SHOWN_CHARACTERS
+            name = part if is_plain else show(part)
             text += f".{name}" if text else name
     return text
 
@@ -185,8 +181,10 @@ def show(value: object) -> str:
         return str(value).lower()
     # Cut before quoting, so that an endless value is not quoted whole and the closing quote stays.
     if isinstance(value, str):
-        return repr(
-            value if len(value) <= SHOWN_CHARACTERS else value[: SHOWN_CHARACTERS - 3] + "..."
-        )
-    text = {"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}.get(repr(value), repr(value))
+        return repr(_cut(value))
+    # YAML writes numbers that are not finite with a dot.
+    return _cut({"nan": ".nan", "inf": ".inf", "-inf": "-.inf"}.get(repr(value), repr(value)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."

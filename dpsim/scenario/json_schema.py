@@ -9,8 +9,9 @@ from pydantic import BaseModel
 
 
 def schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the files that ``model`` reads; keys inside are sorted,
-    fields stay in order.
+    """The JSON Schema (draft 2020-12) of the files that ``model`` reads.
+
+    Keys inside are sorted, fields stay in order.
     """
     generated = model.model_json_schema(mode="validation")
     title = generated.pop("title", model.__name__)

@@ -52,23 +52,14 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
 def from_text(text: str, source: str) -> Document:
     """The mapping in a YAML text; ``source`` names the text in errors. Raises ScenarioError."""
     root = parse(text, source)
-    if root is None or root.value is None:
-        got = "nothing" if text.strip() else "an empty file"
-        place = root.place if root and text.strip() else Place(source, 1)
-        raise error(
-            [Problem(place, (), f"must be a mapping, such as 'name: my-cluster', but got {got}")]
-        )
-    if not isinstance(root.value, dict):
-        raise error(
-            [
-                Problem(
-                    root.place,
-                    (),
-                    f"must be a mapping, such as 'name: my-cluster', but got {show(root)}",
-                )
-            ]
-        )
-    return Document(source, root)
+    if root is not None and isinstance(root.value, dict):
+        return Document(source, root)
+    place, got = Place(source, 1), "an empty file"
+    if text.strip():
+        place = root.place if root else place
+        got = show(root) if root else "nothing"
+    rule = f"must be a mapping, such as 'name: my-cluster', but got {got}"
+    raise error([Problem(place, (), rule)])
 
 
 def validate(
@@ -127,19 +118,15 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
         raise
     except DpsimError as err:
         said = str(err).removeprefix(f"{shown_path(path)}: ")
-        raise refuse(
-            said.replace("cannot be read", "must be a file that can be read, but")
-        ) from None
+        rule = said.replace("cannot be read", "must be a file that can be read, but")
+        raise refuse(rule) from None
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         before = data[: err.start]
-        line, column = (
-            before.count(b"\n") + 1,
-            len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1,
-        )
-        raise refuse(
-            f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}", line, column
-        ) from None
+        line = before.count(b"\n") + 1
+        line_so_far = before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")
+        rule = f"must be text in UTF-8, but got the byte 0x{data[err.start]:02x}"
+        raise refuse(rule, line, len(line_so_far) + 1) from None

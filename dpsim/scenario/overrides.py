@@ -24,8 +24,9 @@ _KEY = re.compile(r"[^.\[\]\s]+(?:\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A new value for a path, and the text that asked for it, which every problem with it is shown
-    with.
+    """A new value for a path.
+
+    Its place is the text that asked for it, with which every problem of the value is shown.
     """
 
     path: str
@@ -42,14 +43,13 @@ class Override:
 
         ``cluster.nodes=8``, ``faults[0].at=3 s``, ``network={nic: 100GbE}``.
         """
-        place = Place(f"--set {text if text.isprintable() and len(text) <= 120 else show(text)}")
+        shown = text if text.isprintable() and len(text) <= 120 else show(text)
+        place = Place(f"--set {shown}")
         path, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(path.strip()):
             raise error([Problem(place, (), "must be key=value, such as cluster.nodes=8")])
-        return cls(
-            path.strip(),
-            replace(parse(value, place.source, place) or Node(None, place), key_place=place),
-        )
+        node = parse(value, place.source, place) or Node(None, place)
+        return cls(path.strip(), replace(node, key_place=place))
 
     @classmethod
     def of(cls, path: str, value: object, source: str) -> Override:
@@ -66,10 +66,9 @@ class _PathError(Exception):
 def apply_overrides(
     document: Document, overrides: Iterable[str | Override], model: type[BaseModel]
 ) -> Document:
-    """A copy of ``document`` with each override in its place, later ones last; ``model`` says what
-    the paths mean.
+    """A copy of ``document`` with each override in its place, later ones last.
 
-    Missing mappings on the way are made, with the defaults of ``model``. Setting the key that
+    ``model`` says what the paths mean. Missing mappings on the way are made, with the defaults of ``model``. Setting the key that
     chooses a kind drops those of the document's fields that the new kind does not know. Values are
     not checked here: `validate` does that. Raises ScenarioError for overrides that are not
     ``key=value`` and for paths through unknown keys.
@@ -98,17 +97,16 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         part = _part(text, node, path)
         below = node.child(part)
         if below is None or below.value is None:
-            root = root.put(
-                (*path, part), _made(part, shape.select(node), path, override.place, source)
-            )
+            made = _made(part, shape.select(node), path, override.place, source)
+            root = root.put((*path, part), made)
         path, shape = (*path, part), shape.select(node).below(part)
     node = root.nearest(path)
     part = _part(last, node, path)
     union = shape.union()
-    if union and part == union.discriminator and str(override.value.value) in union.kinds():
-        root = root.put(
-            path, _of_kind(node, union.kinds()[str(override.value.value)], override.place, source)
-        )
+    if union and part == union.discriminator:
+        kind = union.kinds().get(str(override.value.value))
+        if kind is not None:
+            root = root.put(path, _of_kind(node, kind, override.place, source))
     return root.put((*path, part), override.value)
 
 
@@ -149,26 +147,25 @@ def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) 
 
 def _stated(model: BaseModel) -> dict[str, object]:
     """What was given to make ``model``, as a file would give it, and always its kind."""
-    values: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
+    as_json: Mapping[str, object] = model.model_dump(mode="json", by_alias=True)
     stated: dict[str, object] = {}
-    for (name, field), key in zip(
-        type(model).model_fields.items(), fields_of(type(model)), strict=True
-    ):
+    keys = zip(type(model).model_fields.items(), fields_of(type(model)), strict=True)
+    for (name, field), key in keys:
+        is_kind = get_origin(field.annotation) is Literal
+        if name not in model.model_fields_set and not is_kind:
+            continue
         value = getattr(model, name)
-        if name in model.model_fields_set or get_origin(field.annotation) is Literal:
-            stated[key] = (
-                _stated(value)
-                if isinstance(value, BaseModel)
-                else value
-                if isinstance(value, str)
-                else values[key]
-            )
+        if isinstance(value, BaseModel):
+            stated[key] = _stated(value)
+        else:
+            stated[key] = value if isinstance(value, str) else as_json[key]
     return stated
 
 
 def _of_kind(node: Node, kind: type[BaseModel], place: Place, source: str) -> Node:
-    """``node`` without what ``kind`` does not know; what did not come from ``source`` stays, to be
-    refused by name.
+    """``node`` without what ``kind`` does not know.
+
+    What did not come from ``source`` stays, to be refused by name: the user has just asked for it.
     """
     assert isinstance(node.value, dict)
     known = fields_of(kind)

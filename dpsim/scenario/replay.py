@@ -44,9 +44,10 @@ class ReplayConfig(Config):
     )
     reduction: Literal["mean", "sum"] = Field(
         default="mean",
-        description="Whether an update is the mean of the workers' gradients or their sum: an "
-        "asynchronous one counts 1 / workers "
-        "or in full.",
+        description=(
+            "Whether an update is the mean of the workers' gradients or their sum: an "
+            "asynchronous one counts 1 / workers or in full."
+        ),
     )
     target_accuracy: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.9,
@@ -54,7 +55,9 @@ class ReplayConfig(Config):
     )
     seed: NonNegativeInt | None = Field(
         default=None,
-        description="Of initial weights, the order of samples and codecs' choices; run.seed if left out.",
+        description=(
+            "Of initial weights, the order of samples and codecs' choices; run.seed if left out."
+        ),
     )
     own_start: bool = Field(
         default=False,
@@ -62,9 +65,11 @@ class ReplayConfig(Config):
     )
     gossip_step: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None,
-        description="Where gossip is compressed: how far a worker moves towards what it knows of its "
-        "neighbours, as a share of the "
-        "way to their mean; half the share of bytes that travel if left out.",
+        description=(
+            "Where gossip is compressed: how far a worker moves towards what it knows of its "
+            "neighbours, as a share of the way to their mean; half the share of bytes that travel "
+            "if left out."
+        ),
     )
     points: PositiveInt = Field(
         default=100, le=100_000, description="How often loss and accuracy are measured."

@@ -47,7 +47,9 @@ class RunConfig(Config):
     seed: NonNegativeInt = Field(default=0, description="Seed of every random stream.")
     network_model: Literal["auto", "rounds", "flows"] = Field(
         default="auto",
-        description="How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can.",
+        description=(
+            "How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can."
+        ),
     )
     allow_out_of_memory: bool = Field(
         default=False, description="Simulate it also where it does not fit in the GPUs' memory."
@@ -98,7 +100,9 @@ class Scenario(Config):
     )
     testbed: TestbedConfig | None = Field(
         default=None,
-        description="Real processes on this machine, whose links have these rates, instead of a cluster.",
+        description=(
+            "Real processes on this machine, whose links have these rates, instead of a cluster."
+        ),
     )
     workload: WorkloadConfig = Field(description="What each worker computes.")
     strategy: StrategyConfig = Field(
@@ -114,11 +118,12 @@ class Scenario(Config):
     )
     calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
         default="catalogue",
-        description="Where times come from: the catalogue's figures; compute times scaled to a measured "
-        "step, or by a "
-        "factor; or a profile of the transport, of layer times, or of both (dpsim validate "
-        "calibrate): a JSON file beside the "
-        "scenario, or the name of one that comes with dpsim (testbed).",
+        description=(
+            "Where times come from: the catalogue's figures; compute times scaled to a measured "
+            "step, or by a factor; or a profile of the transport, of layer times, or of both "
+            "(dpsim validate calibrate): a JSON file beside the scenario, or the name of one that "
+            "comes with dpsim (testbed)."
+        ),
     )
     cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
     sweep: SweepConfig | None = Field(
@@ -128,14 +133,13 @@ class Scenario(Config):
     @model_validator(mode="before")
     @classmethod
     def _cluster_of_testbed(cls, data: Any) -> Any:
-        """Where there is a testbed and no cluster, the testbed's; of one that is wrong, any, so
-        that only it is spoken of.
+        """Where there is a testbed and no cluster, the testbed's.
+
+        Of a testbed that is wrong any cluster, so that the testbed alone is spoken of.
         """
-        if (
-            not isinstance(data, dict)
-            or data.get("testbed") is None
-            or data.get("cluster") is not None
-        ):
+        if not isinstance(data, dict):
+            return data
+        if data.get("testbed") is None or data.get("cluster") is not None:
             return data
         try:
             testbed = TestbedConfig.model_validate(data["testbed"])
@@ -166,11 +170,9 @@ class Scenario(Config):
     def transport(self) -> Transport | None:
         """How messages travel where that was measured."""
         calibration = self.calibration
-        return (
-            calibration.transport()
-            if isinstance(calibration, CalibrationProfile) and calibration.parameters
-            else None
-        )
+        if not isinstance(calibration, CalibrationProfile) or not calibration.parameters:
+            return None
+        return calibration.transport()
 
     @property
     def global_batch(self) -> int:
@@ -183,11 +185,9 @@ class Scenario(Config):
         if not isinstance(calibration, CalibrationProfile):
             return model
         found = calibration.layer_times([layer.name for layer in model.layers])
-        return (
-            model
-            if found is None
-            else replace(model, measured=_times(found, self.workload.optimizer))
-        )
+        if found is None:
+            return model
+        return replace(model, measured=_times(found, self.workload.optimizer))
 
 
 def _times(found: MeasuredModel, optimizer: str) -> MeasuredTimes:

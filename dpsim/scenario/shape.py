@@ -16,16 +16,18 @@ from dpsim.scenario.document import Node
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The types that one value may have; with a discriminator, the models between which its key
-    (``kind``) chooses.
+    """The types that one value may have.
+
+    With a discriminator they are the models between which its key (``kind``) chooses.
     """
 
     options: tuple[Any, ...] = ()
     discriminator: str | None = None
 
     def alternatives(self) -> Iterator[Shape]:
-        """Each option as a shape of its own; a discriminated union may stand as one option of a
-        plain one.
+        """Each option as a shape of its own.
+
+        A discriminated union may stand as one option of a plain one.
         """
         return (shape_of(option) for option in self.options)
 
@@ -57,19 +59,18 @@ class Shape:
         option = self.options[0]
         if get_origin(option) is Literal:
             return [str(value) for value in get_args(option)]
-        return (
-            [str(member.value) for member in option]
-            if isinstance(option, type) and issubclass(option, Enum)
-            else []
-        )
+        if isinstance(option, type) and issubclass(option, Enum):
+            return [str(member.value) for member in option]
+        return []
 
     def fields(self) -> dict[str, FieldInfo]:
         """Field by its key in the file, over all models among the options."""
         return {key: field for model in self.models() for key, field in fields_of(model).items()}
 
     def choose(self, label: str) -> Shape:
-        """The option that pydantic calls ``label`` in an error's ``loc``; an empty shape where that
-        cannot be told.
+        """The option that pydantic calls ``label`` in an error's ``loc``.
+
+        An empty shape where that cannot be told.
         """
         if self.discriminator is not None:
             kind = self.kinds().get(label)
@@ -79,8 +80,10 @@ class Shape:
     def select(self, node: Node | None) -> Shape:
         """The same shape, narrowed to the kind that the mapping ``node`` says it is."""
         union = self.union()
-        kind = node.child(union.discriminator) if node and union and union.discriminator else None
-        chosen = union.kinds().get(str(kind.value)) if union and kind else None
+        if node is None or union is None or union.discriminator is None:
+            return self
+        kind = node.child(union.discriminator)
+        chosen = union.kinds().get(str(kind.value)) if kind else None
         return Shape((chosen,)) if chosen else self
 
     def union(self) -> Shape | None:
@@ -96,12 +99,9 @@ class Shape:
         field = self.fields().get(part) if isinstance(part, str) else None
         if field is not None:
             return _field_shape(field)
-        options = (
-            self.options
-            if len(self.options) == 1
-            else [o for s in self.alternatives() for o in s.options]
-        )
-        return next((shape for option in options if (shape := _item_shape(option, part))), Shape())
+        shapes = [self] if len(self.options) == 1 else self.alternatives()
+        items = (_item_shape(option, part) for shape in shapes for option in shape.options)
+        return next(filter(None, items), Shape())
 
     @property
     def any_key(self) -> bool:
@@ -120,9 +120,9 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     if get_origin(annotation) not in (Union, types.UnionType):
         return Shape(() if annotation is Any else (annotation,))
     options = tuple(option for option in get_args(annotation) if option is not types.NoneType)
-    return (
-        Shape(options, discriminator) if len(options) > 1 else shape_of(options[0], discriminator)
-    )
+    if len(options) == 1:
+        return shape_of(options[0], discriminator)
+    return Shape(options, discriminator)
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -145,19 +145,19 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
     origin, arguments = get_origin(option), get_args(option)
     if not (isinstance(origin, type) and issubclass(origin, Collection) and arguments):
         return None
-    if isinstance(part, str) or issubclass(origin, Mapping):
-        return (
-            shape_of(arguments[1])
-            if isinstance(part, str) and issubclass(origin, Mapping)
-            else None
-        )
+    is_mapping = issubclass(origin, Mapping)
+    if isinstance(part, str):
+        return shape_of(arguments[1]) if is_mapping else None
+    if is_mapping:
+        return None
     fixed = issubclass(origin, tuple) and Ellipsis not in arguments
     return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])
 
 
 def _is_called(shape: Shape, label: str) -> bool:
-    """Whether pydantic's ``label`` of a union's member, such as ``function-after[check(),
-    Inline]``, means ``shape``.
+    """Whether pydantic's ``label`` of a union's member means ``shape``.
+
+    Such as ``function-after[check(), Inline]``.
     """
     if shape.discriminator is not None:
         return label.startswith("tagged-union")
@@ -168,8 +168,5 @@ def _is_called(shape: Shape, label: str) -> bool:
         return "literal[" in label
     if isinstance(origin, type):
         return f"{origin.__name__}[" in label
-    return (
-        bool(shape.options)
-        and isinstance(shape.options[0], type)
-        and shape.options[0].__name__ in label
-    )
+    option = shape.options[0] if shape.options else None
+    return isinstance(option, type) and option.__name__ in label

@@ -13,8 +13,6 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_
 from dpsim.base.config import Config
 
 _PATH = re.compile(r"[^.\[\]\s]+(\.[^.\[\]\s]+|\[[0-9]{1,6}\])*")
-
-
 _LONGEST_PATH = 200
 
 
@@ -31,7 +29,9 @@ class ParameterConfig(Config):
     high: float | None = Field(default=None, description="Largest value of a range, in unit.")
     log: bool = Field(
         default=False,
-        description="Draw the logarithm evenly between those of low and high, instead of the value.",
+        description=(
+            "Draw the logarithm evenly between those of low and high, instead of the value."
+        ),
     )
     unit: str | None = Field(
         default=None,
@@ -75,9 +75,11 @@ class SweepConfig(Config):
 
     method: Literal["grid", "zip", "random"] = Field(
         default="grid",
-        description="grid: every combination, the last parameter fastest; zip: the first values of all, "
-        "then the second ones; "
-        "random: samples draws of each parameter, independent of each other.",
+        description=(
+            "grid: every combination, the last parameter fastest; zip: the first values of all, "
+            "then the second ones; random: samples draws of each parameter, independent of each "
+            "other."
+        ),
     )
     parameters: dict[str, ParameterConfig] = Field(
         min_length=1,
@@ -97,30 +99,27 @@ class SweepConfig(Config):
     @field_validator("parameters")
     @classmethod
     def _of_the_scenario(cls, parameters: dict[str, ParameterConfig]) -> dict[str, ParameterConfig]:
-        odd = next(
-            (path for path in parameters if not _PATH.fullmatch(path) or len(path) > _LONGEST_PATH),
-            None,
-        )
-        if odd is not None:
-            raise ValueError(
-                f"must have paths as keys, such as cluster.nodes, but got {odd[:_LONGEST_PATH]!r}"
-            )
-        own = next(
-            (path for path in parameters if path.partition(".")[0].partition("[")[0] == "sweep"),
-            None,
-        )
-        if own is not None:
-            raise ValueError(f"must be fields of the scenario, not of its sweep, but got {own!r}")
+        for path in parameters:
+            if not _PATH.fullmatch(path) or len(path) > _LONGEST_PATH:
+                raise ValueError(
+                    "must have paths as keys, such as cluster.nodes, but got "
+                    f"{path[:_LONGEST_PATH]!r}"
+                )
+        for path in parameters:
+            section = re.split(r"[.\[]", path)[0]
+            if section == "sweep":
+                raise ValueError(
+                    f"must be fields of the scenario, not of its sweep, but got {path!r}"
+                )
         return parameters
 
     @model_validator(mode="after")
     def _fits_the_method(self) -> SweepConfig:
         if (self.samples is not None) != (self.method == "random"):
-            needed = "must have samples with method random, but got none"
+            if self.samples is None:
+                raise ValueError("must have samples with method random, but got none")
             raise ValueError(
-                needed
-                if self.samples is None
-                else f"must have no samples with method {self.method}, but got {self.samples}"
+                f"must have no samples with method {self.method}, but got {self.samples}"
             )
         ranges = [path for path, parameter in self.parameters.items() if parameter.is_range]
         if ranges and self.method != "random":

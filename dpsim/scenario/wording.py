@@ -63,9 +63,8 @@ class _Located:
 
     error: ErrorDetails
     path: Path
-    branches: tuple[
-        tuple[Path, str], ...
-    ]  # the unions without discriminator that it came through, and by which member
+    # The unions without discriminator that it came through, and by which member.
+    branches: tuple[tuple[Path, str], ...]
     shape: Shape  # what may stand at the path
     parent: Shape  # what may stand around it, before a kind is chosen
     model: Shape  # the same, after that
@@ -76,9 +75,7 @@ class _Located:
 
 
 def problems(errors: Iterable[ErrorDetails], model: type[BaseModel], root: Node) -> list[Problem]:
-    """What is wrong with the values under ``root``, given what pydantic said about them for
-    ``model``.
-    """
+    """What is wrong with the values under ``root``, as pydantic said of them for ``model``."""
     return _settled([_locate(error, model, root) for error in errors], root, 0)
 
 
@@ -89,15 +86,13 @@ def _locate(error: ErrorDetails, model: type[BaseModel], root: Node) -> _Located
     for part in error["loc"]:
         if part == "[key]":
             continue
-        if (
-            isinstance(part, str) and len(shape.options) > 1
-        ):  # the tag or the label of a union's member
+        if isinstance(part, str) and len(shape.options) > 1:
+            # The tag or the label of a union's member: it stands in no file.
             if shape.discriminator is None:
                 branches += ((path, part),)
             shape = shape.choose(part)
-        elif shape.options or root.nearest(path).child(
-            part
-        ):  # else a tag or a label where nothing is known
+        elif shape.options or root.nearest(path).child(part):
+            # Otherwise it is a tag or a label where nothing is known.
             parent, chosen = whole, shape
             path += (part,)
             shape = whole = shape.below(part)
@@ -116,20 +111,20 @@ def _settled(found: list[_Located], root: Node, level: int) -> list[Problem]:
             path, label = one.branches[level]
             unions[path][label].append(one)
     for path, members in unions.items():
-        inside = [
-            errors
-            for errors in members.values()
-            if all(len(one.path) > len(path) for one in errors)
-        ]
-        if inside:
-            result += _settled(min(inside, key=len), root, level + 1)
+        # A member whose errors are all below the union had the right type: it is what was meant.
+        meant = [errors for errors in members.values() if all(_is_below(path, e) for e in errors)]
+        if meant:
+            result += _settled(min(meant, key=len), root, level + 1)
         else:
-            outside = [
-                one for errors in members.values() for one in errors if len(one.path) <= len(path)
-            ]
-            fitting = [one for one in outside if not one.type.endswith("_type")]
-            result.append(_joined([_problem(one, root) for one in fitting or outside]))
+            everything = [one for errors in members.values() for one in errors]
+            of_union = [one for one in everything if not _is_below(path, one)]
+            fitting = [one for one in of_union if not one.type.endswith("_type")]
+            result.append(_joined([_problem(one, root) for one in fitting or of_union]))
     return result
+
+
+def _is_below(path: Path, found: _Located) -> bool:
+    return len(found.path) > len(path)
 
 
 def _joined(alternatives: list[Problem]) -> Problem:
@@ -150,13 +145,10 @@ def _problem(found: _Located, root: Node) -> Problem:
     given = root.at(path)
     if found.type == "extra_forbidden" or found.error["loc"][-1:] == ("[key]",):
         place = (node.key_place or node.place) if given else node.place
-        is_key = found.type != "extra_forbidden"
-        rule = (
-            _rule(found, Node(str(path[-1]), place))
-            if is_key
-            else unknown_key(str(path[-1]), found.parent, found.model)
-        )
-        return Problem(place, path, rule)
+        key = str(path[-1])
+        if found.type == "extra_forbidden":
+            return Problem(place, path, unknown_key(key, found.parent, found.model))
+        return Problem(place, path, _rule(found, Node(key, place)))
     if found.type in ("union_tag_invalid", "union_tag_not_found"):
         union = found.shape.union() or found.shape
         path = (*path, union.discriminator or "kind")
@@ -168,9 +160,8 @@ def _problem(found: _Located, root: Node) -> Problem:
     if found.type == "value_error" and given:
         return Problem(_changed(given), path, _rule(found, given))
     # What a name stands for may be wrong where the file has only the name.
-    return Problem(
-        node.place, path, _rule(found, given or Node(_shown(found.error["input"]), node.place))
-    )
+    wrong = given or Node(_shown(found.error["input"]), node.place)
+    return Problem(node.place, path, _rule(found, wrong))
 
 
 def _rule(found: _Located, given: Node) -> str:
@@ -185,8 +176,11 @@ def _rule(found: _Located, given: Node) -> str:
     union = found.shape.union()
     if union and found.type.endswith("_type") and _RULES.get(found.type) == "must be a mapping":
         return _mapping_with_kind(union, given)
-    rule = _RULES.get(found.type, found.error["msg"].replace("Input should", "must"))
-    return f"{rule.format_map(context) if found.type in _RULES else rule}, but got {show(given)}"
+    if found.type in _RULES:
+        rule = _RULES[found.type].format_map(context)
+    else:
+        rule = found.error["msg"].replace("Input should", "must")
+    return f"{rule}, but got {show(given)}"
 
 
 def _changed(node: Node) -> Place:
@@ -200,13 +194,12 @@ def _changed(node: Node) -> Place:
 
 def _places(node: Node) -> Iterator[Place]:
     yield node.place
-    for below in (
-        node.value.values()
-        if isinstance(node.value, dict)
-        else node.value
-        if isinstance(node.value, tuple)
-        else ()
-    ):
+    inside: Iterable[Node] = ()
+    if isinstance(node.value, dict):
+        inside = node.value.values()
+    elif isinstance(node.value, tuple):
+        inside = node.value
+    for below in inside:
         yield from _places(below)
 
 
@@ -240,8 +233,9 @@ def _known(names: list[str]) -> str:
 
 
 def unknown_key(key: str, parent: Shape, model: Shape | None = None) -> str:
-    """That ``key`` is not known in ``parent`` (of whose kinds ``model`` was chosen), and what was
-    perhaps meant.
+    """That ``key`` is not known in ``parent``, and what was perhaps meant.
+
+    ``model`` was chosen of the parent's kinds.
     """
     kinds = [repr(kind) for kind, other in _kinds(parent).items() if key in fields_of(other)]
     if kinds:

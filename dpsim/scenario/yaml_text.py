@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 # Keys, values, lists and mappings, after aliases are expanded; a scenario has about 100.
 MAX_NODES = 100_000
 MAX_DEPTH = 100
-MAX_LINE = (
-    100_000  # characters; ruamel reads a long tag in time that grows with the square of its length
-)
+# Characters: ruamel reads a long tag in time that grows with the square of its length.
+MAX_LINE = 100_000
 
 _CORE = "tag:yaml.org,2002:"
 _TAGS = {
@@ -35,9 +34,8 @@ _TAGS = {
 # What a text may hold besides YAML's printable characters is a sign of a binary file.
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORDS: dict[str, Scalar] = dict.fromkeys(("", "~", "null", "Null", "NULL"))
-_WORDS |= {
-    word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")
-}
+_WORDS |= dict.fromkeys(("true", "True", "TRUE"), True)
+_WORDS |= dict.fromkeys(("false", "False", "FALSE"), False)
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _OCTAL_OR_HEX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
@@ -65,9 +63,8 @@ class _Builder:
         self.events = self._events(text)
         self.path: list[str | int] = []
         self.nodes = 0
-        self.anchors: dict[
-            str, tuple[Node, int, int] | None
-        ] = {}  # node, its nodes, its height; None while it is built
+        # By name a node, how many nodes it holds, and its height; None while it is being built.
+        self.anchors: dict[str, tuple[Node, int, int] | None] = {}
 
     def document(self) -> Node | None:
         root = None
@@ -102,56 +99,42 @@ class _Builder:
                 raise self._syntax_error(
                     "must be indented with spaces, but got a tab", mark
                 ) from None
-            said = re.sub(
-                r"\('(<[^']*>)',\)", r"\1", " ".join(str(err.problem or err.context).split())
-            )
+            said = _one_line(err.problem or err.context)
+            # ruamel names tokens as a tuple of one: ('<block end>',).
+            said = re.sub(r"\('(<[^']*>)',\)", r"\1", said)
             raise self._syntax_error(f"must be YAML, but {said[:200]}", mark) from None
-        except (
-            Exception
-        ) as err:  # malformed escapes and directives reach chr(), int() and attributes of None
-            said = (
-                f"must be YAML, but what follows cannot be read: {' '.join(str(err).split())[:200]}"
-            )
-            raise self._syntax_error(said, mark) from None
+        except Exception as err:
+            # Malformed escapes and directives reach chr(), int() and attributes of None.
+            rule = f"must be YAML, but what follows cannot be read: {_one_line(err)[:200]}"
+            raise self._syntax_error(rule, mark) from None
 
     def _check_characters(self, text: str) -> None:
         wrong = _CONTROL.search(text)
         if wrong:
             before = text[: wrong.start()]
-            place = self.place or Place(
-                self.source, before.count("\n") + 1, len(before) - before.rfind("\n")
-            )
-            raise error(
-                [
-                    Problem(
-                        place,
-                        (),
-                        f"must be text, but got the character {wrong[0]!r}, as in a binary file",
-                    )
-                ]
-            )
-        for number, line in enumerate(text.splitlines(), start=1):
-            if len(line) > MAX_LINE:
+            line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+            place = self.place or Place(self.source, line, column)
+            rule = f"must be text, but got the character {wrong[0]!r}, as in a binary file"
+            raise error([Problem(place, (), rule)])
+        for number, line_text in enumerate(text.splitlines(), start=1):
+            if len(line_text) > MAX_LINE:
                 place = self.place or Place(self.source, number, 1)
-                rule = f"must have lines of at most {MAX_LINE:,} characters, but got one of {len(line):,}"
+                rule = (
+                    f"must have lines of at most {MAX_LINE:,} characters, but got one of "
+                    f"{len(line_text):,}"
+                )
                 raise error([Problem(place, (), rule)])
 
     def _syntax_error(self, rule: str, mark: Any) -> ScenarioError:
-        return error(
-            [Problem(self._place(mark) if mark else self.place or Place(self.source), (), rule)]
-        )
+        place = self._place(mark) if mark else self.place or Place(self.source)
+        return error([Problem(place, (), rule)])
 
     def _place(self, mark: Any) -> Place:
         return self.place or Place(self.source, mark.line + 1, mark.column + 1)
 
     def _error(self, event: Any, rule: str, path: Path | None = None) -> ScenarioError:
-        return error(
-            [
-                Problem(
-                    self._place(event.start_mark), tuple(self.path) if path is None else path, rule
-                )
-            ]
-        )
+        where = tuple(self.path) if path is None else path
+        return error([Problem(self._place(event.start_mark), where, rule)])
 
     def _count(self, event: Any, nodes: int, depth: int) -> None:
         self.nodes += nodes
@@ -170,9 +153,8 @@ class _Builder:
         before = self.nodes
         self._count(event, 1, depth)
         if event.tag and event.tag not in _TAGS[kind]:
-            raise self._error(
-                event, f"must have no such tag, but got {show(str(event.tag).replace(_CORE, '!!'))}"
-            )
+            tag = str(event.tag).replace(_CORE, "!!")
+            raise self._error(event, f"must have no such tag, but got {show(tag)}")
         if event.anchor:
             self.anchors[event.anchor] = None
         value: Any
@@ -223,12 +205,10 @@ class _Builder:
             node, below = self._node(value, depth + 1)
             self.path.pop()
             key_place = self._place(event.start_mark)
-            empty = (
-                node.value is None and value.start_mark.index == value.end_mark.index
-            )  # ruamel puts it before what follows
-            nodes[key] = replace(
-                node, key_place=key_place, place=key_place if empty else node.place
-            )
+            # An empty value stands nowhere; ruamel puts it before whatever follows.
+            empty = node.value is None and value.start_mark.index == value.end_mark.index
+            place = key_place if empty else node.place
+            nodes[key] = replace(node, key_place=key_place, place=place)
             height = max(height, below)
         return nodes, height + 1
 
@@ -275,6 +255,10 @@ class _Builder:
     def _check_text(self, event: Any) -> None:
         if not str(event.value).isascii() and re.search("[\ud800-\udfff]", event.value):
             raise self._error(event, "must be text, but got half of a surrogate pair")
+
+
+def _one_line(said: object) -> str:
+    return " ".join(str(said).split())
 
 
 def resolve(text: str) -> Scalar:
