@@ -119,7 +119,9 @@ class Builder:
         )
 
     def batch_norm(self, name: str, *, kept: bool = True) -> None:
-        """Forward reads for the moments, reads and writes to normalise; backward reads two tensors
+        """Normalisation over the batch.
+
+        Forward reads for the moments, reads and writes to normalise; backward reads two tensors
         twice and writes one.
         """
         channels = self.shape[0]
@@ -151,8 +153,9 @@ class Builder:
         self.shape = (self.size,)
 
     def concatenate(self, name: str, *branches: Callable[[], None]) -> None:
-        """Runs each branch on what flows in now, and joins what comes out along the channels (a
-        copy, as torch does it).
+        """Runs each branch on what flows in now, and joins the results along the channels.
+
+        Joining is a copy, as torch does it.
         """
         entering, channels = self.shape, 0
         for branch in branches:
@@ -206,13 +209,13 @@ class Builder:
     def attention(
         self, name: str, heads: int, *, keys: int | None = None, relative: bool = False
     ) -> None:
-        """Softmax(Q K^T) V over all pairs of tokens, the T x K scores of each head written out (no
-        fused kernel).
+        """Softmax(Q K^T) V over all pairs of tokens, by kernels that write the scores out.
 
-        4 T K d FLOP for T tokens of width d that look at K ``keys`` (themselves if left out),
-        whether causal or not: the masked half is computed too. The scores pass through scaling,
-        mask, softmax and dropout: eight passes over heads x T x K each way, of which two results
-        are kept. With ``relative`` positions there is a second product of scores (Dai et al. 2019).
+        The scores are T x K for each head, and 4 T K d FLOP are computed for T tokens of width d
+        that look at K ``keys`` (themselves if left out), whether causal or not: the masked half is
+        computed too. The scores pass through scaling, mask, softmax and dropout: eight passes over
+        heads x T x K each way, of which two results are kept. With ``relative`` positions there is
+        a second product of scores (Dai et al. 2019).
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
@@ -228,8 +231,9 @@ class Builder:
         self._matrix(f"{name}.context", "attention", (), flop, moved + scores, kept=self.size)
 
     def weighted_sum(self, name: str, keys: int) -> None:
-        """Softmax over ``keys`` weights for each token, and the sum of as many vectors of the width
-        that flows in.
+        """Softmax over ``keys`` weights for each token, and the sum of as many vectors.
+
+        The vectors have the width that flows in.
         """
         tokens, width = self.shape
         weights, moved = tokens * keys, (tokens + keys) * width
@@ -237,12 +241,12 @@ class Builder:
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
     def fused_attention(self, name: str, heads: int, groups: int | None = None) -> None:
-        """The same in one kernel that never writes the scores; ``groups`` heads of keys and values
-        serve all ``heads``.
+        """`attention` in one kernel that never writes the scores.
 
-        Forward 4 T^2 d FLOP, backward 10 T^2 d, since it computes the scores anew (FlashAttention,
-        Dao et al. 2022; as torch's counter has it, also where a causal kernel skips the masked
-        half). Kept: the output, and a number per head and token.
+        ``groups`` heads of keys and values serve all ``heads``. Forward 4 T^2 d FLOP, backward 10
+        T^2 d, since it computes the scores anew (FlashAttention, Dao et al. 2022; as torch's
+        counter has it, also where a causal kernel skips the masked half). Kept: the output, and a
+        number per head and token.
         """
         tokens, width = self.shape
         moved = 2 * self.size + 2 * self.size * (groups or heads) // heads
@@ -259,11 +263,10 @@ class Builder:
         )
 
     def recurrent(self, name: str, width: int, *, gates: int = 4, suffix: str = "") -> None:
-        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens, with two
-        biases, as torch has it.
+        """One direction of an LSTM layer (4 ``gates``) or a GRU layer (3) over all tokens.
 
-        The products with the inputs are one for all tokens; those with the state are ``steps`` that
-        wait for each other.
+        It has two biases, as torch has it. The products with the inputs are one for all tokens;
+        those with the state are ``steps`` that wait for each other.
         """
         tokens, inner = self.shape
         entering, self.shape = self.size, (tokens, gates * width)
@@ -288,8 +291,9 @@ class Builder:
         )
 
     def both_ways(self, name: str, width: int, *, gates: int = 4, joined: bool) -> None:
-        """A recurrent layer in both directions, whose outputs are ``joined`` (twice the width) or
-        summed.
+        """A recurrent layer in both directions.
+
+        Their outputs are ``joined`` (twice the width) or summed.
         """
         entering = self.shape
         self.recurrent(name, width, gates=gates)
@@ -316,8 +320,9 @@ class Builder:
         tied: bool = False,
         kept: bool = True,
     ) -> None:
-        """Matrix product with the last dimension; ``tied`` uses weights of another layer, and has
-        no bias unless asked for.
+        """Matrix product with the last dimension.
+
+        ``tied`` uses weights of another layer, and has no bias unless asked for.
         """
         entering, inner = self.size, self.shape[-1]
         self.shape = (*self.shape[:-1], width)
@@ -346,8 +351,9 @@ class Builder:
         )
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
-        """Sum of ``terms`` tensors (a residual connection); backward sums the gradients where the
-        paths parted.
+        """Sum of ``terms`` tensors, such as a residual connection.
+
+        Backward sums the gradients where the paths parted.
         """
         self._memory(
             name,

@@ -92,7 +92,8 @@ class DatasetConfig(Config):
         return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)
 
     def deal(self, workers: int, batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Which samples each worker computes on in one epoch, shape (steps, workers, batch);
+        """The samples of each worker in one epoch, shape (steps, workers, batch).
+
         ``rng`` shuffles them.
         """
         steps = self.epoch(workers, batch).steps

@@ -64,8 +64,9 @@ class Efficiency:
     usual: float = 1.0
 
     def large(self, layer: Layer, precision: str) -> float:
-        """Fraction of peak that a large product of this layer reaches; above 1 where an algorithm
-        saves multiplications.
+        """Fraction of peak that a large product of this layer reaches.
+
+        Above 1 where an algorithm saves multiplications.
         """
         if layer.forward_flop == 0:
             return 1.0
@@ -78,16 +79,17 @@ class Efficiency:
 
 
 def is_recurrent(layer: Layer) -> bool:
-    """Whether a layer is a product whose parts wait for one another; libraries compute those in
-    fp32 where tf32 is asked for.
+    """Whether a layer is a product whose parts wait for one another.
+
+    Libraries compute those in fp32 where tf32 is asked for.
     """
     return layer.steps > 1 and layer.forward_flop > 0
 
 
 def is_winograd(layer: Layer) -> bool:
-    """Whether a layer is a convolution with windows of 3x3 or more and stride 1, with about as many
-    channels in as out.
+    """Whether libraries may compute a layer's convolution by Winograd's algorithm.
 
+    They may with windows of 3x3 or more and stride 1, where channels in and out are about as many.
     A layer does not state its window. With stride 1 its traffic is (in + out) channels times h w,
     its FLOP 2 h w weights, and weights = k^2 in out <= k^2 (in + out)^2 / 4, which bounds k^2 from
     below; a stride makes the bound smaller.

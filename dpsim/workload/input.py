@@ -110,8 +110,9 @@ InputConfig = Annotated[MemoryInput | StorageInput, Field(discriminator="kind")]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """Seconds that a batch spends in each stage, vectors over GPUs, with ``loaders`` decoding and
-    ``prefetch`` batches ahead.
+    """Seconds that a batch spends in each stage, vectors over GPUs.
+
+    ``loaders`` decode, and ``prefetch`` batches are brought ahead.
     """
 
     read: FloatArray
@@ -121,8 +122,9 @@ class Pipeline:
     prefetch: int
 
     def stage_periods(self) -> FloatArray:
-        """Seconds between batches that each stage alone allows, shape (stages, GPUs), in the order
-        of `STAGES`.
+        """Seconds between batches that each stage alone allows, shape (stages, GPUs).
+
+        Stages are in the order of `STAGES`.
         """
         latency = self.read + self.decode + self.copy
         return np.array([self.read, self.decode / self.loaders, self.copy, latency / self.prefetch])

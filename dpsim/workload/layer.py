@@ -78,11 +78,11 @@ class Tensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A named tuple of layers in forward order; ``sample`` says what one sample is, such as
-    ``"224x224 image"``.
+    """A named tuple of layers in forward order.
 
-    ``measured`` are the layers' times where they were measured: they count, not the roofline.
-    ``notes`` say what is doubtful about a model that was traced or imported.
+    ``sample`` says what one sample is, such as ``"224x224 image"``. ``measured`` are the layers'
+    times where they were measured: they count, not the roofline. ``notes`` say what is doubtful
+    about a model that was traced or imported.
     """
 
     name: str
@@ -112,8 +112,9 @@ class Model:
         return sum(layer.activations for layer in self.layers)
 
     def tensors(self) -> Tensors:
-        """Its parameter tensors in registration order; gradients become ready in about the reverse
-        of it.
+        """Its parameter tensors in registration order.
+
+        Gradients become ready in about the reverse of it.
         """
         pairs = [
             (elements, index)

@@ -88,8 +88,9 @@ def stretch(time: StepTime, batch: int, learners: int) -> float:
 
 
 def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float64]:
-    """Seconds per layer to average the learners' gradients through memory of ``bandwidth`` B/s; 0
-    for one learner.
+    """Seconds per layer to average the learners' gradients; 0 for one learner.
+
+    They pass through memory of ``bandwidth`` B/s.
     """
     moved = learners + 1 if learners > 1 else 0
     return moved * _GRADIENT_BYTES * model.vector("own_weights") / bandwidth
@@ -98,10 +99,10 @@ def averaging(model: Model, learners: int, bandwidth: float) -> NDArray[np.float
 def shared_times(
     alone: LayerTimes, factor: float, learners: int, average: NDArray[np.float64]
 ) -> LayerTimes:
-    """Times of a step in which ``learners`` share the GPU, from those of one ``alone`` and the
-    passes' ``factor``.
+    """Times of a step in which ``learners`` share the GPU.
 
-    Gradients of accumulated passes are added up in each learner and averaged with the last.
+    ``alone`` are those of one learner, ``factor`` is what its passes take as long beside the
+    others. Gradients of accumulated passes are added up in each learner and averaged with the last.
     """
     return replace(
         alone,
@@ -123,11 +124,10 @@ class LearnersRow:
 
 
 def best_learners(step: Callable[[int, int], float], batch: int, most: int) -> LearnersRow:
-    """The most learners up to ``most`` that each make throughput grow by `LEAST_GAIN`;
-    ``step(batch, k)`` are seconds of a step.
+    """The most learners up to ``most`` that each make throughput grow by `LEAST_GAIN`.
 
-    Where the second is not worth it alone (averaging starts with it), more may be together: each by
-    `LEAST_GAIN` on average.
+    ``step(batch, k)`` are seconds of a step. Where the second is not worth it alone (averaging
+    starts with it), more may be together: each by `LEAST_GAIN` on average.
     """
     rates = {k: k * batch / step(batch, k) for k in range(1, min(most, MOST_LEARNERS) + 1)}
     best = 1

@@ -249,8 +249,9 @@ def _buckets(model: Model, setup: Setup) -> float:
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
-    """The largest batch of one pass that fits in ``capacity`` bytes (at most 2^31); 0 where not
-    even one sample does.
+    """The largest batch of one pass that fits in ``capacity`` bytes, at most 2^31.
+
+    0 where not even one sample fits.
     """
 
     def fits(batch: int) -> bool:
@@ -279,11 +280,10 @@ class Split:
 
 
 def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
-    """The least numbers of GPUs of ``capacity`` bytes over which the model must be split, nothing
-    else divided.
+    """Over how many GPUs of ``capacity`` bytes the model must be split at least.
 
-    Raises DpsimError where the GPU has no room beside its context. A lower bound: it takes every
-    part to split evenly.
+    Nothing else is divided. A lower bound: it takes every part to split evenly. Raises DpsimError
+    where the GPU has no room beside its context.
     """
     usable = (capacity - CONTEXT) / (1 + FRAGMENTATION)
     if usable <= 0:
@@ -338,8 +338,9 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
 
 
 def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
-    """Every stage from the present one up, with and without checkpointing, at the largest batch up
-    to the present one.
+    """Every stage from the present one up, with and without checkpointing.
+
+    Each at the largest batch up to the present one.
     """
     shardable = setup.workers > 1 and setup.learners == 1
     stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)

@@ -13,11 +13,10 @@ from typing import Any
 
 @contextmanager
 def hooked(module: Any, enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """While it is open, forward passes of ``module`` and of those in it call ``enter`` and
-    ``leave``.
+    """While it is open, forward passes call ``enter`` and ``leave``.
 
-    ``enter(path, module, args, kwargs)`` comes before each, ``leave(module, args, output)`` after;
-    paths are those of ``named_modules``.
+    Those of ``module`` and of the modules in it: ``enter(path, module, args, kwargs)`` comes before
+    each, ``leave(module, args, output)`` after; paths are those of ``named_modules``.
     """
     handles = []
     for path, part in module.named_modules():
@@ -42,8 +41,9 @@ class NodeOwners:
         self._owners: dict[Any, str] = {}
 
     def claim(self, value: Any, path: str) -> None:
-        """Puts the nodes that led to ``value``, and that no module has yet, down to the module
-        ``path``.
+        """Gives the module ``path`` the nodes that led to ``value``.
+
+        Those that no module has yet.
         """
         found: list[Any] = []
         collect_outputs(self._torch, value, found)

@@ -81,8 +81,9 @@ class MeasuredTimes(Config):
         return self
 
     def forward(self, batch: int) -> NDArray[np.float64]:
-        """Seconds of each layer's forward pass over ``batch`` samples (`between` the measured
-        sizes).
+        """Seconds of each layer's forward pass over ``batch`` samples.
+
+        `between` the measured sizes.
         """
         return between(np.array(self.batch_sizes, dtype=float), np.array(self.forward_s), batch)
 
@@ -101,12 +102,11 @@ class MeasuredTimes(Config):
 def between(
     sizes: NDArray[np.float64], seconds: NDArray[np.float64], batch: int
 ) -> NDArray[np.float64]:
-    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``, on a straight line
-    between two sizes.
+    """Interpolates the rows of ``seconds`` (batch sizes x layers) at ``batch``.
 
-    Above the largest size, time grows in proportion to the batch. Below the smallest it follows the
-    line of the first two sizes, but neither above the smallest's time nor below its share of it;
-    with a single size, in proportion.
+    On a straight line between two sizes. Above the largest size, time grows in proportion to the
+    batch. Below the smallest it follows the line of the first two sizes, but neither above the
+    smallest's time nor below its share of it; with a single size, in proportion.
     """
     if batch >= sizes[-1]:
         return np.asarray(seconds[-1] * (batch / sizes[-1]))

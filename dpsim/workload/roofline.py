@@ -138,12 +138,12 @@ def compute_times(
     checkpoint_every: int | None = None,
     efficiency: Efficiency | None = None,
 ) -> LayerTimes:
-    """Predicts how long ``model`` computes in a step of ``accumulation`` passes over ``batch``
-    samples each.
+    """Predicts how long ``model`` computes in a step.
 
-    ``checkpoint_every`` layers only the last one's output is kept, and backward computes forward
-    again (None: everything is kept). ``efficiency`` replaces the fitted constants. Raises
-    DpsimError for a batch or precision that cannot be.
+    The step is ``accumulation`` passes over ``batch`` samples each. Of ``checkpoint_every`` layers
+    only the last one's output is kept, and backward computes forward again (None: everything is
+    kept). ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision
+    that cannot be.
     """
     every = 1 if checkpoint_every is None else checkpoint_every
     for name, number in (
@@ -260,8 +260,9 @@ class _Passes:
         )
 
     def queued(self, launch: float, every: int | None) -> tuple[FloatArray, FloatArray]:
-        """Seconds from each kernel's predecessor's end to its own, forward and backward, in forward
-        order.
+        """Seconds from the end of each kernel's predecessor to its own.
+
+        Forward and backward, both in forward order.
         """
         device = np.concatenate([self.forward, (self.backward + _again(self.forward, every))[::-1]])
         kernels = np.concatenate(

@@ -30,8 +30,9 @@ _LONGEST_TEXT = 300
 
 
 def check_factory(factory: str) -> tuple[str, str, str]:
-    """Splits ``package.module:factory`` or ``file.py:factory``; raises DpsimError for anything
-    else.
+    """Splits ``package.module:factory`` or ``file.py:factory``.
+
+    Raises DpsimError for anything else.
     """
     where, colon, name = factory.rpartition(":")
     module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", where) or where.endswith(".py")
@@ -41,11 +42,10 @@ def check_factory(factory: str) -> tuple[str, str, str]:
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
-    """The model that ``factory()`` returns, for samples of ``shape``; ``notes`` name the operators
-    without a FLOP formula.
+    """The model that ``factory()`` returns, for samples of ``shape``.
 
-    Raises DpsimError where torch is missing, the factory cannot be imported or called, or its
-    module cannot be traced.
+    ``notes`` name the operators without a FLOP formula. Raises DpsimError where torch is missing,
+    the factory cannot be imported or called, or its module cannot be traced.
     """
     torch = import_torch()
     function = find_factory(factory)
@@ -61,8 +61,9 @@ def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model
 
 
 def import_torch(what: str = "a torch model") -> Any:
-    """The torch package, which ``what`` needs; raises DpsimError with how to install it where it is
-    missing.
+    """The torch package, which ``what`` needs.
+
+    Raises DpsimError with how to install it where it is missing.
     """
     try:
         return importlib.import_module("torch")
@@ -106,8 +107,9 @@ class _Amounts:
 
 
 class _Seen:
-    """Everything that ran, by the name of the innermost module that ran it, in the order of first
-    use.
+    """Everything that ran, by the name of the innermost module that ran it.
+
+    In the order of first use.
     """
 
     def __init__(self, torch: Any, module: Any) -> None:
@@ -153,8 +155,9 @@ class _Seen:
         self._node = path
 
     def saved(self, tensor: Any) -> Any:
-        """Counts a tensor that autograd saves for the backward pass, each storage once, weights not
-        at all.
+        """Counts a tensor that autograd saves for the backward pass.
+
+        Each storage counts once, weights not at all.
         """
         known = len(self._storages)
         address = self._address(tensor)
@@ -205,8 +208,9 @@ class _Seen:
         here.kinds[kind] = here.kinds.get(kind, 0) + moved
 
     def _moved(self, args: Any, result: Any) -> int:
-        """Elements of tensors in and out; weights, and gradients of weights' shape, are left to the
-        layer's parameters.
+        """Elements of tensors in and out.
+
+        Weights, and gradients of weights' shape, are left to the layer's parameters.
         """
         tree = importlib.import_module("torch.utils._pytree")
         leaves = [
@@ -278,8 +282,9 @@ def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: 
 
 
 def find_factory(factory: str) -> Callable[[], Any]:
-    """The function that ``factory`` names; modules are looked for on Python's path and then in the
-    current folder.
+    """The function that ``factory`` names.
+
+    Modules are looked for on Python's path and then in the current folder.
     """
     where, _, name = check_factory(factory)
     with _explained(factory, "cannot be imported"):

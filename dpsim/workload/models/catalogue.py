@@ -48,8 +48,9 @@ class Tokens:
             )
 
     def build(self, sequence_length: int | None = None) -> Model:
-        """The model for sequences of that length; raises DpsimError for a length that it cannot
-        take.
+        """The model for sequences of that length.
+
+        Raises DpsimError for a length that it cannot take.
         """
         self.check(sequence_length)
         return self.factory(self.usual if sequence_length is None else sequence_length)
@@ -200,7 +201,8 @@ def canonical_name(name: str) -> str:
 
 
 def build_model(name: str, sequence_length: int | None = None) -> Model:
-    """Builds the named model; raises UnknownNameError, or DpsimError for a sequence length that it
-    cannot take.
+    """Builds the named model.
+
+    Raises UnknownNameError, or DpsimError for a sequence length that it cannot take.
     """
     return MODELS[canonical_name(name)].build(sequence_length)

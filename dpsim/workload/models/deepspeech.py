@@ -22,8 +22,9 @@ _CONVOLUTIONS = (
 
 
 def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: int) -> Model:
-    """The first ``convolutions`` of its three, then ``depth`` GRU layers of ``width``, over
-    ``frames`` of 10 ms.
+    """Deep Speech 2 over ``frames`` of 10 ms.
+
+    The first ``convolutions`` of its three, then ``depth`` GRU layers of ``width``.
     """
     b = Builder((1, 161, frames))
     for index, (channels, kernel, stride, padding) in enumerate(_CONVOLUTIONS[:convolutions]):

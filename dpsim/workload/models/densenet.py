@@ -13,8 +13,9 @@ from dpsim.workload.layer import Model
 
 
 def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int, int]) -> Model:
-    """DenseNet whose layers add ``growth`` channels to the first ``channels``, in blocks of
-    ``depths`` layers.
+    """DenseNet in blocks of ``depths`` layers.
+
+    Each layer adds ``growth`` channels to the first ``channels``.
     """
     b = Builder((3, 224, 224))
     b.conv("conv0", channels, 7, 2, 3)

@@ -39,8 +39,9 @@ def gnmt(name: str, sequence_length: int) -> Model:
 
 
 def _attention(b: Builder, name: str, keys: int) -> None:
-    """Scores v tanh(q + k) of every pair of tokens, a vector of the whole width each, then the
-    weighted sum of the keys.
+    """Additive attention: scores v tanh(q + k), then the weighted sum of the keys.
+
+    Every pair of tokens has a vector of the whole width, which makes it heavy on memory.
     """
     tokens = b.shape[0]
     b.linear(f"{name}.linear_q", _WIDTH, bias=False)

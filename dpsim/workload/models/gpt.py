@@ -1,9 +1,9 @@
-"""GPT-2 and GPT-3 (Radford et al. 2019, Brown et al. 2020), the output layer tied to the token
-embedding.
+"""GPT-2 and GPT-3 (Radford et al. 2019, Brown et al. 2020).
 
-Per sample of T tokens, n blocks of width d and V words, forward takes 2 T (12 n d^2 + V d) + 4 n
-T^2 d FLOP. GPT-2 small has 124,439,808 parameters, GPT-3 174.6 G. Attention is the plain one of
-their day, its scores written out, unless it is ``fused``.
+The output layer is tied to the token embedding. Per sample of T tokens, n blocks of width d and V
+words, forward takes 2 T (12 n d^2 + V d) + 4 n T^2 d FLOP. GPT-2 small has 124,439,808 parameters,
+GPT-3 174.6 G. Attention is the plain one of their day, its scores written out, unless it is
+``fused``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def gpt(
     tied: bool = True,
     fused: bool = False,
 ) -> Model:
-    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens (at most ``positions``), with
-    the loss over its words.
+    """A decoder of ``blocks`` blocks over ``sequence_length`` tokens, at most ``positions``.
+
+    It ends in the loss over its words.
     """
     b = Builder((sequence_length,))
     b.embedding("wte", words, width)

@@ -16,8 +16,10 @@ from dpsim.workload.layer import Model
 
 @dataclass(frozen=True, slots=True)
 class Llama:
-    """Sizes: ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width,
-    ``head`` each head's.
+    """The sizes of a model.
+
+    ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width, ``head``
+    each head's.
     """
 
     blocks: int

@@ -13,8 +13,9 @@ from dpsim.workload.layer import Model
 
 
 def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ...]) -> Model:
-    """NeuMF with ``factors`` in the product; the network's first width is that of both its
-    embeddings together.
+    """NeuMF with ``factors`` in the product.
+
+    The network's first width is that of both its embeddings together.
     """
     b = Builder((1,))
     for part, width in (("mf", factors), ("mlp", widths[0] // 2)):

@@ -71,8 +71,9 @@ def _head(b: Builder, classes: int) -> None:
 
 
 def _basic(b: Builder, name: str, width: int, stride: int, *, projected: bool = True) -> None:
-    """Two 3x3 convolutions beside a shortcut, which is ``projected`` to the new shape, or else
-    strided and padded with zeros.
+    """Two 3x3 convolutions beside a shortcut.
+
+    The shortcut is ``projected`` to the new shape, or else strided and padded with zeros.
     """
     entering = b.shape
     _unit(b, f"{name}.conv1", f"{name}.bn1", width, 3, stride=stride, padding=1)

@@ -1,7 +1,7 @@
-"""The encoder and decoder of Vaswani et al. 2017, as fairseq and NVIDIA have the big one for WMT
-English-German: 210 M parameters.
+"""The encoder and decoder of Vaswani et al. 2017.
 
-One table of words serves the encoder, the decoder and the output; positions are sines.
+As fairseq and NVIDIA have the big one for WMT English-German: 210 M parameters. One table of words
+serves the encoder, the decoder and the output; positions are sines.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ _WORDS = 33_708
 
 
 def transformer(name: str, blocks: int, width: int, heads: int, sequence_length: int) -> Model:
-    """``blocks`` of encoder and as many of decoder, on pairs of sentences of ``sequence_length``
-    tokens each.
+    """``blocks`` of encoder and as many of decoder, on pairs of sentences.
+
+    Each sentence has ``sequence_length`` tokens.
     """
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", _WORDS, width)

@@ -32,8 +32,9 @@ class TransformerXL:
 
 
 def transformer_xl(name: str, sizes: TransformerXL, sequence_length: int) -> Model:
-    """A decoder over segments of ``sequence_length`` tokens with a memory of as many, and the loss
-    over its words.
+    """A decoder over segments of ``sequence_length`` tokens with a memory of as many.
+
+    It ends in the loss over its words.
     """
     b = Builder((sequence_length,))
     _words(b, sizes)
@@ -60,8 +61,9 @@ def of_sizes(
 
 
 def _words(b: Builder, sizes: TransformerXL) -> None:
-    """Tables of words; narrow ones are widened by a matrix each, which the output shares but for
-    the first.
+    """Tables of words.
+
+    Narrow ones are widened by a matrix each, which the output shares but for the first.
     """
     tokens = b.shape[0]
     if sizes.shrink == 1:

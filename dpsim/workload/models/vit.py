@@ -22,8 +22,9 @@ def vit(
     channels: int = 3,
     fused: bool = True,
 ) -> Model:
-    """An encoder of ``blocks`` blocks over an image's patches and a class token, which alone is
-    classified.
+    """An encoder of ``blocks`` blocks over an image's patches and a class token.
+
+    The class token alone is classified.
     """
     b = Builder((channels, image, image))
     b.parameter("class_token", width)

@@ -36,8 +36,9 @@ def yolov3(name: str, classes: int) -> Model:
 
 
 def _head(b: Builder, name: str, width: int, outputs: int) -> None:
-    """Five units that end in ``width`` channels, and beside what flows on the predictions of this
-    scale.
+    """Five units that end in ``width`` channels, and the predictions of this scale.
+
+    Predictions stand beside what flows on.
     """
     for index in range(5):
         _unit(b, f"{name}.conv{index}", width * (1 + index % 2), 1 + 2 * (index % 2))
