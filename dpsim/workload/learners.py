@@ -64,17 +64,19 @@ def measured_time(points: Sequence[UtilisationPoint]) -> StepTime:
             f"{batches.astype(int).tolist()}"
         )
     seconds = batches / np.array([point.samples_per_s for point in points])
-    if (np.diff(seconds) < 0).any():
-        later = int(np.argmax(np.diff(seconds) < 0)) + 1
+    falls = np.diff(seconds) < 0
+    if falls.any():
+        later = int(np.argmax(falls)) + 1
         raise DpsimError(
             "workload.utilisation: must not take less time for a larger batch, but batch "
-            f"{int(batches[later])} takes "
-            f"{seconds[later]:.4g} s and batch {int(batches[later - 1])} {seconds[later - 1]:.4g} s"
+            f"{int(batches[later])} takes {seconds[later]:.4g} s and batch "
+            f"{int(batches[later - 1])} {seconds[later - 1]:.4g} s"
         )
 
     def time(batch: int) -> float:
-        full = seconds[-1] * max(batch / batches[-1], 1)
-        return float(np.interp(batch, batches, seconds) if batch < batches[-1] else full)
+        if batch < batches[-1]:
+            return float(np.interp(batch, batches, seconds))
+        return float(seconds[-1] * max(batch / batches[-1], 1))
 
     return time
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, product
 
@@ -167,37 +167,35 @@ def footprint(model: Model, setup: Setup) -> Footprint:
 
 def sample_activations(model: Model, setup: Setup) -> int:
     """Bytes of activations per sample that a pass holds at most."""
-    elements = (
-        checkpointed_activations(model, setup.checkpoint_every)
-        if setup.checkpointing
-        else model.activations
-    )
+    elements = model.activations
+    if setup.checkpointing:
+        elements = checkpointed_activations(model, setup.checkpoint_every)
     return WIDTH[setup.precision] * elements
 
 
 def checkpointed_activations(model: Model, every: int | None = None) -> int:
     """Elements per sample with checkpointing.
 
-    What enters each segment, and the whole of the largest one.
-
+    They are what enters each segment, and the whole of the largest one, which is computed again.
     Segments are ``every`` so many layers, or runs of blocks (of layers, where names show no
     blocks), as many as take the least memory. What leaves a segment is taken to be as large as the
     last tensor that it keeps.
     """
     layers = len(model.layers)
-    ranges = (
-        block_ranges(model)
-        if every is None
-        else ((i, min(i + every, layers)) for i in range(0, layers, every))
-    )
+    ranges = block_ranges(model)
+    if every is not None:
+        ranges = ((first, min(first + every, layers)) for first in range(0, layers, every))
     blocks = [[layer.activations for layer in model.layers[first:end]] for first, end in ranges]
     inside = np.array([sum(block) for block in blocks], dtype=np.int64)
-    out = np.array(
-        [next((kept for kept in reversed(block) if kept), 0) for block in blocks], dtype=np.int64
-    )
+    out = np.array([_last_kept(block) for block in blocks], dtype=np.int64)
     if every is not None:
         return int(out[:-1].sum() + inside.max())
     return min(_with_segments(inside, out, count) for count in range(1, len(blocks) + 1))
+
+
+def _last_kept(activations: Sequence[int]) -> int:
+    """The last number above 0, or 0: layers that keep nothing hand on what they were given."""
+    return next((kept for kept in reversed(activations) if kept), 0)
 
 
 def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int) -> int:
@@ -207,9 +205,8 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
     """
     before = np.cumsum(inside) - inside
     segment = np.minimum(before * count // max(int(inside.sum()), 1), count - 1)
-    last = np.append(
-        segment[1:] != segment[:-1], False
-    )  # what leaves the last segment enters nothing
+    # What leaves the last segment enters nothing.
+    last = np.append(segment[1:] != segment[:-1], False)
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
 
 
@@ -218,12 +215,13 @@ def block_ranges(model: Model) -> Iterator[tuple[int, int]]:
 
     Layers in a row whose names are alike up to the first number.
     """
+    matches = [_BLOCK.match(layer.name) for layer in model.layers]
     names = [
-        match.group(1) if (match := _BLOCK.match(layer.name)) else layer.name
-        for layer in model.layers
+        match.group(1) if match else layer.name
+        for match, layer in zip(matches, model.layers, strict=True)
     ]
-    borders = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1]), len(names)]
-    return pairwise(borders)
+    starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+    return pairwise([0, *starts, len(names)])
 
 
 def _buckets(model: Model, setup: Setup) -> float:
@@ -241,10 +239,9 @@ def _buckets(model: Model, setup: Setup) -> float:
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:
         return float(min(2 * state.gradients * _REDUCE_BUCKET, state.gradients * model.parameters))
-    sizes = sorted(
-        (sum(layer.own_weights for layer in model.layers[a:b]) for a, b in block_ranges(model)),
-        reverse=True,
-    )
+    blocks = [model.layers[first:end] for first, end in block_ranges(model)]
+    sizes = [sum(layer.own_weights for layer in block) for block in blocks]
+    sizes.sort(reverse=True)
     return float(state.weights * sum(sizes[:2]) + state.gradients * sum(sizes[:1]))
 
 
@@ -270,7 +267,7 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How many ways a model would have to be split.
+    """Over how many GPUs a model would have to be split.
 
     For its weights alone, and for training one sample at a time.
     """
@@ -316,25 +313,23 @@ def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
     The changes: fewer learners, a stage (the lowest that is enough), checkpointing, smaller passes;
     in this order.
     """
+    found: list[Remedy] = []
     fewer = _fewer_learners(model, setup, capacity)
-    found = (
-        [
-            Remedy(
-                f"run {fewer} on each GPU instead of {setup.learners} learners", {"learners": fewer}
-            )
-        ]
-        if fewer
-        else []
-    )
+    if fewer:
+        text = f"run {fewer} on each GPU instead of {setup.learners} learners"
+        found.append(Remedy(text, {"learners": fewer}))
     found += _changes(model, setup, capacity)
     least = min((len(remedy.changes) for remedy in found), default=0)
+    # Of remedies that change the same fields the first is the mildest.
     kinds: dict[tuple[str, ...], Remedy] = {}
     for remedy in found:
         if len(remedy.changes) == least:
             kinds.setdefault(tuple(remedy.changes), remedy)
-    return sorted(
-        kinds.values(), key=lambda remedy: [_ORDER.index(name) for name in remedy.changes]
-    )
+
+    def rank(remedy: Remedy) -> list[int]:
+        return [_ORDER.index(name) for name in remedy.changes]
+
+    return sorted(kinds.values(), key=rank)
 
 
 def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
@@ -355,10 +350,10 @@ def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
 
 def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
     """The most learners below those of ``setup`` with which its batch fits, or 0."""
-    counts = range(setup.learners - 1, 0, -1)
-    return next(
-        (k for k in counts if footprint(model, replace(setup, learners=k)).total <= capacity), 0
-    )
+    for learners in range(setup.learners - 1, 0, -1):
+        if footprint(model, replace(setup, learners=learners)).total <= capacity:
+            return learners
+    return 0
 
 
 def _worded(changes: dict[str, int | bool], batch: int) -> str:

@@ -177,6 +177,7 @@ class _Seen:
                 kwargs = kwargs or {}
                 packet = func._overloadpacket
                 if packet not in seen._formulas and func is not seen._torch.ops.prim.device.default:
+                    # What an operator is made of is recorded in its place, where torch knows it.
                     with self:
                         result = func.decompose(*args, **kwargs)
                     if result is not NotImplemented:
@@ -198,14 +199,16 @@ class _Seen:
         here.traffic[backward] += moved
         if formula is not None:
             here.flop[backward] += int(formula(*args, **kwargs, out_val=result))
-        elif (
-            name.removeprefix("aten.").rstrip("_") not in FREE
-            and self._torch.Tag.pointwise not in func.tags
-            and not func.is_view
-        ):
+        elif not self._is_cheap(func, name):
             self.unknown.setdefault(name)
         kind = kind_of(name)
         here.kinds[kind] = here.kinds.get(kind, 0) + moved
+
+    def _is_cheap(self, func: Any, name: str) -> bool:
+        """Whether memory alone limits an operator: one that moves data or looks at each number."""
+        pointwise = self._torch.Tag.pointwise in func.tags
+        known_free = name.removeprefix("aten.").rstrip("_") in FREE
+        return known_free or pointwise or bool(func.is_view)
 
     def _moved(self, args: Any, result: Any) -> int:
         """Elements of tensors in and out.
@@ -239,6 +242,7 @@ class _Seen:
         for path in self._order(modules):
             own, borrowed = [], 0
             for parameter in modules[path].parameters(recurse=False):
+                # A tensor that several modules use is the first one's; the others borrow it.
                 if owners.setdefault(id(parameter), path) == path:
                     own.append(int(parameter.numel()))
                 else:
@@ -247,9 +251,8 @@ class _Seen:
             if path not in self.amounts and own:
                 notes.append(f"{path or name} has parameters but was not run")
             if own or any(amounts.flop) or any(amounts.traffic):
-                layers.append(
-                    _layer(path or type(self._root).__name__, amounts, tuple(own), borrowed)
-                )
+                shown = path or type(self._root).__name__
+                layers.append(_layer(shown, amounts, tuple(own), borrowed))
         notes += [
             f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown
         ]

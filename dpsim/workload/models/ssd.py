@@ -19,15 +19,7 @@ _BOXES = (4, 6, 6, 6, 4, 4)
 def ssd300() -> Model:
     """SSD on 300x300 images of COCO: 8,732 boxes."""
     b = Builder((3, 300, 300))
-    b.conv("conv1", 64, 7, 2, 3)
-    b.batch_norm("bn1")
-    b.activation("relu")
-    b.pool("maxpool", 3, 2, 1)
-    for stage, depth in ((1, 3), (2, 4), (3, 6)):
-        for block in range(depth):
-            bottleneck(
-                b, f"layer{stage}.{block}", 32 << stage, 2 if stage == 2 and block == 0 else 1
-            )
+    _backbone(b)
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
         shrinks = index < 3
@@ -39,6 +31,18 @@ def ssd300() -> Model:
             b.shape = scale
             b.conv(f"{name}{index}", boxes * outputs, 3, padding=1, bias=True)
     return b.build("ssd300", "300x300 image")
+
+
+def _backbone(b: Builder) -> None:
+    """ResNet-50 up to its third stage, which keeps its stride of 8."""
+    b.conv("conv1", 64, 7, 2, 3)
+    b.batch_norm("bn1")
+    b.activation("relu")
+    b.pool("maxpool", 3, 2, 1)
+    for stage, depth in ((1, 3), (2, 4), (3, 6)):
+        for block in range(depth):
+            stride = 2 if (stage, block) == (2, 0) else 1
+            bottleneck(b, f"layer{stage}.{block}", 32 << stage, stride)
 
 
 def _unit(b: Builder, name: str, channels: int, kernel: int, stride: int, padding: int) -> None:

@@ -15,6 +15,16 @@ _BOXES = 3  # per cell and scale, each with four sides, an objectness and the cl
 def yolov3(name: str, classes: int) -> Model:
     """YOLOv3 on 416x416 images."""
     b = Builder((3, 416, 416))
+    scales = _darknet53(b)
+    for scale, width in enumerate((512, 256, 128)):
+        if scale:
+            _neck(b, f"neck{scale}", width, finer=scales[-1 - scale])
+        _head(b, f"head{scale}", width, _BOXES * (5 + classes))
+    return b.build(name, "416x416 image")
+
+
+def _darknet53(b: Builder) -> list[Shape]:
+    """The convolutions of the backbone; returns what leaves each stage."""
     _unit(b, "stem", 32, 3)
     scales: list[Shape] = []
     for stage, depth in enumerate(_DEPTHS, start=1):
@@ -24,15 +34,16 @@ def yolov3(name: str, classes: int) -> Model:
             _unit(b, f"stage{stage}.{block}.conv2", 32 << stage, 3)
             b.add(f"stage{stage}.{block}.add", kept=True)
         scales.append(b.shape)
-    for scale, width in enumerate((512, 256, 128)):
-        if scale:
-            _unit(b, f"neck{scale}.reduce", width, 1)
-            b.upsample(f"neck{scale}.upsample", 2)
-            deeper, finer = b.shape, scales[-1 - scale]
-            b.shape = (deeper[0] + finer[0], *finer[1:])
-            b.activation(f"neck{scale}.cat", kept=True)
-        _head(b, f"head{scale}", width, _BOXES * (5 + classes))
-    return b.build(name, "416x416 image")
+    return scales
+
+
+def _neck(b: Builder, name: str, width: int, finer: Shape) -> None:
+    """Enlarges what flows in to the size of a ``finer`` stage, and joins the two."""
+    _unit(b, f"{name}.reduce", width, 1)
+    b.upsample(f"{name}.upsample", 2)
+    deeper = b.shape
+    b.shape = (deeper[0] + finer[0], *finer[1:])
+    b.activation(f"{name}.cat", kept=True)
 
 
 def _head(b: Builder, name: str, width: int, outputs: int) -> None:
