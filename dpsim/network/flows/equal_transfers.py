@@ -9,38 +9,48 @@ from dpsim.topology import Routes
 
 
 def grouped(routes: Routes, nbytes: FloatArray) -> tuple[IntArray, list[IntArray] | None]:
-    """The first transfer of each set of equal ones, and the members of each set (None where all
-    differ).
+    """The first transfer of each set of equal ones, and the members of each set.
+
+    The members are None where all transfers differ.
     """
-    count, hops = routes.links.shape
+    count = len(routes.links)
     everyone = np.arange(count)
     if count < 2:
         return everyone, None
-    # A random linear form of the links and the exact latency and size: equal transfers have equal
-    # keys.
+
+    size = np.asarray(nbytes, dtype=np.float64)
+    _, first, group, sizes = np.unique(
+        _keys(routes, size), return_index=True, return_inverse=True, return_counts=True
+    )
+    representative = first[group]
+    if len(first) == count or not _alike(routes, size, representative):
+        return everyone, None
+
+    members = np.argsort(group, kind="stable")
+    ends = np.cumsum(sizes)[:-1]
+    return first, np.split(members, ends)
+
+
+def _keys(routes: Routes, size: FloatArray) -> IntArray:
+    """A number for each transfer; equal transfers have equal ones.
+
+    A random linear form of the links and shares, with the bits of latency and size: one pass over
+    the table, where comparing whole rows would sort them.
+    """
+    hops = routes.links.shape[1]
     form = np.random.default_rng(0).integers(-(2**62), 2**62, hops)
     key = routes.links @ form
     if routes.share is not None:
         key += routes.share.view(np.int64) @ (form | 1)
-    key = (
-        key * 1000003
-        ^ routes.latency.view(np.int64) * 7919
-        ^ np.asarray(nbytes, dtype=np.float64).view(np.int64)
-    )
-    _, first, group, sizes = np.unique(
-        key, return_index=True, return_inverse=True, return_counts=True
-    )
-    if len(first) == count or not _alike(routes, nbytes, first[group]):
-        return everyone, None
-    return first, np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
+    latency_bits = routes.latency.view(np.int64)
+    return np.asarray(key * 1000003 ^ latency_bits * 7919 ^ size.view(np.int64))
 
 
-def _alike(routes: Routes, nbytes: FloatArray, representative: IntArray) -> bool:
+def _alike(routes: Routes, size: FloatArray, representative: IntArray) -> bool:
     """Whether every transfer equals its representative: two different ones could share a key."""
     first = routes.take(representative)
-    return bool(
-        (routes.links == first.links).all()
-        and (routes.latency == first.latency).all()
-        and (routes.share is None or first.share is None or (routes.share == first.share).all())
-        and (np.asarray(nbytes) == np.asarray(nbytes)[representative]).all()
-    )
+    if (routes.links != first.links).any() or (routes.latency != first.latency).any():
+        return False
+    if routes.share is not None and first.share is not None and (routes.share != first.share).any():
+        return False
+    return bool((size == size[representative]).all())

@@ -12,6 +12,10 @@ from dpsim.base.arrays import FloatArray, IntArray
 _ROUNDING = 1e-15  # of the clock: what adding up times can be off by
 _NEARLY_NOTHING = 1e-12  # of a flow's bytes
 
+# Rows of the two tables before those of the hops.
+_NUMBERS = 2  # batch, group; then a class of links per hop
+_VALUES = 3  # size, left, rate; then a demand per hop
+
 
 class FlowTable:
     """Where each flow goes and how far it is.
@@ -24,8 +28,8 @@ class FlowTable:
 
     def __init__(self) -> None:
         self.count = 0
-        self._numbers = np.zeros((2, 0), dtype=np.int64)  # batch, group, and a link per hop
-        self._values = np.zeros((3, 0))  # size, left, rate, and a demand per hop
+        self._numbers = np.zeros((_NUMBERS, 0), dtype=np.int64)
+        self._values = np.zeros((_VALUES, 0))
 
     @property
     def batch(self) -> IntArray:
@@ -40,7 +44,7 @@ class FlowTable:
     @property
     def links(self) -> IntArray:
         """What each flow crosses, (hops, flows)."""
-        return self._numbers[2:, : self.count]
+        return self._numbers[_NUMBERS:, : self.count]
 
     @property
     def size(self) -> FloatArray:
@@ -60,7 +64,7 @@ class FlowTable:
     @property
     def demand(self) -> FloatArray:
         """B/s that each flow takes of each of its links, per B/s of its rate, (hops, flows)."""
-        return self._values[3:, : self.count]
+        return self._values[_VALUES:, : self.count]
 
     def add(
         self,
@@ -73,33 +77,38 @@ class FlowTable:
     ) -> None:
         """Let in flows that do not move yet."""
         begin = self.count
-        self._reserve(len(links), begin + len(size))
+        hops = len(links)
+        self._reserve(hops, begin + len(size))
         self.count += len(size)
-        numbers, values = self._numbers[:, begin : self.count], self._values[:, begin : self.count]
-        numbers[0], numbers[1] = batch, group
-        values[0], values[1], values[2] = size, left, 0.0
-        numbers[2 : 2 + len(links)], numbers[2 + len(links) :] = links, 0
-        values[3 : 3 + len(links)], values[3 + len(links) :] = demand, 0.0
+
+        numbers = self._numbers[:, begin : self.count]
+        numbers[0] = batch
+        numbers[1] = group
+        numbers[_NUMBERS : _NUMBERS + hops] = links
+        numbers[_NUMBERS + hops :] = 0
+
+        values = self._values[:, begin : self.count]
+        values[0] = size
+        values[1] = left
+        values[2] = 0.0
+        values[_VALUES : _VALUES + hops] = demand
+        values[_VALUES + hops :] = 0.0
 
     def remove(self, rows: IntArray) -> None:
         """Drop rows (in ascending order); the last ones take their places."""
+        last = self.count - len(rows)  # the count from now on
         if len(rows) == 1:  # nearly always so, and many times as fast
             self._move(int(rows[0]), self.count - 1)
         else:
-            self._move(*self._moves(rows))
-        self.count -= len(rows)
+            holes = rows[rows < last]
+            gone = rows[len(holes) :]  # those at the end leave no hole
+            staying = np.delete(np.arange(last, self.count), gone - last)
+            self._move(holes, staying)
+        self.count = last
 
     def _move(self, holes: IntArray | int, rows: IntArray | int) -> None:
         for table in (self._numbers, self._values):
             table[:, holes] = table[:, rows]
-
-    def _moves(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """The rows that become free among those that stay, and the last ones that stay, which move
-        there.
-        """
-        count = self.count - len(rows)
-        holes = rows[rows < count]
-        return holes, np.delete(np.arange(count, self.count), rows[len(holes) :] - count)
 
     def split(self, child_of: IntArray) -> None:
         """Let the flows that cross a class cross its child (0: none) as well, in the same way."""
@@ -107,6 +116,7 @@ class FlowTable:
             child = child_of[self.links[hop]]
             rows = np.flatnonzero(child)
             if len(rows):
+                # The child goes after the last hop of each flow's route.
                 end = np.count_nonzero(self.links[:, rows], axis=0)
                 self._reserve(int(end.max()) + 1, self.count)
                 self.links[end, rows] = child[rows]
@@ -119,24 +129,25 @@ class FlowTable:
 
     def ended(self, now: float) -> IntArray:
         """The flows that are through, but for what rounding leaves at a clock of ``now``."""
-        return (self.left <= _NEARLY_NOTHING * self.size + self.rate * (now * _ROUNDING)).nonzero()[
-            0
-        ]
+        nearly_nothing = _NEARLY_NOTHING * self.size + self.rate * (now * _ROUNDING)
+        return (self.left <= nearly_nothing).nonzero()[0]
 
     def next_end(self) -> float:
         """Seconds until the first flow is through at today's rates: infinite if none moves."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a flow without a rate takes for ever
             return float((self.left / self.rate).min(initial=np.inf))
 
     def _reserve(self, hops: int, count: int) -> None:
-        hops = max(hops, len(self._numbers) - 2)
+        """Make room for so many hops and flows; flows at least double, so that growing is rare."""
+        had = len(self._numbers) - _NUMBERS
+        hops = max(hops, had)
         room = self._numbers.shape[1]
-        if hops == len(self._numbers) - 2 and count <= room:
+        if hops == had and count <= room:
             return
         if count > room:
             room = max(count, 2 * room)
-        self._numbers = _grown(self._numbers, 2 + hops, room)
-        self._values = _grown(self._values, 3 + hops, room)
+        self._numbers = _grown(self._numbers, _NUMBERS + hops, room)
+        self._values = _grown(self._values, _VALUES + hops, room)
 
 
 def _grown(table: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -52,10 +53,9 @@ class FlowsModel(ScheduleModel):
         self.conditions = conditions
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for
-        ``nbytes`` per vector.
+        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
 
-        Raises DpsimError where a cut link leaves no path.
+        ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no path.
         """
         job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
         (outcome,) = finish_together(
@@ -72,19 +72,20 @@ def finish_together(
     itemsize: int = 4,
     conditions: Conditions = NO_CONDITIONS,
 ) -> list[Outcome]:
-    """Run several collectives on one network at once; each outcome's finishes follow its job's
-    ranks, its loads are its own.
+    """Run several collectives on one network at once, each with an outcome of its own.
 
-    Raises DpsimError where a cut link leaves no path.
+    An outcome's finishes follow its job's ranks; its loads are what that job moved. Raises DpsimError where a cut link leaves no path.
     """
-    shared = SharedNetwork(network, min(float(job.starts.min()) for job in jobs), conditions)
-    runs = [_Run(shared, job, costs or MessageCosts(), itemsize) for job in jobs]
+    begin = min(float(job.starts.min()) for job in jobs)
+    shared = SharedNetwork(network, begin, conditions)
+    costs = costs or MessageCosts()
+    runs = [_CollectiveRun(shared, job, costs, itemsize) for job in jobs]
     while any(run.running for run in runs):
         shared.env.step()
     return [run.outcome() for run in runs]
 
 
-class _Run:
+class _CollectiveRun:
     """One collective under way; its ranks are places, a rank in a channel."""
 
     def __init__(
@@ -92,21 +93,23 @@ class _Run:
     ) -> None:
         self.shared = shared
         self.job = job
-        self.env, self.fluid, self.network = shared.env, shared.fluid, shared.network
+        self.env = shared.env
+        self.fluid = shared.fluid
+        self.network = shared.network
         self.costs = costs
         self.schedule = job.schedule
         self.chunking = job.schedule.chunking(job.nbytes, itemsize)
-        self.ranks = self.running = self.schedule.places
+        self.ranks = self.schedule.places
+        self.running = self.ranks
         self.finishes = np.zeros(self.ranks)
-        self.loads = np.zeros(len(shared.network.capacities) + 1)
+        self.loads = np.zeros(len(shared.network.capacities) + 1)  # the last is for -1, no link
         self._rounds = self.schedule.each_round()
         self._under_way: list[_RoundUnderWay | None] = []
-        entry = np.tile(job.starts, self.schedule.channels)
-        for start in np.unique(entry):
-            self._enter_later(float(start) - shared.begin, np.flatnonzero(entry == start))
 
-    def _enter_later(self, delay: float, ranks: IntArray) -> None:
-        self.env.timeout(delay).callbacks.append(lambda _: self.enter_after(0.0, 0, ranks))
+        entry = np.tile(job.starts, self.schedule.channels)
+        for start, ranks in _equal_together(entry, np.arange(self.ranks)):
+            begin = partial(self.enter_after, 0.0, 0, ranks)
+            shared.after(start - shared.begin, begin)
 
     def outcome(self) -> Outcome:
         """When each rank finished, over its channels, and what the links carried."""
@@ -114,8 +117,9 @@ class _Run:
         return Outcome(self.shared.begin + ends, self.loads[:-1])
 
     def enter_after(self, delay: float, number: int, ranks: IntArray) -> None:
-        """Let ``ranks`` begin round ``number`` after ``delay`` seconds; those that do nothing in it
-        go on to the next at once.
+        """Let ``ranks`` begin round ``number`` after ``delay`` seconds.
+
+        Those that do nothing in it go on to the next at once.
         """
         while len(ranks):
             current = self._round(number)
@@ -129,67 +133,66 @@ class _Run:
             number += 1
 
     def _round(self, number: int) -> _RoundUnderWay | None:
+        """A round, laid out when the first rank comes to it; None after the last."""
         while len(self._under_way) <= number:
             transfers = next(self._rounds, None)
-            self._under_way.append(
-                None if transfers is None else _RoundUnderWay(self, len(self._under_way), transfers)
-            )
+            if transfers is None:
+                self._under_way.append(None)
+            else:
+                self._under_way.append(_RoundUnderWay(self, len(self._under_way), transfers))
         return self._under_way[number]
 
     def _post(self, current: _RoundUnderWay, delay: float, ranks: IntArray) -> None:
-        waits = np.asarray(delay + current.messages[ranks] * self.costs.overhead, dtype=np.float64)
-        for wait, group in _groups(waits, ranks):
-            self._later(wait, current, group)
-
-    def _later(self, wait: float, current: _RoundUnderWay, ranks: IntArray) -> None:
-        if wait == 0:
-            current.post(ranks)
-        else:
-            self.env.timeout(wait).callbacks.append(lambda _: current.post(ranks))
+        overheads = current.messages[ranks] * self.costs.overhead
+        waits = np.asarray(delay + overheads, dtype=np.float64)
+        for wait, group in _equal_together(waits, ranks):
+            if wait == 0:
+                current.post(group)
+            else:
+                self.shared.after(wait, partial(current.post, group))
 
     def leave(self, current: _RoundUnderWay, ranks: IntArray) -> None:
         """``ranks`` have done all their transfers of a round.
 
         They reduce what they got, then begin the next.
         """
-        for wait, group in _groups(current.reduction[ranks], ranks):
+        for wait, group in _equal_together(current.reduction[ranks], ranks):
             self.enter_after(wait, current.number + 1, group)
 
 
 class _RoundUnderWay:
-    """One round.
+    """One round: who has posted messages, and how many of each rank's transfers are still open."""
 
-    Which ranks have posted their messages, and how many of a rank's transfers are still open.
-    """
-
-    def __init__(self, run: _Run, number: int, transfers: Round) -> None:
+    def __init__(self, run: _CollectiveRun, number: int, transfers: Round) -> None:
         self.run = run
         self.number = number
         self.source, self.destination = transfers.places(run.schedule.ranks)
-        self.nbytes = run.chunking.nbytes(transfers.chunk, transfers.count).astype(np.float64)
+        sizes = run.chunking.nbytes(transfers.chunk, transfers.count)
+        self.nbytes = sizes.astype(np.float64)
+
+        # The job's ranks as the network knows them.
         self.ends = run.job.ranks[transfers.source], run.job.ranks[transfers.destination]
         self.routes = run.network.routes(*self.ends)
+        np.add.at(run.loads, self.routes.links, self.nbytes[:, None])
+
         self.messages = np.bincount(self.source, minlength=run.ranks)
         self.open = self.messages + np.bincount(self.destination, minlength=run.ranks)
-        received = np.bincount(
-            self.destination, self.nbytes * transfers.reduce, minlength=run.ranks
-        )
+        to_reduce = self.nbytes * transfers.reduce
+        received = np.bincount(self.destination, to_reduce, minlength=run.ranks)
         self.reduction = np.asarray(received * run.costs.gamma, dtype=np.float64)
+
         self._posted = np.zeros(run.ranks, dtype=bool)
         self._by_rank: tuple[IntArray, IntArray] | None = None
-        np.add.at(run.loads, self.routes.links, self.nbytes[:, None])
 
     def post(self, ranks: IntArray) -> None:
         """``ranks`` are ready for their transfers; those whose other end is ready too start."""
         self._posted[ranks] = True
         touched = self._transfers_of(ranks)
-        ready = touched[
-            self._posted[self.source[touched]] & self._posted[self.destination[touched]]
-        ]
+        both_posted = self._posted[self.source[touched]] & self._posted[self.destination[touched]]
+        ready = touched[both_posted]
         if len(ready):
-            routes = Routes(self.routes.links[ready], self.routes.latency[ready])
             self.run.fluid.send(
-                routes,
+                self.routes.take(ready),
                 self.nbytes[ready],
                 lambda ended: self._ended(ready[ended]),
                 lambda cut: self._around(ready[cut]),
@@ -202,21 +205,20 @@ class _RoundUnderWay:
 
     def _transfers_of(self, ranks: IntArray) -> IntArray:
         """The transfers with an end in ``ranks``, each once."""
+        # Of many ranks, a look at every transfer is quicker; of few, an index by rank.
         if len(ranks) * 8 > self.run.ranks:
             among = np.zeros(self.run.ranks, dtype=bool)
             among[ranks] = True
             return np.flatnonzero(among[self.source] | among[self.destination])
+
         if self._by_rank is None:
             ends = np.concatenate([self.source, self.destination])
             order = np.argsort(ends, kind="stable")
-            self._by_rank = (
-                order % len(self.source),
-                np.searchsorted(ends[order], np.arange(self.run.ranks + 1)),
-            )
+            first_of_rank = np.searchsorted(ends[order], np.arange(self.run.ranks + 1))
+            self._by_rank = order % len(self.source), first_of_rank
         transfers, first = self._by_rank
-        return np.unique(
-            np.concatenate([transfers[first[rank] : first[rank + 1]] for rank in ranks])
-        )
+        found = [transfers[first[rank] : first[rank + 1]] for rank in ranks]
+        return np.unique(np.concatenate(found))
 
     def _ended(self, transfers: IntArray) -> None:
         ends = np.concatenate([self.source[transfers], self.destination[transfers]])
@@ -227,7 +229,7 @@ class _RoundUnderWay:
             self.run.leave(self, through)
 
 
-def _groups(values: FloatArray, ranks: IntArray) -> Iterator[tuple[float, IntArray]]:
-    """Ranks of equal value together."""
+def _equal_together(values: FloatArray, ranks: IntArray) -> Iterator[tuple[float, IntArray]]:
+    """The ranks of each value."""
     for value in np.unique(values):
         yield float(value), ranks[values == value]

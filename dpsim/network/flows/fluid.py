@@ -27,20 +27,16 @@ from dpsim.topology import Routes
 Done = Callable[[IntArray], None]
 Reroute = Callable[[IntArray], Routes]
 
-_AFTER_ALL_ELSE = EventPriority(
-    2
-)  # SimPy runs events of one instant by priority: 0 urgent, 1 normal
-_FEW = (
-    1024  # flows: sharing anew among so few costs less than finding those that a change can reach
-)
+# SimPy runs events of one instant by priority: 0 urgent, 1 normal.
+_AFTER_ALL_ELSE = EventPriority(2)
+
+# Sharing anew among so few flows costs less than finding those that a change can reach.
+_FEW = 1024
 
 
 @dataclass(slots=True, eq=False)
 class _Arrival:
-    """Flows that are let in.
-
-    Those of one call and one latency, or one that goes on by another route.
-    """
+    """Flows that are let in: those of one call and one latency, or one that was rerouted."""
 
     links: IntArray
     share: FloatArray
@@ -61,12 +57,12 @@ class _Arrival:
         group: IntArray,
     ) -> _Arrival:
         """Flows by ``routes``; those without any link have nothing to wait for."""
-        share = (
-            np.ones(routes.links.shape)
-            if routes.share is None
-            else np.asarray(routes.share, dtype=np.float64)
-        )
-        links = routes.links if routes.share is None else np.where(share > 0, routes.links, -1)
+        if routes.share is None:
+            share = np.ones(routes.links.shape)
+            links = routes.links
+        else:
+            share = np.asarray(routes.share, dtype=np.float64)
+            links = np.where(share > 0, routes.links, -1)
         left = np.where((links < 0).all(axis=1), 0.0, left)
         return cls(links, share, size, left, weight, batch, group)
 
@@ -75,7 +71,7 @@ class _Arrival:
 class _Batch:
     """One call of `FluidNetwork.send`.
 
-    Which of its transfers each group stands for, and how many groups are still under way.
+    It knows which of its transfers each group stands for, and how many groups are still under way.
     """
 
     members: list[IntArray] | None  # None: each transfer is a group of its own
@@ -84,11 +80,10 @@ class _Batch:
     open: int
 
     def transfers(self, groups: IntArray) -> IntArray:
-        return (
-            groups
-            if self.members is None
-            else np.concatenate([self.members[group] for group in groups])
-        )
+        """The transfers that these groups stand for."""
+        if self.members is None:
+            return groups
+        return np.concatenate([self.members[group] for group in groups])
 
 
 class FluidNetwork:
@@ -118,19 +113,21 @@ class FluidNetwork:
         bytes, all over the bundle's route, compete as the k flows that it stands for.
         """
         first, members = grouped(routes, nbytes)
-        number, self._calls = self._calls, self._calls + 1
+        number = self._calls
+        self._calls += 1
         self._batches[number] = _Batch(members, done, reroute, len(first))
-        weight = (
-            np.ones(len(first))
-            if members is None
-            else np.array([len(group) for group in members], dtype=np.float64)
-        )
-        latency, size = routes.latency[first], np.asarray(nbytes, dtype=np.float64)[first]
+
+        if members is None:
+            weight = np.ones(len(first))
+        else:
+            weight = np.array([len(group) for group in members], dtype=np.float64)
+        latency = routes.latency[first]
+        size = np.asarray(nbytes, dtype=np.float64)[first]
         for wait, group in _equal(latency):
-            some = routes if len(group) == len(routes.latency) else routes.take(first[group])
-            self._after(
-                wait, _Arrival.of(some, size[group], size[group], weight[group], number, group)
-            )
+            everyone = len(group) == len(routes.latency)
+            some = routes if everyone else routes.take(first[group])
+            arrival = _Arrival.of(some, size[group], size[group], weight[group], number, group)
+            self._after(wait, arrival)
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """Change capacities (B/s) from now on; 0 cuts a link.
@@ -160,18 +157,23 @@ class FluidNetwork:
             self._touch()
 
     def _settle(self, _: simpy.Event) -> None:
-        """Bring all flows up to now, end those that are through, let those in that have arrived,
-        and share anew.
+        """Everything that happens at this instant.
+
+        Bring all flows up to now, let those in that have arrived, end those that are through, and
+        share anew.
         """
         self._settling = True  # what the callbacks below send is let in by this very call
         self._flows.advance(self.env.now - self._updated)
         self._updated = self.env.now
         self._let_in()
+
+        # An end can make its sender send, without latency, what is through at once, and so on.
         while len(ended := self._flows.ended(self.env.now)):
             self._end(ended)
             if not self._arriving:
                 break
             self._let_in()
+
         self._avoid_cut_links()
         self._share()
         self._settling = False
@@ -181,14 +183,17 @@ class FluidNetwork:
         for new in self._arriving:
             links, share = self._links.crossed(new.links, new.share, self._flows.split)
             self._changed[links] = True
-            self._flows.add(links, share * new.weight, new.size, new.left, new.batch, new.group)
+            demand = share * new.weight
+            self._flows.add(links, demand, new.size, new.left, new.batch, new.group)
         self._arriving.clear()
 
     def _end(self, ended: IntArray) -> None:
         flows = self._flows
-        batches, groups = flows.batch[ended], flows.group[ended]
+        batches = flows.batch[ended]
+        groups = flows.group[ended]
         self._changed[flows.links[:, ended]] = True
         flows.remove(ended)
+        # In the order of the calls, so that what follows does not depend on rows of the table.
         for number in sorted(set(batches.tolist())):
             batch = self._batches[number]
             through = np.sort(groups[batches == number]) if len(groups) > 1 else groups
@@ -202,11 +207,14 @@ class FluidNetwork:
         if not self._links.any_cut:
             return
         flows = self._flows
-        cut = (self._links.capacity == 0)[flows.links].any(axis=0)
-        stuck = np.array(
-            [row for row in np.flatnonzero(cut) if self._batches[int(flows.batch[row])].reroute],
-            dtype=np.int64,
-        )
+        is_cut = self._links.capacity == 0
+        crosses_cut = is_cut[flows.links].any(axis=0)
+        rows = [
+            row
+            for row in np.flatnonzero(crosses_cut)
+            if self._batches[int(flows.batch[row])].reroute is not None
+        ]
+        stuck = np.array(rows, dtype=np.int64)
         self._arriving += [self._rerouted(row) for row in stuck]
         self._changed[flows.links[:, stuck]] = True
         flows.remove(stuck)
@@ -214,50 +222,48 @@ class FluidNetwork:
 
     def _rerouted(self, row: int) -> _Arrival:
         flows = self._flows
-        number, group = int(flows.batch[row]), flows.group[[row]]
+        number = int(flows.batch[row])
+        group = flows.group[[row]]
         batch = self._batches[number]
         assert batch.reroute is not None
         transfers = batch.transfers(group)
+        routes = batch.reroute(transfers[:1])  # the others of the group go the same way
         weight = np.array([len(transfers)], dtype=np.float64)
-        return _Arrival.of(
-            batch.reroute(transfers[:1]),
-            flows.left[[row]],
-            flows.size[[row]],
-            weight,
-            number,
-            group,
-        )
+        left, size = flows.left[[row]], flows.size[[row]]
+        return _Arrival.of(routes, left, size, weight, number, group)
 
     def _share(self) -> None:
-        """Max-min fair rates for the flows joined to a change by shared links; all others keep
-        theirs.
+        """Max-min fair rates for the flows joined to a change by shared links.
+
+        All others keep theirs: no link of theirs carries anything new.
         """
         flows, capacity = self._flows, self._links.capacity
         among = self._joined()
         if len(among) == flows.count > 0:
             flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
         elif len(among):
-            flows.rate[among] = progressive_filling(
-                flows.links.take(among, axis=1), flows.demand.take(among, axis=1), capacity
-            )
+            links = flows.links.take(among, axis=1)
+            demand = flows.demand.take(among, axis=1)
+            flows.rate[among] = progressive_filling(links, demand, capacity)
         self._changed[: len(capacity)] = False
         self.solves += 1
 
     def _joined(self) -> IntArray:
         """The flows that share a link with a changed one, or with one that does, and so on."""
-        links = self._flows.links
-        if self._flows.count <= _FEW:
-            return np.arange(self._flows.count)
+        flows = self._flows
+        if flows.count <= _FEW:
+            return np.arange(flows.count)
         among = np.empty(0, dtype=np.int64)
-        count = -1
-        while count < (count := len(among)) < self._flows.count:
-            self._changed[links.take(among, axis=1)] = True
-            self._changed[0] = False
-            among = np.flatnonzero(self._changed.take(links).any(axis=0))
+        before = -1
+        while before < len(among) < flows.count:
+            before = len(among)
+            self._changed[flows.links.take(among, axis=1)] = True
+            self._changed[0] = False  # class 0 is no link: it joins nobody
+            among = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
         return among
 
     def _set_alarm(self) -> None:
-        self._alarm = None
+        self._alarm = None  # an alarm set before is not heard: rates have changed since
         seconds = self._flows.next_end()
         if seconds < np.inf:
             self._alarm = self.env.timeout(seconds)
@@ -278,6 +284,6 @@ class _AfterAllElse(simpy.Event):
 
 def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:
     """Each value, and where it stands."""
-    if len(values) == 1:
+    if len(values) == 1:  # nearly always so, and many times as fast
         return [(float(values[0]), np.zeros(1, dtype=np.int64))]
     return [(float(value), np.flatnonzero(values == value)) for value in np.unique(values)]

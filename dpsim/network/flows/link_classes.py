@@ -1,8 +1,8 @@
 """Links that every flow so far has crossed alike count as one.
 
-Those of a chain, or the servers that a bundle goes to.
-
-They carry the same flows in the same shares, so only the slowest of them can ever hold a flow up.
+Such are the links of a chain, or those of the servers that a bundle goes to. They carry the same
+flows in the same shares, so only the slowest of them can ever hold a flow up. Classes only ever get
+smaller: when a new route crosses some links of a class and not the others, the class is split.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 
 _PRIME = np.uint64(2**61 - 1)
-_SMALL = 256  # links: routes of no more are remembered
-_REMEMBERED = 20_000  # routes
+
+# Workers send over the same routes step after step, so the answers for small ones are kept: up to
+# so many links in all routes of a call, and so many calls.
+_SMALL = 256
+_REMEMBERED = 20_000
 
 
 class LinkClasses:
-    """Which class each link is in; class 0 are the links that nothing has crossed yet, and no link
-    (-1).
+    """Which class each link is in.
 
-    ``capacity`` is B/s of each class: its slowest link's, and without limit for class 0.
+    Class 0 are the links that nothing has crossed yet, and "no link" (-1). ``capacity`` is B/s of
+    each class: its slowest link's, and without limit for class 0.
     """
 
     def __init__(self, capacities: FloatArray) -> None:
@@ -46,10 +49,10 @@ class LinkClasses:
     def crossed(
         self, links: IntArray, share: FloatArray, split: Callable[[IntArray], None]
     ) -> tuple[IntArray, FloatArray]:
-        """The classes that routes cross and the share of each, both (hops, flows) and 0 where a
-        route is shorter.
+        """The classes that routes cross and the share of each.
 
-        ``links`` and ``share`` are (flows, hops). Classes whose links the routes do not cross alike
+        Both are (hops, flows), and 0 where a route is shorter. ``links`` and ``share`` are (flows,
+        hops). Classes whose links the routes do not cross alike
         are split first: ``split`` is told which new class the flows under way cross just as they
         cross an old one (0: none), once or more.
         """
@@ -68,30 +71,47 @@ class LinkClasses:
     ) -> tuple[IntArray, FloatArray]:
         for child_of in self._split(links, share):
             split(child_of)
+
+        # One link stands for its class, so that a route crosses each class once.
         classes = self.of[links]
         keep = (self._first[classes] == links) & (classes > 0)
-        order = np.argsort(~keep, axis=1, kind="stable")[:, : keep.sum(axis=1).max(initial=1)]
-        classes = np.take_along_axis(np.where(keep, classes, 0), order, axis=1)
-        return classes.T, np.take_along_axis(np.where(keep, share, 0.0), order, axis=1).T
+        hops = keep.sum(axis=1).max(initial=1)
+        order = np.argsort(~keep, axis=1, kind="stable")[:, :hops]
+        kept_classes = np.take_along_axis(np.where(keep, classes, 0), order, axis=1)
+        kept_share = np.take_along_axis(np.where(keep, share, 0.0), order, axis=1)
+        return kept_classes.T, kept_share.T
 
     def _split(self, links: IntArray, share: FloatArray) -> list[IntArray]:
+        """Split the classes whose links these routes do not cross alike.
+
+        Links that stay together are a part: those of one class with one mark. What is answered goes
+        to ``split`` of `crossed`.
+        """
         touched, mark = _marks(links, share, len(self.of))
         old = self.of[touched]
         order = np.lexsort((mark, old))
         touched, mark, old = touched[order], mark[order], old[order]
+
         new_class = np.diff(old, prepend=-1) != 0
-        begins = new_class | (
-            np.diff(mark, prepend=mark[:1]) != 0
-        )  # where a part begins whose links stay together
-        parent, first = old[begins], new_class[begins]
+        new_mark = np.diff(mark, prepend=mark[:1]) != 0
+        begins = new_class | new_mark
+        parent = old[begins]
+
+        # The first part of a class keeps its number where the routes crossed all of the class.
+        first = new_class[begins]
         whole = np.bincount(old, minlength=len(self._size)) == self._size
         stays = first & whole[parent] & (parent > 0)
         if stays.all():
             return []
-        number = np.where(stays, parent, len(self.capacity) - 1 + np.cumsum(~stays))
-        self._renumber(touched, number[np.cumsum(begins) - 1], np.append(parent, number))
+
+        fresh = len(self.capacity) - 1 + np.cumsum(~stays)
+        number = np.where(stays, parent, fresh)
+        part_of = np.cumsum(begins) - 1
+        self._renumber(touched, number[part_of], np.append(parent, number))
+
+        # Nothing under way crosses class 0, so nobody need be told of what left it.
         told = ~stays & (parent > 0)
-        return list(_one_each(parent[told], number[told], len(self.capacity)))
+        return list(_one_child_each(parent[told], number[told], len(self.capacity)))
 
     def _renumber(self, links: IntArray, classes: IntArray, changed: IntArray) -> None:
         self._routes.clear()
@@ -101,18 +121,20 @@ class LinkClasses:
         self._measure(np.unique(changed))
 
     def _measure(self, classes: IntArray) -> None:
-        """Take down size, capacity and first link of classes anew."""
+        """Measure size, capacity and first link of classes anew."""
         count = len(self.capacity)
-        self._size, self._first = (
-            np.append(a, np.zeros(count - len(a), np.int64)) for a in (self._size, self._first)
-        )
+        more = np.zeros(count - len(self._size), np.int64)
+        self._size = np.append(self._size, more)
+        self._first = np.append(self._first, more)
         among = np.zeros(count, dtype=bool)
         among[classes] = True
         among[0] = False
         members = np.flatnonzero(among[self.of])
         of = self.of[members]
         self._size[among] = np.bincount(of, minlength=count)[among]
-        self._first[of[::-1]] = members[::-1]
+        self._first[of[::-1]] = members[
+            ::-1
+        ]  # backwards: the first link is written last, and stays
         self.capacity[among] = np.inf
         np.minimum.at(self.capacity, of, self.capacities[members])
         self.any_cut = bool((self.capacity == 0).any())
@@ -121,10 +143,9 @@ class LinkClasses:
 def _marks(links: IntArray, share: FloatArray, count: int) -> tuple[IntArray, NDArray[np.uint64]]:
     """The links on the routes, and a mark of each.
 
-    A sum over its flows of a random number times its share.
-
-    Links that the same flows cross in the same shares have the same mark. Others have not, but for
-    a chance of about 2^-60.
+    A link's mark is the sum over its flows of a random number times the flow's share. Links that
+    the same flows cross in the same shares have the same mark. Others have not, but for a chance of
+    about 2^-60.
     """
     marks = np.zeros(count, dtype=np.uint64)
     np.add.at(marks, links, _random(len(links)) * (share.view(np.uint64) % _PRIME))
@@ -139,14 +160,14 @@ def _random(count: int) -> NDArray[np.uint64]:
     return np.random.default_rng(0).integers(2**63, size=(count, 1), dtype=np.uint64)
 
 
-def _one_each(parent: IntArray, child: IntArray, count: int) -> Iterator[IntArray]:
+def _one_child_each(parent: IntArray, child: IntArray, count: int) -> Iterator[IntArray]:
     """By class its child, or 0; again for the second children, and so on.
 
     Equal parents stand together.
     """
     while len(parent):
-        turn = np.diff(parent, prepend=-1) != 0
+        first = np.diff(parent, prepend=-1) != 0
         child_of = np.zeros(count, dtype=np.int64)
-        child_of[parent[turn]] = child[turn]
+        child_of[parent[first]] = child[first]
         yield child_of
-        parent, child = parent[~turn], child[~turn]
+        parent, child = parent[~first], child[~first]

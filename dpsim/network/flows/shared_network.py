@@ -1,5 +1,6 @@
-"""One network on which several jobs move flows at once, with the other traffic and the link changes
-that they meet.
+"""One network on which several jobs move flows at once.
+
+It holds the other traffic and the link changes that they meet.
 """
 
 from __future__ import annotations
@@ -30,32 +31,37 @@ class SharedNetwork:
         self.network = network
         self.begin = begin
         self.env = simpy.Environment()
+        # A background flow's own limit is one more link, that only it crosses.
         limits = [flow.rate for flow in conditions.background]
         self.fluid = FluidNetwork(self.env, np.concatenate([network.capacities, limits]))
         self._links = len(network.capacities)
         self._cut: set[int] = set()
         self._start_background(conditions)
-        for change in sorted(conditions.changes, key=lambda change: change.time):
-            self._at(change.time - begin, change.link, change.factor)
+        self._plan_changes(conditions)
 
     def _start_background(self, conditions: Conditions) -> None:
         for number, flow in enumerate(conditions.background):
-            ends = np.array([flow.source]), np.array([flow.destination])
-            routes = self.network.routes(*ends)
-            limited = Routes(
-                np.append(routes.links, [[self._links + number]], axis=1), routes.latency
-            )
+            source, destination = np.array([flow.source]), np.array([flow.destination])
+            routes = self.network.routes(source, destination)
+            links = np.append(routes.links, [[self._links + number]], axis=1)
+            limited = Routes(links, routes.latency)
             self.fluid.send(limited, np.array([_ENDLESS]), lambda _: None)
 
-    def _at(self, delay: float, link: int, factor: float) -> None:
-        if delay <= 0:
-            self._change(link, factor)
-        else:
-            self.after(delay, lambda: self._change(link, factor))
+    def _plan_changes(self, conditions: Conditions) -> None:
+        for change in sorted(conditions.changes, key=lambda change: change.time):
+            delay = change.time - self.begin
+            if delay <= 0:
+                self._change(change.link, change.factor)
+            else:
+                self.after(delay, partial(self._change, change.link, change.factor))
 
     def _change(self, link: int, factor: float) -> None:
-        (self._cut.add if factor == 0 else self._cut.discard)(link)
-        self.fluid.set_capacity(np.array([link]), float(self.network.capacities[link]) * factor)
+        if factor == 0:
+            self._cut.add(link)
+        else:
+            self._cut.discard(link)
+        rate = float(self.network.capacities[link]) * factor
+        self.fluid.set_capacity(np.array([link]), rate)
 
     def around(self, source: IntArray, destination: IntArray) -> Routes:
         """Routes that cross no link that is cut now."""
@@ -68,12 +74,12 @@ class SharedNetwork:
     def send(
         self, routes: Routes, rows: IntArray, nbytes: float, done: Callable[[IntArray], None]
     ) -> None:
-        """Start ``nbytes`` over each of ``rows`` of ``routes`` now; ``done`` is called with rows as
-        they end.
+        """Start ``nbytes`` over each of ``rows`` of ``routes`` now.
+
+        ``done`` is called with rows as they end.
         """
-        share = None if routes.share is None else routes.share[rows]
-        chosen = Routes(routes.links[rows], routes.latency[rows], share)
-        self.fluid.send(chosen, np.full(len(rows), nbytes), lambda ended: done(rows[ended]))
+        sizes = np.full(len(rows), nbytes)
+        self.fluid.send(routes.take(rows), sizes, lambda ended: done(rows[ended]))
 
     def step(self) -> None:
         """Let the next event happen.
@@ -92,8 +98,9 @@ class SharedNetwork:
 def ends_of_flows(
     network: Network, routes: Routes, starts: FloatArray, nbytes: float, conditions: Conditions
 ) -> FloatArray:
-    """When each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one a route), all of them
-    sharing ``network``.
+    """When each flow of ``nbytes`` ends (s) that starts at ``starts`` (s, one a route).
+
+    All of them share ``network``.
     """
     begin = float(starts.min())
     shared = SharedNetwork(network, begin, conditions)
@@ -104,7 +111,8 @@ def ends_of_flows(
 
     for start in np.unique(starts):
         rows = np.flatnonzero(starts == start)
-        shared.after(float(start) - begin, partial(shared.send, routes, rows, float(nbytes), ended))
+        send = partial(shared.send, routes, rows, float(nbytes), ended)
+        shared.after(float(start) - begin, send)
     while np.isnan(ends).any():
         shared.step()
     return ends
