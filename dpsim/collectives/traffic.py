@@ -14,13 +14,14 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """Bytes that each rank sends and receives, vectors over ranks; ``beside`` is what others than
-    ranks (servers) send.
+    """Bytes that each rank sends and receives, vectors over ranks.
+
+    ``by_others`` is what others than ranks (servers, CPUs) send.
     """
 
     sent: IntArray
     received: IntArray
-    beside: int = 0
+    by_others: int = 0
 
     @property
     def busiest(self) -> int:
@@ -35,7 +36,7 @@ class Traffic:
     @property
     def total(self) -> int:
         """Bytes sent by all."""
-        return int(self.sent.sum()) + self.beside
+        return int(self.sent.sum()) + self.by_others
 
 
 def traffic(schedule: Schedule, chunking: Chunking) -> Traffic:
@@ -44,6 +45,7 @@ def traffic(schedule: Schedule, chunking: Chunking) -> Traffic:
     received = np.zeros(schedule.ranks, dtype=np.int64)
     for phase in schedule.phases:
         if phase.destination.shift == 0:
+            # The same pairs in every turn: counted at once, however many turns there are.
             nbytes = bytes_over_turns(phase, chunking)
             np.add.at(sent, phase.source, nbytes)
             np.add.at(received, phase.destination.at(0), nbytes)
@@ -59,22 +61,17 @@ def traffic(schedule: Schedule, chunking: Chunking) -> Traffic:
 def bytes_over_turns(phase: Phase, chunking: Chunking) -> NDArray[np.int64]:
     """Bytes that each transfer of the pattern moves in all turns of ``phase`` together."""
     count = np.asarray(phase.count)
-    if phase.chunk.shift == 0 or phase.uses == 1:
-        return np.asarray(phase.uses * chunking.nbytes(phase.chunk.at(0), count))
-    if (
-        np.any(count != 1)
-        or phase.chunk.stride != 1
-        or abs(phase.chunk.shift) != 1
-        or chunking.vectors != 1
-    ):
-        return np.asarray(
-            np.sum(
-                [chunking.nbytes(phase.chunk.at(turn), count) for turn in range(phase.uses)], axis=0
-            )
-        )
+    chunk = phase.chunk
+    if chunk.shift == 0 or phase.uses == 1:
+        return np.asarray(phase.uses * chunking.nbytes(chunk.at(0), count))
+
+    single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
+    if not single_chunks or chunking.vectors != 1:
+        turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(phase.uses)]
+        return np.asarray(np.sum(turns, axis=0))
+
     # Chunks have two lengths, the longer ones first: count the turns in which a transfer carries
     # one of those.
     base, longer = divmod(chunking.elements, chunking.chunks)
-    return np.asarray(
-        (phase.uses * base + phase.chunk.count_below(longer, phase.uses)) * chunking.itemsize
-    )
+    elements = phase.uses * base + chunk.count_below(longer, phase.uses)
+    return np.asarray(elements * chunking.itemsize)

@@ -1,6 +1,6 @@
 """Times a collective by its algorithm's exact cost function.
 
-A uniform switch, everyone waiting for the last to start.
+It is for a uniform switch, with everyone waiting for the last to start.
 """
 
 from __future__ import annotations

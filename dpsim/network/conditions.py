@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A flow without end from one rank to another that takes its max-min share, at most ``rate``
-    B/s.
+    """A flow without end from one rank to another, at most ``rate`` B/s.
+
+    It takes its max-min share of the links on its way.
     """
 
     source: int
@@ -27,7 +28,7 @@ class LinkChange:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All of it; none where both are empty."""
+    """All other traffic and all changes of links; nothing of either where both are empty."""
 
     background: tuple[Background, ...] = field(default=())
     changes: tuple[LinkChange, ...] = field(default=())

@@ -1,7 +1,4 @@
-"""Algorithm ``auto``.
-
-At each size the algorithm that is fastest on this network by rounds, all ranks starting together.
-"""
+"""Algorithm ``auto``: at each size the fastest on this network, all ranks starting together."""
 
 from __future__ import annotations
 
@@ -13,27 +10,30 @@ from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
 from dpsim.network.model import Ability, CollectiveModel, Outcome
 
-_MOST_AT_ONCE = 1 << 18  # transfers of one round, and
-_MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own, that are laid out for a comparison
+# What is laid out for a comparison, at most.
+_MOST_AT_ONCE = 1 << 18  # transfers of one round
+_MOST_PATTERNS = 1 << 10  # rounds with a pattern of their own
 
 
 def is_quick(schedule: Schedule) -> bool:
     """Whether it takes a moment to time ``schedule`` by rounds.
 
-    No all-to-all or round-robin of many hundred ranks.
+    It does not for the all-to-all or the round-robin of many hundred ranks.
     """
-    at_once = max(
-        (phase.turns * len(phase.source) for phase in schedule.phases if phase.at_once), default=0
-    )
-    patterns = sum(1 if phase.steady else phase.rounds for phase in schedule.phases)
+    at_once = 0
+    patterns = 0
+    for phase in schedule.phases:
+        if phase.at_once:
+            at_once = max(at_once, phase.turns * len(phase.source))
+        patterns += 1 if phase.steady else phase.rounds
     return at_once <= _MOST_AT_ONCE and patterns <= _MOST_PATTERNS
 
 
 class FastestModel(CollectiveModel):
-    """The fastest of ``candidates``, models of ``ranks`` ranks by name, at each size; the first of
-    equally fast ones.
+    """The fastest of ``candidates`` at each size; the first of equally fast ones.
 
-    ``timed_by(name)`` is the model that then times the one chosen, None for the candidate itself.
+    ``candidates`` are models of ``ranks`` ranks by name. ``timed_by(name)`` is the model that then
+    times the one chosen, None for the candidate itself.
     """
 
     abilities = Ability.OWN_STARTS
@@ -51,8 +51,9 @@ class FastestModel(CollectiveModel):
         self._models: dict[str, CollectiveModel] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts``, by the algorithm that is fastest
-        where all start together.
+        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+
+        It goes by the algorithm that is fastest where all start together.
         """
         return self._model_for(nbytes).finish(starts, nbytes)
 
@@ -78,5 +79,5 @@ class FastestModel(CollectiveModel):
                 name: float(model.finish(together, nbytes).finishes.max())
                 for name, model in self.candidates.items()
             }
-            self._chosen[nbytes] = min(seconds, key=lambda name: seconds[name])
+            self._chosen[nbytes] = min(seconds, key=seconds.__getitem__)
         return self._chosen[nbytes]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.collectives import Schedule, Traffic, algorithm
+from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import FlowsModel, ends_of_flows
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
@@ -32,14 +32,11 @@ class HostPathModel(CollectiveModel):
         self.network = hosts.network
         self.sum_rate = sum_rate
         self.conditions = conditions
-        network, workers, cpus = hosts.network, hosts.workers, hosts.cpus[hosts.node_of]
-        self._to_host: Routes = network.routes(workers, cpus)
-        self._from_host: Routes = network.routes(cpus, workers)
-        ring, costs = algorithm("ring").schedule(len(hosts.cpus)), MessageCosts(gamma=1 / sum_rate)
-        if conditions:
-            self._between: CollectiveModel = _with_others(ring, hosts, costs, conditions)
-        else:
-            self._between = RoundsModel(ring, SubNetwork(network, hosts.cpus), costs)
+        network = hosts.network
+        nearest_cpu = hosts.cpus[hosts.node_of]
+        self._to_host: Routes = network.routes(hosts.workers, nearest_cpu)
+        self._from_host: Routes = network.routes(nearest_cpu, hosts.workers)
+        self._between = _ring_of_cpus(hosts, sum_rate, conditions)
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
@@ -47,45 +44,47 @@ class HostPathModel(CollectiveModel):
         there = ends_of_flows(network, self._to_host, starts, nbytes, self.conditions)
         arrived = np.full(network.nodes, -np.inf)
         np.maximum.at(arrived, node_of, there)
-        summed = arrived + np.bincount(node_of) * nbytes / self.sum_rate
-        met = (
-            self._between.finish(summed, nbytes)
-            if network.nodes > 1
-            else Outcome(summed, np.zeros(len(network.capacities)))
-        )
-        back = ends_of_flows(
-            network, self._from_host, met.finishes[node_of], nbytes, self.conditions
-        )
+        gpus = np.bincount(node_of)
+        summed = arrived + gpus * nbytes / self.sum_rate
+        if network.nodes > 1:
+            met = self._between.finish(summed, nbytes)
+        else:
+            met = Outcome(summed, np.zeros(len(network.capacities)))
+        starts_back = met.finishes[node_of]
+        back = ends_of_flows(network, self._from_host, starts_back, nbytes, self.conditions)
+
         loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
         for routes in (self._to_host, self._from_host):
             np.add.at(loads, routes.links, float(nbytes))
         return Outcome(back, loads[:-1] + met.loads)
 
     def traffic(self, nbytes: int) -> Traffic:
-        """A GPU sends its vector and receives the sum; what CPUs send is beside it."""
+        """A GPU sends its vector and receives the sum; what CPUs send is counted apart."""
         workers, nodes = len(self.hosts.workers), self.hosts.network.nodes
         own = np.full(workers, nbytes, dtype=np.int64)
         between = self._between.traffic(nbytes).total if nodes > 1 else 0
-        return Traffic(own, own.copy(), beside=workers * nbytes + between)
+        return Traffic(own, own.copy(), by_others=workers * nbytes + between)
 
     def algorithm_for(self, nbytes: int) -> str:
         """``host-path``."""
         return "host-path"
 
 
-def _with_others(
-    ring: Schedule, hosts: Hosts, costs: MessageCosts, conditions: Conditions
-) -> FlowsModel:
-    """The ring of the nodes' CPUs, on a network that has the ends of the other traffic after them."""
-    flows, first = conditions.background, len(hosts.cpus)
-    ends = np.array(
-        [end for flow in flows for end in (flow.source, flow.destination)], dtype=np.int64
-    )
-    renumbered = [
-        replace(flow, source=first + 2 * number, destination=first + 2 * number + 1)
-        for number, flow in enumerate(flows)
-    ]
-    network = SubNetwork(hosts.network, np.concatenate([hosts.cpus, ends]))
-    return FlowsModel(
-        ring, network, costs, conditions=replace(conditions, background=tuple(renumbered))
-    )
+def _ring_of_cpus(hosts: Hosts, sum_rate: float, conditions: Conditions) -> CollectiveModel:
+    """The ring of the nodes' CPUs: by flows where other traffic shares its links."""
+    ring = algorithm("ring").schedule(len(hosts.cpus))
+    costs = MessageCosts(gamma=1 / sum_rate)
+    if not conditions:
+        return RoundsModel(ring, SubNetwork(hosts.network, hosts.cpus), costs)
+
+    # The ends of the other traffic become ranks too, after the CPUs; the ring does not use them.
+    ends: list[int] = []
+    renumbered = []
+    for flow in conditions.background:
+        first = len(hosts.cpus) + len(ends)
+        ends += [flow.source, flow.destination]
+        renumbered.append(replace(flow, source=first, destination=first + 1))
+    ranks = np.concatenate([hosts.cpus, np.array(ends, dtype=np.int64)])
+    network = SubNetwork(hosts.network, ranks)
+    among_ranks = replace(conditions, background=tuple(renumbered))
+    return FlowsModel(ring, network, costs, conditions=among_ranks)

@@ -1,8 +1,6 @@
 """All-reduce in switches that reduce and multicast (SHARP, and NVLink SHARP between nodes).
 
-Every vector crosses each link once.
-
-Each rank of a node reduces its part of the vector with the others inside by a ring, sends it up to
+Every vector crosses each link once. Each rank of a node reduces its part of the vector with the others inside by a ring, sends it up to
 the switches, which add what comes from all nodes, gets the sum back, and shares it inside by a
 ring. Pieces stream, so that the way up and the way down overlap: for P bytes of a part, o + alpha +
 P beta once the last rank is ready, alpha the longest way up and down between two nodes and beta
@@ -20,7 +18,16 @@ from functools import cached_property
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.collectives import IN_NETWORK, Chunking, Rings, Schedule, Traffic, ranks_array, traffic
+from dpsim.collectives import (
+    IN_NETWORK,
+    Chunking,
+    Phase,
+    Rings,
+    Schedule,
+    Traffic,
+    ranks_array,
+    traffic,
+)
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
 from dpsim.network.rounds import RoundsModel
@@ -42,26 +49,23 @@ class InNetworkModel(CollectiveModel):
         self.group: int = getattr(network, "per_node", 1)
         rank = ranks_array(ranks)
         self._place = rank % self.group
-        inside = Rings(
-            rank, self._place, rank - self._place + (self._place + 1) % self.group, self.group
-        )
-        self._halves = tuple(
-            RoundsModel(
-                Schedule("all-reduce", IN_NETWORK, ranks, self.group, phases),
-                network,
-                self.costs,
-                itemsize=itemsize,
-            )
-            for phases in (inside.reduce_scatter(), inside.all_gather())
-        )
+        following = rank - self._place + (self._place + 1) % self.group
+        inside = Rings(rank, self._place, following, self.group)
+        self._reduce_inside = self._by_rounds(inside.reduce_scatter())
+        self._share_inside = self._by_rounds(inside.all_gather())
+
+    def _by_rounds(self, phases: tuple[Phase, ...]) -> RoundsModel:
+        schedule = Schedule("all-reduce", IN_NETWORK, self.network.ranks, self.group, phases)
+        return RoundsModel(schedule, self.network, self.costs, itemsize=self.itemsize)
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for
-        ``nbytes`` per vector.
+        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+
+        ``nbytes`` is the size of each rank's vector.
         """
-        first, last = self._halves
-        reduced = first.finish(starts, nbytes)
-        shared = last.finish(self._through_switches(reduced.finishes, nbytes), nbytes)
+        reduced = self._reduce_inside.finish(starts, nbytes)
+        summed = self._through_switches(reduced.finishes, nbytes)
+        shared = self._share_inside.finish(summed, nbytes)
         return Outcome(shared.finishes, reduced.loads + shared.loads + self._loads(nbytes))
 
     def traffic(self, nbytes: int) -> Traffic:
@@ -69,12 +73,11 @@ class InNetworkModel(CollectiveModel):
 
         Inside its node, and its part to the switches and from them.
         """
-        chunking = self._split(nbytes)
-        inside = [traffic(half.schedule, chunking) for half in self._halves]
+        chunking = self._chunking(nbytes)
+        reduced = traffic(self._reduce_inside.schedule, chunking)
+        shared = traffic(self._share_inside.schedule, chunking)
         part = self._parts(nbytes) * (self._nodes > 1)
-        return Traffic(
-            inside[0].sent + inside[1].sent + part, inside[0].received + inside[1].received + part
-        )
+        return Traffic(reduced.sent + shared.sent + part, reduced.received + shared.received + part)
 
     def algorithm_for(self, nbytes: int) -> str:
         """``in-network``, at any size."""
@@ -84,12 +87,12 @@ class InNetworkModel(CollectiveModel):
     def _nodes(self) -> int:
         return self.network.ranks // self.group
 
-    def _split(self, nbytes: int) -> Chunking:
-        return self._halves[0].schedule.chunking(nbytes, self.itemsize)
+    def _chunking(self, nbytes: int) -> Chunking:
+        return self._reduce_inside.schedule.chunking(nbytes, self.itemsize)
 
     def _parts(self, nbytes: int) -> IntArray:
         """Bytes of each rank's part of the vector."""
-        return self._split(nbytes).nbytes(self._place, np.array(1))
+        return self._chunking(nbytes).nbytes(self._place, np.array(1))
 
     def _through_switches(self, ready: FloatArray, nbytes: int) -> FloatArray:
         """When each rank has the sum of its part.
@@ -107,21 +110,24 @@ class InNetworkModel(CollectiveModel):
     def _next(self) -> Routes:
         """The way up of each rank and the way down to the rank of equal place on the next node.
 
-        Every link that parts cross.
+        Together these are all links that parts cross.
         """
         rank = ranks_array(self.network.ranks)
         return self.network.routes(rank, (rank + self.group) % self.network.ranks)
 
     @cached_property
     def _ways(self) -> tuple[FloatArray, FloatArray]:
-        """Seconds to the farthest node's rank of equal place, by way of half the nodes; and the
-        rate (B/s) of each rank's part.
+        """The latency (s) and the rate (B/s) of each rank's part.
+
+        The latency is that to the rank of equal place half the nodes away, which stands for the
+        farthest.
         """
-        rank = ranks_array(self.network.ranks)
-        far = self.network.routes(rank, (rank + self._nodes // 2 * self.group) % self.network.ranks)
-        return np.maximum(far.latency, self._next.latency), max_min_rates(
-            self._next.links, self.network.capacities
-        )
+        ranks = self.network.ranks
+        rank = ranks_array(ranks)
+        half_way = self._nodes // 2 * self.group
+        far = self.network.routes(rank, (rank + half_way) % ranks)
+        latency = np.maximum(far.latency, self._next.latency)
+        return latency, max_min_rates(self._next.links, self.network.capacities)
 
     def _loads(self, nbytes: int) -> FloatArray:
         loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link

@@ -32,25 +32,24 @@ def max_min_rates(
     limited = crossed.any(axis=1)
     rates = np.full(flows, np.inf)
     if limited.any():
-        weight = np.ones(flows) if weights is None else weights
-        demand *= weight[:, None]
-        numbers = np.where(crossed, links + 1, 0)
-        rates[limited] = progressive_filling(
-            numbers[limited].T, demand[limited].T, np.insert(capacities, 0, np.inf)
-        )
+        if weights is not None:
+            demand *= weights[:, None]
+        numbers = np.where(crossed, links + 1, 0)  # 0 is no link: an infinite capacity
+        with_none = np.insert(capacities, 0, np.inf)
+        rates[limited] = progressive_filling(numbers[limited].T, demand[limited].T, with_none)
     return rates
 
 
 def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatArray) -> FloatArray:
-    """The max-min fair rate of each flow (B/s), where a flow of rate r takes r times ``demand`` of
-    each of its links.
+    """The max-min fair rate of each flow (B/s), by progressive filling.
 
-    ``links`` and ``demand`` are (hops, flows), so that each step runs along the flows. Capacity 0
-    stands for no link: it is infinite and nothing demands it; every flow has a link. Progressive
-    filling (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2): every link that is a
-    bottleneck to all its flows is filled in the same turn.
+    A flow of rate r takes r times ``demand`` of each of its links. ``links`` and ``demand`` are
+    (hops, flows), so that each step runs along the flows. Capacity 0 stands for no link: it is
+    infinite and nothing demands it; every flow has a link. Every link that is a bottleneck to all
+    its flows is filled in the same turn. Source: Bertsekas and Gallager, Data Networks, 1992,
+    section 6.5.2.
     """
-    links, left = _renumbered(np.ascontiguousarray(links), capacities)
+    links, left = _only_used(np.ascontiguousarray(links), capacities)
     demand = np.ascontiguousarray(demand)
     rates = np.empty(links.shape[1])
     active: IntArray | slice = slice(None)
@@ -59,25 +58,27 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
         offered = levels.min(axis=0)
-        not_full = np.zeros(
-            len(left), dtype=bool
-        )  # links with a flow that is limited elsewhere below
+        # Links with a flow that is limited elsewhere, to less than they offer: not bottlenecks yet.
+        not_full = np.zeros(len(left), dtype=bool)
         not_full[links[levels > offered * (1 + 1e-12)]] = True
+        # A flow is done when one of its links is full, and goes on while none is.
         goes_on = not_full[links].all(axis=0)
         others = np.flatnonzero(goes_on)
         rates[active] = offered  # for now only, of those that go on
         if not len(others):
             return rates
+
         through = np.flatnonzero(~goes_on)
-        taken = demand.take(through, axis=1) * np.where(np.isinf(offered), 0, offered)[through]
-        left = np.maximum(
-            left - np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left)), 0.0
-        )
+        given = np.where(np.isinf(offered), 0, offered)[through]
+        taken = demand.take(through, axis=1) * given
+        used = np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left))
+        left = np.maximum(left - used, 0.0)
         active = np.arange(len(rates))[active][others]
-        links, demand = links.take(others, axis=1), demand.take(others, axis=1)
+        links = links.take(others, axis=1)
+        demand = demand.take(others, axis=1)
 
 
-def _renumbered(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
+def _only_used(links: IntArray, capacities: FloatArray) -> tuple[IntArray, FloatArray]:
     """The same with only the capacities in use, where they are few of many."""
     if len(capacities) <= max(_NUMBERED, 4 * links.size):
         return links, capacities

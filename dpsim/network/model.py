@@ -36,11 +36,10 @@ class MessageCosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """When each rank finished (s, a vector over ranks), and the bytes that each capacity of the
-    network carried.
+    """When each rank finished (s, a vector over ranks), and what each link carried.
 
-    ``rested_at`` is when its links will have saved up again all that they can (s), of limiters that
-    do.
+    ``loads`` are the bytes that each capacity of the network carried. ``rested_at`` is when its
+    links will have saved up again all that they can (s), of rate limiters that do.
     """
 
     finishes: FloatArray
@@ -67,8 +66,9 @@ class CollectiveModel(ABC):
         """When each rank finishes that enters at ``starts``."""
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """The same after another operation on these links, which are rested at ``rested_at`` (s);
-        most models do not mind.
+        """The same after another operation on these links, which are rested at ``rested_at`` (s).
+
+        Most models do not mind.
         """
         return self.finish(starts, nbytes)
 

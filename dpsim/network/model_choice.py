@@ -22,8 +22,10 @@ from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, UniformSwitch
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]
-_BYTES_A_TRANSFER = 500.0  # of a round that is laid out: its ends, chunks, routes and times
 MODEL_KINDS: tuple[str, ...] = get_args(ModelKind)
+
+# Of a round that is laid out: its ends, chunks, routes and times.
+_BYTES_A_TRANSFER = 500.0
 
 
 def collective_model(
@@ -36,8 +38,9 @@ def collective_model(
     itemsize: int = 4,
     conditions: Conditions = NO_CONDITIONS,
 ) -> CollectiveModel:
-    """The model of ``algorithm`` on ``network``; ``auto`` is the first of closed form, rounds and
-    flows that has all ``needs``.
+    """The model of ``algorithm`` on ``network``.
+
+    ``auto`` is the first of closed form, rounds and flows that has all ``needs``.
 
     Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm
     that its nodes have none for.
@@ -80,9 +83,9 @@ def named_model(
     library: str = "ideal",
     conditions: Conditions = NO_CONDITIONS,
 ) -> CollectiveModel:
-    """The model of the algorithm ``name``, among them ``auto`` (the fastest at each size) and
-    ``in-network`` for an all-reduce.
+    """The model of the algorithm called ``name``.
 
+    For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``.
     With a ``library`` other than "ideal" it is that library's, held to ``name`` unless that is
     ``auto``. Raises UnknownNameError for a name that is not known, and what `collective_model` and
     `library_model` raise.
@@ -149,8 +152,9 @@ def _in_network(
 def _candidates(
     kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
 ) -> dict[str, CollectiveModel]:
-    """A model by rounds of every all-reduce that the network has a place for and that can be tried
-    in a moment.
+    """A model by rounds of every all-reduce that can be tried in a moment.
+
+    Algorithms that the network has no place for are left out.
     """
     from dpsim.network.fastest import is_quick
 
@@ -174,8 +178,9 @@ def _asked(
     itemsize: int,
     conditions: Conditions,
 ) -> CollectiveModel | None:
-    """The model of the kind asked for, None where that is the one by rounds with which algorithms
-    are compared.
+    """The model of the kind asked for.
+
+    None where that is the one by rounds with which algorithms are compared.
     """
     if kind == "rounds" or (kind == "auto" and needs in RoundsModel.abilities):
         return None
@@ -192,4 +197,6 @@ def _cheapest(
 
         if needs in ClosedFormModel.abilities:
             return "closed-form"
-    return "rounds" if needs in RoundsModel.abilities else "flows"
+    if needs in RoundsModel.abilities:
+        return "rounds"
+    return "flows"

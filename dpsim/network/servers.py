@@ -1,7 +1,4 @@
-"""Parameter servers.
-
-Workers push a share of their payload to each of k servers, which add up what comes, and pull theirs
-back.
+"""Parameter servers: workers push their payload in shares to k servers, and pull theirs back.
 
 A worker's push to its k servers is one flow that uses 1/k of its rate on each server's links, its
 pull likewise: exact where servers are alike. A server takes up pushes in the order of their ends,
@@ -36,7 +33,9 @@ _BYTES_A_ROUTE = 200.0  # while it is sought: its links, several times over
 
 @dataclass(frozen=True, eq=False)
 class Servers:
-    """``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies
+    """The workers and servers of a parameter server, and what a server does.
+
+    ``workers`` and ``servers`` are ends of routes of ``network``; a server adds up and applies
     ``update_rate`` bytes/s.
     """
 
@@ -62,8 +61,9 @@ class Servers:
         return nbytes / len(self.servers) / self.update_rate
 
     def replication_seconds(self, nbytes: float) -> float:
-        """How long it takes until the last replica has what the servers hold of ``nbytes``, all
-        chains moving together.
+        """Seconds until the last replica has what the servers hold of ``nbytes``.
+
+        All chains of replicas move together.
         """
         if self.replicas == 1:
             return 0.0
@@ -88,17 +88,20 @@ class Servers:
         )
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = apart.links.reshape(workers, -1)
-        rows = []
+        crossed = []
         for row in links:
             check()
-            rows.append(np.unique(row[row >= 0], return_counts=True))
-        hops = max((len(found) for found, _ in rows), default=0)
+            crossed.append(np.unique(row[row >= 0], return_counts=True))
+
+        hops = max((len(found) for found, _ in crossed), default=0)
         table = np.full((workers, hops), -1, dtype=np.int64)
         share = np.zeros((workers, hops))
-        for worker, (found, count) in enumerate(rows):
+        for worker, (found, count) in enumerate(crossed):
             table[worker, : len(found)] = found
             share[worker, : len(found)] = count / servers
-        return Routes(table, apart.latency.reshape(workers, servers).max(axis=1), share)
+        # A bundle is through when its slowest part is.
+        latency = apart.latency.reshape(workers, servers).max(axis=1)
+        return Routes(table, latency, share)
 
 
 class ServersModel(CollectiveModel):
@@ -124,24 +127,26 @@ class ServersModel(CollectiveModel):
         loads = self.servers.loads(routes, nbytes)
         if self.direction == "pull":
             return Outcome(ends, loads)
+        # Pushes are taken up in the order of their ends: behind each stand those that came later.
         update = self.servers.update_seconds(nbytes)
         arrived = np.sort(ends)
-        applied = (
-            arrived + update * np.arange(len(ends), 0, -1)
-        ).max() + self.servers.replication_seconds(nbytes)
-        return Outcome(np.full(len(ends), applied), loads)
+        still_to_do = np.arange(len(ends), 0, -1)
+        applied = (arrived + update * still_to_do).max()
+        replicated = applied + self.servers.replication_seconds(nbytes)
+        return Outcome(np.full(len(ends), replicated), loads)
 
     @property
     def _routes(self) -> Routes:
         return self.servers.to_servers if self.direction == "push" else self.servers.from_servers
 
     def traffic(self, nbytes: int) -> Traffic:
-        """Workers push; what servers send is beside them."""
+        """Workers push; what servers send is counted apart."""
         workers = len(self.servers.workers)
-        own, none = np.full(workers, nbytes, dtype=np.int64), np.zeros(workers, dtype=np.int64)
+        own = np.full(workers, nbytes, dtype=np.int64)
+        none = np.zeros(workers, dtype=np.int64)
         if self.direction == "push":
-            return Traffic(own, none, beside=(self.servers.replicas - 1) * nbytes)
-        return Traffic(none, own, beside=workers * nbytes)
+            return Traffic(own, none, by_others=(self.servers.replicas - 1) * nbytes)
+        return Traffic(none, own, by_others=workers * nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
         """``parameter-server``."""

@@ -43,7 +43,8 @@ class Cluster:
         duplex: float = 1.0,
     ) -> None:
         self.kinds = tuple(kind for kind, _ in groups)
-        self.kind_of = np.repeat(np.arange(len(groups)), [count for _, count in groups])
+        self._counts = tuple(count for _, count in groups)
+        self.kind_of = np.repeat(np.arange(len(groups)), self._counts)
         self.nodes = len(self.kind_of)
         self.fabric = fabric
         self.reduces = reduces
@@ -53,16 +54,17 @@ class Cluster:
 
             self.duplex_limits = DuplexLimits(fabric, duplex)
         gpus = np.array([len(kind.gpus) for kind in self.kinds])
+        capacities = np.array([len(kind.capacities) for kind in self.kinds])
+        cards = np.array([len(kind.nics) for kind in self.kinds])
         self.first_rank = _starts(gpus[self.kind_of])
-        self.first_capacity = _starts(
-            np.array([len(kind.capacities) for kind in self.kinds])[self.kind_of]
-        )
-        self.first_port = _starts(np.array([len(kind.nics) for kind in self.kinds])[self.kind_of])
-        self.node_of = np.repeat(np.arange(self.nodes), gpus[self.kind_of])
-        self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
+        self.first_capacity = _starts(capacities[self.kind_of])
+        self.first_port = _starts(cards[self.kind_of])
         assert fabric is None or fabric.ports.count == self.first_port[-1], (
             "a fabric has a port for each network card"
         )
+
+        self.node_of = np.repeat(np.arange(self.nodes), gpus[self.kind_of])
+        self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
         # Tables have one row for each GPU of each kind, the kinds one after the other.
         self._row_of = _starts(gpus)[self.kind_of[self.node_of]] + self.local_of
 
@@ -91,77 +93,71 @@ class Cluster:
     def accelerators(self) -> tuple[tuple[Gpu, int], ...]:
         """The kind of GPU of every rank, as runs of (GPU, how many ranks) in the ranks' order."""
         runs: list[tuple[Gpu, int]] = []
-        for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True):
-            ranks = int(count) * len(kind.gpus)
+        for kind, count in zip(self.kinds, self._counts, strict=True):
+            ranks = count * len(kind.gpus)
             if runs and runs[-1][0] == kind.node.gpu:
-                runs[-1] = (runs[-1][0], runs[-1][1] + ranks)
-            else:
-                runs.append((kind.node.gpu, ranks))
+                ranks += runs.pop()[1]
+            runs.append((kind.node.gpu, ranks))
         return tuple(runs)
 
     @cached_property
     def accelerator_of(self) -> IntArray:
         """Each rank's place in ``accelerators``."""
-        return np.repeat(
-            np.arange(len(self.accelerators)), [ranks for _, ranks in self.accelerators]
-        )
+        ranks = [count for _, count in self.accelerators]
+        return np.repeat(np.arange(len(ranks)), ranks)
 
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of every capacity: node by node, then the fabric's."""
-        inside = [
-            np.tile(kind.capacities, int(count))
-            for kind, count in zip(self.kinds, np.bincount(self.kind_of), strict=True)
+        parts = [
+            np.tile(kind.capacities, count)
+            for kind, count in zip(self.kinds, self._counts, strict=True)
         ]
-        outside = [] if self.fabric is None else [self.fabric.capacities]
-        return np.concatenate(
-            [
-                *inside,
-                *outside,
-                *([] if self.duplex_limits is None else [self.duplex_limits.capacities]),
-            ]
-        )
+        if self.fabric is not None:
+            parts.append(self.fabric.capacities)
+        if self.duplex_limits is not None:
+            parts.append(self.duplex_limits.capacities)
+        return np.concatenate(parts)
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """The route of each pair of ranks.
 
-        Inside the node, or through the network cards and the fabric.
-
-        Raises DpsimError where links that are down left no path.
+        It stays inside the node, or goes through the network cards and the fabric. Raises
+        DpsimError where links that are down left no path.
         """
         apart = self.node_of[source] != self.node_of[destination]
         if not apart.any():
             return self._inside_routes(source, destination)
         if apart.all():
             return self._outside_routes(source, destination)
-        return _merged(
-            apart,
-            self._inside_routes(source[~apart], destination[~apart]),
-            self._outside_routes(source[apart], destination[apart]),
-        )
+        inside = self._inside_routes(source[~apart], destination[~apart])
+        outside = self._outside_routes(source[apart], destination[apart])
+        return _merged(apart, inside, outside)
 
     def _inside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         paths = self._between
-        row, there = self._row_of[source], self.local_of[destination]
-        return Routes(self._placed(paths.links[row, there], source), paths.latency[row, there])
+        row = self._row_of[source]
+        there = self.local_of[destination]
+        links = self._placed(paths.links[row, there], source)
+        return Routes(links, paths.latency[row, there])
 
     def _outside_routes(self, source: IntArray, destination: IntArray) -> Routes:
         assert self.fabric is not None, "ranks of different nodes are joined by a fabric"
-        a, b = self._row_of[source], self._row_of[destination]
         out, back = self._to_nic, self._from_nic
+        from_row, to_row = self._row_of[source], self._row_of[destination]
         between = self.fabric.routes(self._port(source), self._port(destination))
-        first = self.first_capacity[-1]
+        first = self.first_capacity[-1]  # of the fabric
         hops = [
-            self._placed(out.links[a], source),
+            self._placed(out.links[from_row], source),
             np.where(between.links < 0, -1, between.links + first),
-            self._placed(back.links[b], destination),
+            self._placed(back.links[to_row], destination),
         ]
         if self.duplex_limits is not None:
-            together = self.duplex_limits.crossed(between.links)
-            hops.append(np.where(together < 0, -1, together + first + len(self.fabric.capacities)))
-        return Routes(
-            np.concatenate(hops, axis=1), out.latency[a] + between.latency + back.latency[b]
-        )
+            limits = self.duplex_limits.crossed(between.links)
+            first_limit = first + len(self.fabric.capacities)
+            hops.append(np.where(limits < 0, -1, limits + first_limit))
+        latency = out.latency[from_row] + between.latency + back.latency[to_row]
+        return Routes(np.concatenate(hops, axis=1), latency)
 
     @cached_property
     def _between(self) -> Paths:
@@ -170,21 +166,19 @@ class Cluster:
 
     @cached_property
     def _to_nic(self) -> Paths:
-        return _stacked(
-            [Paths(kind.to_nic.links[0], kind.to_nic.latency[0]) for kind in self.kinds], ()
-        )
+        return _stacked([kind.to_nic for kind in self.kinds], ())
 
     @cached_property
     def _from_nic(self) -> Paths:
-        return _stacked(
-            [Paths(kind.from_nic.links[0], kind.from_nic.latency[0]) for kind in self.kinds], ()
-        )
+        return _stacked([kind.from_nic for kind in self.kinds], ())
 
     def _placed(self, links: IntArray, rank: IntArray) -> IntArray:
         """Local capacity numbers of each rank's node as numbers of the whole cluster."""
-        return np.where(links < 0, -1, links + self.first_capacity[self.node_of[rank]][:, None])
+        first = self.first_capacity[self.node_of[rank]]
+        return np.where(links < 0, -1, links + first[:, None])
 
     def _port(self, rank: IntArray) -> IntArray:
+        """The fabric's port of the network card that each rank uses."""
         return self.first_port[self.node_of[rank]] + self._nic_of[self._row_of[rank]]
 
     @cached_property
@@ -194,24 +188,28 @@ class Cluster:
     def gpu_name(self, rank: int) -> str:
         """The place in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
         node = self.node_of[rank]
-        return f"node{node}/{self.kinds[self.kind_of[node]].gpus[self.local_of[rank]]}"
+        kind = self.kinds[self.kind_of[node]]
+        return f"node{node}/{kind.gpus[self.local_of[rank]]}"
 
     def link_name(self, link: int) -> str:
-        """``node3/gpu0->pcie-switch0``, or ``node3/nic0->leaf0`` for a link of the fabric, ``<->``
-        for both of its ways.
+        """What people call a capacity.
+
+        ``node3/gpu0->pcie-switch0`` inside a node, ``node3/nic0->leaf0`` for a link of the fabric,
+        ``<->`` for both of its ways together.
         """
         if link < self.first_capacity[-1]:
             node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
-            return f"node{node}/{self.kinds[self.kind_of[node]].names[link - self.first_capacity[node]]}"
+            kind = self.kinds[self.kind_of[node]]
+            return f"node{node}/{kind.names[link - self.first_capacity[node]]}"
+
         assert self.fabric is not None
         number = link - int(self.first_capacity[-1])
         if number < len(self.fabric.capacities):
             return "->".join(self._fabric_end(end) for end in self.fabric.link(number))
+
         assert self.duplex_limits is not None
-        return "<->".join(
-            self._fabric_end(end)
-            for end in self.duplex_limits.ends(number - len(self.fabric.capacities))
-        )
+        ends = self.duplex_limits.ends(number - len(self.fabric.capacities))
+        return "<->".join(self._fabric_end(end) for end in ends)
 
     def _fabric_end(self, end: str) -> str:
         if not end.startswith("port"):
@@ -221,8 +219,9 @@ class Cluster:
         return f"node{node}/nic{port - self.first_port[node]}"
 
     def graph(self) -> nx.DiGraph[str]:
-        """The whole cluster as one graph; edges hold ``capacity`` (B/s), ``latency`` (s) and
-        ``number``.
+        """The whole cluster as one graph.
+
+        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``.
         """
         whole: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
@@ -230,44 +229,40 @@ class Cluster:
             for name, data in inside.nodes(data=True):
                 whole.add_node(f"node{node}/{name}", kind=data["kind"])
             for a, b, data in inside.edges(data=True):
-                whole.add_edge(
-                    f"node{node}/{a}",
-                    f"node{node}/{b}",
-                    **{**data, "number": data["number"] + first},
-                )
+                renumbered = {**data, "number": data["number"] + first}
+                whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
         if self.fabric is not None:
             first = int(self.first_capacity[-1])
             for a, b, data in self.fabric.graph().edges(data=True):
-                whole.add_edge(
-                    self._fabric_end(a),
-                    self._fabric_end(b),
-                    **{**data, "number": data["number"] + first},
-                )
+                renumbered = {**data, "number": data["number"] + first}
+                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **renumbered)
         return whole
 
 
 def _starts(sizes: IntArray) -> IntArray:
+    """Where each of several parts begins, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
-    """Tables of several kinds one after the other, filled up to the longest route (and to ``shape``
-    places).
+    """Tables of several kinds one after the other.
+
+    They are filled up to the longest route, and to ``shape`` places.
     """
     if len(parts) == 1:
         return parts[0]
     rows = sum(len(part.latency) for part in parts)
-    links = np.full((rows, *shape, max(part.links.shape[-1] for part in parts)), -1, dtype=np.int64)
+    hops = max(part.links.shape[-1] for part in parts)
+    links = np.full((rows, *shape, hops), -1, dtype=np.int64)
     latency = np.zeros((rows, *shape))
     first = 0
     for part in parts:
-        where = (
-            slice(first, first + len(part.latency)),
-            *(slice(0, size) for size in part.latency.shape[1:]),
-        )
+        end = first + len(part.latency)
+        places = [slice(0, size) for size in part.latency.shape[1:]]
+        where = (slice(first, end), *places)
         links[(*where, slice(0, part.links.shape[-1]))] = part.links
         latency[where] = part.latency
-        first += len(part.latency)
+        first = end
     return Paths(links, latency)
 
 

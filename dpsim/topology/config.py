@@ -105,22 +105,21 @@ class ClusterConfig(Config):
     def _consistent(self) -> ClusterConfig:
         if self.node is None and not self.groups:
             raise ValueError("must have either node (and nodes) or groups, but got neither")
-        plain = {
+        of_equal_nodes = {
             "nodes": self.nodes != 1,
             "node": self.node,
             "gpu": self.gpu,
             "gpus_per_node": self.gpus_per_node,
         }
-        given = [name for name, value in plain.items() if value]
+        given = [name for name, value in of_equal_nodes.items() if value]
         if self.groups and given:
             raise ValueError(
                 f"must have either node (and nodes) or groups, but got both groups and {given[0]}"
             )
         if self.node is not None:
             _check_gpus(self.node, self.gpus_per_node)
-        parts = self.parts
-        if sum(part.nodes for part in parts) > 1:
-            self.network.check([self._cards(part) for part in parts for _ in range(part.nodes)])
+        if sum(part.nodes for part in self.parts) > 1:
+            self.network.check(self._cards_by_node(self.parts))
         return self
 
     @property
@@ -171,6 +170,10 @@ class ClusterConfig(Config):
     def _cards(self, part: NodeGroup) -> int:
         return part.nics_per_node or self.network.nics_per_node or part.node.nics.count
 
+    def _cards_by_node(self, parts: tuple[NodeGroup, ...]) -> list[int]:
+        """Network cards in use in each node."""
+        return [self._cards(part) for part in parts for _ in range(part.nodes)]
+
     def _link(self, part: NodeGroup) -> Link:
         return part.nic or self.network.nic or part.node.nics.link
 
@@ -179,18 +182,17 @@ class ClusterConfig(Config):
         return self._built(self.parts, host=False)
 
     def with_hosts(self, servers: int = 0) -> Cluster:
-        """The same with an end of routes for each node's CPU, after its GPUs, and so many more
-        nodes of the first kind at its end.
+        """The same with an end of routes for each node's CPU, after its GPUs.
 
-        Raises DpsimError where the network has no place for them.
+        So many ``servers``, nodes of the first kind, are added at its end. Raises DpsimError where
+        the network has no place for them.
         """
-        first = self.parts[0]
-        parts = (
-            (*self.parts, first.model_copy(update={"nodes": servers})) if servers else self.parts
-        )
+        parts = self.parts
+        if servers:
+            parts = (*parts, parts[0].model_copy(update={"nodes": servers}))
         try:
             if servers:
-                self.network.check([self._cards(part) for part in parts for _ in range(part.nodes)])
+                self.network.check(self._cards_by_node(parts))
             return self._built(parts, host=True)
         except ValueError as error:
             raise DpsimError(f"cluster with {servers} nodes for servers: {error}") from None
@@ -199,15 +201,12 @@ class ClusterConfig(Config):
         groups = [(self._node_graph(part, host), part.nodes) for part in parts]
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
-        cards = np.repeat([self._cards(part) for part in parts], [part.nodes for part in parts])
+        cards = np.array(self._cards_by_node(parts))
         links = [self._link(part) for part in parts]
         ends = [part.nodes * self._cards(part) for part in parts]
-        ports = Ports(
-            int(cards.sum()),
-            _alike([link.bandwidth for link in links], ends),
-            _alike([link.latency.value for link in links], ends),
-            cards,
-        )
+        rate = _alike([link.bandwidth for link in links], ends)
+        latency = _alike([link.latency.value for link in links], ends)
+        ports = Ports(int(cards.sum()), rate, latency, cards)
         return Cluster(
             groups,
             self.network.fabric_of(ports),

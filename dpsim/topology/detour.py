@@ -1,7 +1,4 @@
-"""Routes around links that have been cut.
-
-The shortest path that remains in the graph of the network.
-"""
+"""Routes around links that have been cut: the shortest path that remains in the network's graph."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from dpsim.topology.network import Network, Routes
 class NetworkWithGraph(Network, Protocol):
     """A network that also has a graph.
 
-    Edges hold ``number`` (the capacity) and ``latency`` (s), GPUs are called by `gpu_name`.
+    Edges hold ``number`` (the capacity) and ``latency`` (s); GPUs are called by `gpu_name`.
     """
 
     def graph(self) -> nx.DiGraph[str]:
@@ -35,37 +32,42 @@ def routes_avoiding(
 ) -> Routes:
     """Routes of pairs of ranks that cross none of the capacities in ``cut``.
 
-    By fewest hops, then by latency.
-
-    Messages pass through switches, CPUs and cards, not through other GPUs. Raises DpsimError where
-    no path remains.
+    The one of fewest hops is taken, of those the one of least latency. Messages pass through
+    switches, CPUs and cards, not through other GPUs. Raises DpsimError where no path remains.
     """
     names = ", ".join(network.link_name(link) for link in sorted(cut))
     if not isinstance(network, NetworkWithGraph):
         raise DpsimError(
             f"no path remains around {names}: each rank has a single link to the switch"
         )
-    paths = [
-        _path(network, int(a), int(b), cut, names) for a, b in zip(source, destination, strict=True)
-    ]
-    hops = max(len(links) for links, _ in paths)
-    links = np.array([found + [-1] * (hops - len(found)) for found, _ in paths], dtype=np.int64)
-    return Routes(links, np.array([latency for _, latency in paths]))
+    graph = network.graph()
+    paths: list[list[int]] = []
+    latencies: list[float] = []
+    for start, end in zip(source.tolist(), destination.tolist(), strict=True):
+        a, b = network.gpu_name(start), network.gpu_name(end)
+        try:
+            hops = _remaining_path(graph, a, b, cut)
+        except nx.NetworkXNoPath:
+            raise DpsimError(f"no path remains from {a} to {b} when {names} is cut") from None
+        paths.append([graph.edges[hop]["number"] for hop in hops])
+        latencies.append(sum(graph.edges[hop]["latency"] for hop in hops))
+
+    links = np.full((len(paths), max(map(len, paths))), -1, dtype=np.int64)
+    for row, path in zip(links, paths, strict=True):
+        row[: len(path)] = path
+    return Routes(links, np.array(latencies))
 
 
-def _path(
-    network: NetworkWithGraph, source: int, destination: int, cut: frozenset[int], names: str
-) -> tuple[list[int], float]:
-    a, b = network.gpu_name(source), network.gpu_name(destination)
-    whole = network.graph()
+def _remaining_path(
+    graph: nx.DiGraph[str], a: str, b: str, cut: frozenset[int]
+) -> list[tuple[str, str]]:
+    """The hops from ``a`` to ``b``."""
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
-        forwards = start == a or whole.nodes[start].get("kind") != "gpu"
-        return 1 + data["latency"] if forwards and data["number"] not in cut else None
+        forwards = start == a or graph.nodes[start].get("kind") != "gpu"
+        if not forwards or data["number"] in cut:
+            return None
+        latency: float = data["latency"]
+        return 1 + latency  # latencies are far below 1 s: hops count first
 
-    try:
-        path = nx.dijkstra_path(whole, a, b, weight=weight)
-    except nx.NetworkXNoPath:
-        raise DpsimError(f"no path remains from {a} to {b} when {names} is cut") from None
-    edges = [whole.edges[hop] for hop in pairwise(path)]
-    return [edge["number"] for edge in edges], sum(edge["latency"] for edge in edges)
+    return list(pairwise(nx.dijkstra_path(graph, a, b, weight=weight)))

@@ -1,5 +1,4 @@
-"""What the two directions of a network card's link may carry together, where they keep each other
-from their full rates.
+"""What the two directions of a network card's link may carry together.
 
 A card, its bus and the protocol on it serve both directions: acknowledgements, interrupts and
 memory are shared. While both carry, each keeps the part d of its rate (1: full duplex; 0.5: they
@@ -20,7 +19,7 @@ from dpsim.topology.fabrics import Fabric
 class DuplexLimits:
     """One capacity for each link of ``fabric`` that ends at a port.
 
-    ``duplex`` times the rates of its two directions.
+    It is ``duplex`` times the rates of the link's two directions.
     """
 
     def __init__(self, fabric: Fabric, duplex: float) -> None:
@@ -33,17 +32,17 @@ class DuplexLimits:
         found: dict[tuple[str, str], list[int]] = {}
         for number in range(len(self.fabric.capacities)):
             ends = self.fabric.link(number)
-            if any(end.startswith("port") for end in ends):
-                there, back = ends, ends[::-1]
-                found.setdefault(back if back in found else there, []).append(number)
+            if not any(end.startswith("port") for end in ends):
+                continue
+            back = ends[::-1]
+            found.setdefault(back if back in found else ends, []).append(number)
         return found
 
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of each."""
-        return self.duplex * np.array(
-            [self.fabric.capacities[numbers].sum() for numbers in self.links.values()]
-        )
+        sums = [self.fabric.capacities[numbers].sum() for numbers in self.links.values()]
+        return self.duplex * np.array(sums)
 
     def crossed(self, links: IntArray) -> IntArray:
         """Which of them the fabric's ``links`` belong to, in the same shape; -1 for none."""

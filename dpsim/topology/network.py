@@ -29,16 +29,14 @@ class Routes:
 
     def take(self, transfers: IntArray) -> Routes:
         """The routes of some of the transfers."""
-        return Routes(
-            self.links[transfers],
-            self.latency[transfers],
-            None if self.share is None else self.share[transfers],
-        )
+        share = None if self.share is None else self.share[transfers]
+        return Routes(self.links[transfers], self.latency[transfers], share)
 
 
 class Network(Protocol):
-    """Ranks joined by capacities (links, and devices with a limit of their own), in bytes per
-    second.
+    """Ranks joined by capacities, in bytes per second.
+
+    A capacity is a direction of a link, or a device with a limit of its own.
     """
 
     @property
@@ -60,9 +58,8 @@ class Network(Protocol):
 class UniformSwitch:
     """Ranks on one non-blocking full-duplex switch.
 
-    ``rate`` B/s out of and into each, ``latency`` s between any two.
-
-    Capacity i is the link out of rank i, capacity ``ranks + i`` the link into it.
+    ``rate`` B/s go out of and into each; a message takes ``latency`` s between any two. Capacity i
+    is the link out of rank i, capacity ``ranks + i`` the link into it.
     """
 
     ranks: int
@@ -76,10 +73,11 @@ class UniformSwitch:
 
     def routes(self, source: IntArray, destination: IntArray) -> Routes:
         """Out of the source, into the destination."""
-        return Routes(
-            np.stack([source, self.ranks + destination], axis=1), np.full(len(source), self.latency)
-        )
+        links = np.stack([source, self.ranks + destination], axis=1)
+        return Routes(links, np.full(len(source), self.latency))
 
     def link_name(self, link: int) -> str:
         """``rank5->switch`` or ``switch->rank5``."""
-        return f"rank{link}->switch" if link < self.ranks else f"switch->rank{link - self.ranks}"
+        if link < self.ranks:
+            return f"rank{link}->switch"
+        return f"switch->rank{link - self.ranks}"

@@ -1,6 +1,6 @@
 """The inside of a node as a networkx graph.
 
-Devices, full-duplex links, routes between its GPUs and to its network cards.
+It holds devices, full-duplex links, and routes between the node's GPUs and to its network cards.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.hardware import Node
 from dpsim.topology.ring_order import ring_order
 
-_REFERENCE_MESSAGE = (
-    2**20
-)  # bytes: the route between two devices is the one that takes a message of this size soonest
+# Bytes: the route between two devices is the one that takes a message of this size soonest.
+_REFERENCE_MESSAGE = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,14 +49,11 @@ class NodeGraph:
         self.capacities: FloatArray = np.empty(0)
         self._number_capacities()
         self._trees: dict[str, dict[str, list[str]]] = {}
+        cards = [name for name in self.graph if name.startswith("nic")]
+        self.nics = sorted(cards, key=lambda name: int(name.removeprefix("nic")))
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
-        self.nics = sorted(
-            (name for name in self.graph if name.startswith("nic")), key=lambda name: int(name[3:])
-        )
-        self.gpus = [
-            used[place]
-            for place in ring_order(np.array([[self._bandwidth(a, b) for b in used] for a in used]))
-        ]
+        bandwidth = np.array([[self._bandwidth(a, b) for b in used] for a in used])
+        self.gpus = [used[place] for place in ring_order(bandwidth)]
         if host:
             self.gpus.append("cpu0" if "cpu0" in self.graph else node.nic_slots[0])
         self.nic_of = self._affinity()
@@ -69,7 +65,7 @@ class NodeGraph:
             self.names.append(f"{a}->{b}")
             limits.append(data["capacity"])
         for device, data in self.graph.nodes(data=True):
-            limit = self.node.capacity(device) if not device.startswith("nic") else None
+            limit = None if device.startswith("nic") else self.node.capacity(device)
             if limit is not None:
                 data["number"] = len(limits)
                 self.names.append(device)
@@ -79,81 +75,75 @@ class NodeGraph:
     def path(self, a: str, b: str) -> list[str]:
         """The devices from ``a`` to ``b``, both included."""
         if a not in self._trees:
-            self._trees[a] = nx.single_source_dijkstra_path(
-                _without_other_gpus(self.graph, a), a, weight="weight"
-            )
+            forwarding = _without_other_gpus(self.graph, a)
+            self._trees[a] = nx.single_source_dijkstra_path(forwarding, a, weight="weight")
         return self._trees[a][b]
 
-    def _path_links(self, path: list[str]) -> list[int]:
+    def path_links(self, path: list[str]) -> list[int]:
+        """The capacities on ``path``: those of its links, then those of its devices."""
         edges = [self.graph.edges[hop]["number"] for hop in pairwise(path)]
-        devices = [
-            self.graph.nodes[device]["number"]
-            for device in path
-            if "number" in self.graph.nodes[device]
-        ]
+        on_the_way = [self.graph.nodes[device] for device in path]
+        devices = [data["number"] for data in on_the_way if "number" in data]
         return edges + devices
+
+    def path_seconds(self, path: list[str]) -> float:
+        """About how long a message of 1 MiB takes along ``path``."""
+        return float(sum(self.graph.edges[hop]["weight"] for hop in pairwise(path)))
 
     def _path_latency(self, path: list[str]) -> float:
         return float(sum(self.graph.edges[hop]["latency"] for hop in pairwise(path)))
 
     def _bandwidth(self, a: str, b: str) -> float:
-        return float(self.capacities[self._path_links(self.path(a, b))].min()) if a != b else np.inf
+        if a == b:
+            return np.inf
+        return float(self.capacities[self.path_links(self.path(a, b))].min())
 
     def _affinity(self) -> list[int]:
-        """The network card of each GPU.
+        """The network card of each GPU: the nearest one.
 
-        The nearest one; of equally near ones that with the fewest GPUs so far.
+        Of equally near ones it is that with the fewest GPUs so far.
         """
         load = [0] * len(self.nics)
         chosen = []
         for gpu in self.gpus:
-            distance = [
-                (_length(self.graph, self.path(gpu, nic)), load[i], i)
-                for i, nic in enumerate(self.nics)
-            ]
-            nic = min(distance)[2]
-            load[nic] += 1
-            chosen.append(nic)
+            ranked = []
+            for number, nic in enumerate(self.nics):
+                distance = self.path_seconds(self.path(gpu, nic))
+                ranked.append((distance, load[number], number))
+            nearest = min(ranked)[2]
+            load[nearest] += 1
+            chosen.append(nearest)
         return chosen
 
     @cached_property
     def between_gpus(self) -> Paths:
         """Routes from each local rank to each other, shapes (gpus, gpus, hops) and (gpus, gpus)."""
-        return self._paths([[self.path(a, b) for b in self.gpus] for a in self.gpus])
+        every_pair = [self.path(a, b) for a in self.gpus for b in self.gpus]
+        flat = self._paths(every_pair)
+        count = len(self.gpus)
+        links = flat.links.reshape(count, count, -1)
+        return Paths(links, flat.latency.reshape(count, count))
 
     @cached_property
     def to_nic(self) -> Paths:
-        """Routes from each local rank to its network card, shapes (1, gpus, hops) and (1, gpus)."""
-        return self._paths(
-            [
-                [
-                    self.path(gpu, self.nics[nic])
-                    for gpu, nic in zip(self.gpus, self.nic_of, strict=True)
-                ]
-            ]
-        )
+        """Routes from each local rank to its network card, shapes (gpus, hops) and (gpus,)."""
+        cards = [self.nics[number] for number in self.nic_of]
+        return self._paths([self.path(*ends) for ends in zip(self.gpus, cards, strict=True)])
 
     @cached_property
     def from_nic(self) -> Paths:
-        """Routes from each local rank's network card to it, shapes (1, gpus, hops) and (1, gpus)."""
-        return self._paths(
-            [
-                [
-                    self.path(self.nics[nic], gpu)
-                    for gpu, nic in zip(self.gpus, self.nic_of, strict=True)
-                ]
-            ]
-        )
+        """Routes from each local rank's network card to it, shapes (gpus, hops) and (gpus,)."""
+        cards = [self.nics[number] for number in self.nic_of]
+        return self._paths([self.path(*ends) for ends in zip(cards, self.gpus, strict=True)])
 
-    def _paths(self, rows: list[list[list[str]]]) -> Paths:
-        links = [[self._path_links(path) if len(path) > 1 else [] for path in row] for row in rows]
-        hops = max(len(found) for row in links for found in row)
-        padded = [[found + [-1] * (hops - len(found)) for found in row] for row in links]
-        latency = [[self._path_latency(path) for path in row] for row in rows]
-        return Paths(
-            np.array(padded, dtype=np.int64).reshape(len(rows), len(self.gpus), hops),
-            np.array(latency),
-        )
+    def _paths(self, paths: list[list[str]]) -> Paths:
+        """A table of paths; one from a device to itself crosses nothing."""
+        links = [self.path_links(path) if len(path) > 1 else [] for path in paths]
+        table = np.full((len(paths), max(map(len, links))), -1, dtype=np.int64)
+        for row, crossed in zip(table, links, strict=True):
+            row[: len(crossed)] = crossed
+        latency = np.array([self._path_latency(path) for path in paths])
+        return Paths(table, latency)
 
 
 def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:
@@ -166,9 +156,10 @@ def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:
     for a, b, link, count in [*node.expand_edges(), *buses]:
         capacity, latency = link.bandwidth * count, link.latency.value
         weight = latency + _REFERENCE_MESSAGE / capacity
-        for pair in ((a, b), (b, a)):
+        for start, end in ((a, b), (b, a)):
             graph.add_edge(
-                *pair,
+                start,
+                end,
                 link=link.name,
                 count=count,
                 capacity=capacity,
@@ -179,19 +170,13 @@ def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:
 
 
 def _without_other_gpus(graph: nx.DiGraph[str], start: str) -> nx.DiGraph[str]:
-    """``graph`` without the links out of other GPUs than ``start``.
+    """``graph`` without the links out of network cards, and of other GPUs than ``start``.
 
     They end routes but forward nothing.
     """
     kept: nx.DiGraph[str] = nx.DiGraph()
     kept.add_nodes_from(graph)
-    kept.add_edges_from(
-        (a, b, data)
-        for a, b, data in graph.edges(data=True)
-        if a == start or graph.nodes[a]["kind"] not in ("gpu", "nic")
-    )
+    for a, b, data in graph.edges(data=True):
+        if a == start or graph.nodes[a]["kind"] not in ("gpu", "nic"):
+            kept.add_edge(a, b, **data)
     return kept
-
-
-def _length(graph: nx.DiGraph[str], path: list[str]) -> float:
-    return float(sum(graph.edges[hop]["weight"] for hop in pairwise(path)))

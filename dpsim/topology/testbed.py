@@ -105,24 +105,19 @@ class TestbedConfig(Config):
         return self
 
     def cluster(self) -> ClusterConfig:
-        """The cluster that it stands for.
+        """The cluster that it stands for: host i is node i, with one rank.
 
-        Nodes of the catalogue's ``testbed-host`` with a rank each, host i as node i.
-
-        Links have the limited rates, of which TCP's own bytes reach `goodput_fraction`; racks are
-        switches of a custom network.
+        Nodes are the catalogue's ``testbed-host``. Links have the limited rates, of which TCP's own
+        bytes reach `goodput_fraction`; racks are switches of a custom network.
         """
         node = nodes()[_HOST]
         network = self._network()
         if len(set(self.rates)) == 1:
             cards = node.nics.model_copy(update={"link": self.link(self.rates[0])})
-            return ClusterConfig(
-                nodes=self.hosts, node=node.model_copy(update={"nics": cards}), network=network
-            )
-        return ClusterConfig(
-            groups=tuple(NodeGroup(node=node, nic=self.link(rate)) for rate in self.rates),
-            network=network,
-        )
+            node = node.model_copy(update={"nics": cards})
+            return ClusterConfig(nodes=self.hosts, node=node, network=network)
+        groups = tuple(NodeGroup(node=node, nic=self.link(rate)) for rate in self.rates)
+        return ClusterConfig(groups=groups, network=network)
 
     def link(self, rate: float) -> Link:
         """A host's link that is limited to ``rate`` B/s."""
@@ -134,12 +129,8 @@ class TestbedConfig(Config):
         limited = SourcedRate.model_validate(
             {"value": f"{rate!r} B/s", "source": "the testbed's limit"}
         )
-        return Link(
-            name=f"testbed at {human(rate * 8, RATE).replace('B/s', 'bit/s')}",
-            rate=limited,
-            achievable=achievable,
-            latency=usual.latency,
-        )
+        name = f"testbed at {_in_bits(rate)}"
+        return Link(name=name, rate=limited, achievable=achievable, latency=usual.latency)
 
     def _network(self) -> NetworkConfig:
         if self.racks is None:
@@ -148,17 +139,17 @@ class TestbedConfig(Config):
 
     def _edges(self, racks: RacksConfig) -> Iterator[CustomEdge]:
         for rack, members in enumerate(racks.racks):
+            switch = f"rack{rack}"
             for host in members:
-                yield CustomEdge(
-                    between=(f"node{host}/nic0", f"rack{rack}"), link=self.link(self.rates[host])
-                )
+                link = self.link(self.rates[host])
+                yield CustomEdge(between=(f"node{host}/nic0", switch), link=link)
+
+        uplink = self.link(racks.uplink)
         if len(racks.racks) == 2:
-            yield CustomEdge(between=("rack0", "rack1"), link=self.link(racks.uplink), latency=0.0)
-        else:
-            for rack in range(len(racks.racks)):
-                yield CustomEdge(
-                    between=(f"rack{rack}", "core"), link=self.link(racks.uplink), latency=0.0
-                )
+            yield CustomEdge(between=("rack0", "rack1"), link=uplink, latency=0.0)
+            return
+        for rack in range(len(racks.racks)):
+            yield CustomEdge(between=(f"rack{rack}", "core"), link=uplink, latency=0.0)
 
 
 def goodput_fraction(mtu: int = 9000) -> float:
@@ -171,8 +162,10 @@ def goodput_fraction(mtu: int = 9000) -> float:
 
 def _in_range(rate: float) -> float:
     if not _SLOWEST <= rate <= _FASTEST:
-        raise ValueError(
-            "must be from 1 Mbit/s to 10 Gbit/s, but got "
-            f"{human(rate * 8, RATE).replace('B/s', 'bit/s')}"
-        )
+        raise ValueError(f"must be from 1 Mbit/s to 10 Gbit/s, but got {_in_bits(rate)}")
     return rate
+
+
+def _in_bits(rate: float) -> str:
+    """B/s as people say it: ``100 Mbit/s``."""
+    return human(rate * 8, RATE).replace("B/s", "bit/s")

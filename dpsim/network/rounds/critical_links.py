@@ -1,15 +1,14 @@
 """All rounds of a ring at once, where its slowest links are spread along it.
 
-Between them the others only keep pace.
-
-A round takes rank i of a ring from r_i to o + g + max(r_i + max(t_i, t_{i-1}), r_{i+1} + t_i,
-r_{i-1} + t_{i-1}), with t_i the seconds of its message to rank i+1: a linear map in max-plus
-algebra. After R rounds rank i is at the most of r_j plus the seconds of a walk of R turns from j to
-i, which in a turn crosses link e in t_e, or stays at a rank for the slower of its two links.
-Against R (o + g + T), T of the slowest, or critical, links, it costs nothing to stay at an end of
-one, and T - t_e to cross link e. So the walk that counts goes the cheapest way to a critical link,
-stays there, and goes on to i. Source: Baccelli, Cohen, Olsder and Quadrat, Synchronization and
-Linearity, 1992, section 3.7 (powers of a matrix by its critical graph).
+Between the slowest links the others only keep pace. A round takes rank i of a ring from r_i to
+o + g + max(r_i + max(t_i, t_{i-1}), r_{i+1} + t_i, r_{i-1} + t_{i-1}), with t_i the seconds of its
+message to rank i+1: a linear map in max-plus algebra. After R rounds rank i is at the most of r_j
+plus the seconds of a walk of R turns from j to i, which in a turn crosses link e in t_e, or stays
+at a rank for the slower of its two links. Against R (o + g + T), T of the slowest, or critical,
+links, it costs nothing to stay at an end of one, and T - t_e to cross link e. So the walk that
+counts goes the cheapest way to a critical link, stays there, and goes on to i. Source: Baccelli,
+Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, section 3.7 (powers of a matrix by
+its critical graph).
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 
 _ROUNDING = 1e-13  # of the slowest: links that differ by less count as equal
-# Times the ranks: segments are laid out side by side, as long as the longest, where that takes no
-# more.
+
+# Segments are laid out side by side, each as long as the longest: where that takes no more than so
+# many times the ranks.
 _PADDED = 4
 
 
@@ -50,26 +50,31 @@ class CriticalLinks:
     def of(
         cls, place: IntArray, seconds: FloatArray, paid: FloatArray, rounds: int
     ) -> CriticalLinks | None:
-        """The rings whose ranks stand in order at ``place`` (rings, ranks); None where ``rounds``
-        are too few for this to be exact.
+        """The rings whose ranks stand in order at ``place`` (rings, ranks).
 
         ``seconds``, of the same shape, are those of a message to the next rank; ``paid`` (rings) is
-        what a rank pays in a round.
+        what a rank pays in a round. None where ``rounds`` are too few for this to be exact.
         """
         most = seconds.max(axis=1, keepdims=True)
-        lost = np.where(seconds < most * (1 - _ROUNDING), most - seconds, 0.0)
+        is_slower = seconds < most * (1 - _ROUNDING)
+        lost = np.where(is_slower, most - seconds, 0.0)
         after = np.roll(lost == 0, 1, axis=1)  # whether a rank is the first after a critical link
         if len(np.unique(after.sum(axis=1))) > 1:
-            return None
-        turned = (np.arange(seconds.shape[1]) + after.argmax(axis=1)[:, None]) % seconds.shape[1]
-        place, lost, after = (
-            np.take_along_axis(values, turned, axis=1) for values in (place, lost, after)
-        )
+            return None  # rings with different numbers of critical links make no table
+
+        # Turn each ring until a segment begins at its first place.
+        ranks = seconds.shape[1]
+        turned = (np.arange(ranks) + after.argmax(axis=1)[:, None]) % ranks
+        place = np.take_along_axis(place, turned, axis=1)
+        lost = np.take_along_axis(lost, turned, axis=1)
+        after = np.take_along_axis(after, turned, axis=1)
+
         first = np.flatnonzero(after)
         length = np.diff(first, append=place.size)
-        if length.max() * len(length) > _PADDED * place.size or not _enough(
-            rounds, lost, first, int(length.max())
-        ):
+        longest = int(length.max())
+        if longest * len(length) > _PADDED * place.size:
+            return None
+        if not _enough(rounds, lost, first, longest):
             return None
         return cls._cut(place, lost, first, length, rounds * (most + paid[:, None]))
 
@@ -77,35 +82,40 @@ class CriticalLinks:
     def _cut(
         cls, place: IntArray, lost: FloatArray, first: IntArray, length: IntArray, paced: FloatArray
     ) -> CriticalLinks:
+        """Lay the segments side by side; ``first`` and ``length`` say where each is in the rings."""
         number = np.arange(length.max())[:, None]
         there = number < length
         index = np.where(there, first + number, first)
-        before = np.cumsum(lost, axis=1) - lost
-        reach = np.append(before, lost.sum(axis=1, keepdims=True), axis=1)
+
+        before = np.cumsum(lost, axis=1) - lost  # from the ring's first place to each
+        round_trip = lost.sum(axis=1, keepdims=True)
         begin = before.ravel()[first]
         end = (before + lost).ravel()[first + length - 1]
-        behind = np.where(there, before.ravel()[index] - begin, np.inf)
-        ahead = np.where(there, end - before.ravel()[index], np.inf)
+        here = before.ravel()[index]
+        behind = np.where(there, here - begin, np.inf)
+        ahead = np.where(there, end - here, np.inf)
         return cls(
             place.ravel()[index],
             None if there.all() else there,
-            _once(behind),
-            _once(ahead),
+            _one_column_if_equal(behind),
+            _one_column_if_equal(ahead),
             end.reshape(len(place), -1),
-            reach[:, -1:],
+            round_trip,
             paced,
         )
 
     def finish(self, ready: FloatArray) -> FloatArray:
         """When each place is through that is there at ``ready`` (s)."""
         here = ready[self.place]
-        back, on = (
-            (here - lost).max(axis=0).reshape(self.reach.shape)
-            for lost in (self.behind, self.ahead)
-        )
-        after = self._heard(np.maximum(on, np.roll(back, -1, axis=1))) + self.paced
+        back = (here - self.behind).max(axis=0).reshape(self.reach.shape)
+        on = (here - self.ahead).max(axis=0).reshape(self.reach.shape)
+
+        # A critical link hears its segment, and the one that begins behind it.
+        heard = np.maximum(on, np.roll(back, -1, axis=1))
+        after = self._heard_all_round(heard) + self.paced
         before = np.roll(after, 1, axis=1)
         through = np.maximum(before.ravel() - self.behind, after.ravel() - self.ahead)
+
         finished = ready.copy()
         if self.there is None:
             finished[self.place] = through
@@ -113,30 +123,33 @@ class CriticalLinks:
             finished[self.place[self.there]] = through[self.there]
         return finished
 
-    def _heard(self, links: FloatArray) -> FloatArray:
-        """The latest that each critical link hears of, from itself and from all others, both ways
-        round.
+    def _heard_all_round(self, heard: FloatArray) -> FloatArray:
+        """The latest that each critical link hears of, from itself and all others, both ways round.
+
+        Twice round the ring stands for its being closed; what a link hears from another is less by
+        the difference of their reaches, so running maxima do for all pairs.
         """
-        count, reach = links.shape[1], self.reach
+        count, reach = heard.shape[1], self.reach
         twice = np.append(reach, reach + self.around, axis=1)
-        again = np.append(links, links, axis=1)
-        onwards = np.maximum.accumulate(again + twice, axis=1)[:, count:] - twice[:, count:]
-        backwards = (
-            np.maximum.accumulate((again - twice)[:, ::-1], axis=1)[:, ::-1][:, :count] + reach
-        )
+        again = np.append(heard, heard, axis=1)
+        latest_behind = np.maximum.accumulate(again + twice, axis=1)
+        onwards = latest_behind[:, count:] - twice[:, count:]
+        latest_ahead = np.maximum.accumulate((again - twice)[:, ::-1], axis=1)[:, ::-1]
+        backwards = latest_ahead[:, :count] + reach
         return np.maximum(onwards, backwards)
 
 
-def _once(lost: FloatArray) -> FloatArray:
+def _one_column_if_equal(lost: FloatArray) -> FloatArray:
     """One column, where all are equal: as in a ring through nodes of one kind."""
-    return lost[:, :1].copy() if (lost == lost[:, :1]).all() else lost
+    first = lost[:, :1]
+    return first.copy() if (lost == first).all() else lost
 
 
 def _enough(rounds: int, lost: FloatArray, first: IntArray, longest: int) -> bool:
-    """Whether every walk that counts has so few turns, and one that comes by no critical link would
-    lose more.
+    """Whether ``rounds`` are enough for every walk that counts.
 
-    A walk comes by one on its way, of at most the ring's ranks less one, or goes out of its segment
+    The walk that counts has so few turns, and one that comes by no critical link would lose more. A
+    walk comes by one on its way, of at most the ring's ranks less one, or goes out of its segment
     and back. One that stays in a segment loses at least the least loss there in each turn, and to
     go to an end and back would lose twice the segment's at most.
     """
@@ -144,4 +157,4 @@ def _enough(rounds: int, lost: FloatArray, first: IntArray, longest: int) -> boo
         return False
     least = np.min(lost, initial=np.inf, where=lost > 0)
     most = np.add.reduceat(lost.ravel(), first).max()
-    return bool(rounds * least >= 2 * most) if most else True
+    return bool(most == 0 or rounds * least >= 2 * most)

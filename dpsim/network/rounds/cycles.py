@@ -15,10 +15,10 @@ from dpsim.base.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """The cycle of each sender, in the pattern's order, numbered from 0; and the most ranks in any
-    of them.
+    """The cycle of each sender, in the pattern's order, numbered from 0.
 
-    ``first`` is the least rank of each cycle, ``successor`` whom each rank sends to.
+    ``first`` is the least rank of each cycle, ``longest`` the most ranks in any of them,
+    ``successor`` whom each rank sends to.
     """
 
     of_sender: IntArray
@@ -39,12 +39,14 @@ class Cycles:
 
     @cached_property
     def in_order(self) -> IntArray | None:
-        """The ranks of each cycle as they send to one another, (cycles, ranks); None where some
-        cycle is shorter.
+        """The ranks of each cycle as they send to one another, (cycles, ranks).
+
+        None where some cycle is shorter than others.
         """
         if self.count * self.longest != len(self.of_sender):
             return None
-        successor, order = self.successor.tolist(), []
+        successor = self.successor.tolist()
+        order: list[int] = []
         for first in self.first.tolist():
             rank = first
             for _ in range(self.longest):
@@ -61,14 +63,16 @@ def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | N
         return None
     successor = np.arange(ranks)
     successor[source] = destination
-    first, of_sender, sizes = np.unique(
-        _labels(successor)[source], return_inverse=True, return_counts=True
-    )
+    label = _labels(successor)[source]
+    first, of_sender, sizes = np.unique(label, return_inverse=True, return_counts=True)
     return Cycles(of_sender, first, int(sizes.max(initial=1)), successor)
 
 
 def _labels(successor: IntArray) -> IntArray:
-    """The least rank of each rank's cycle, by pointer doubling: log2(ranks) passes over the vector."""
+    """The least rank of each rank's cycle.
+
+    By pointer doubling: log2(ranks) passes over the vector, each looking twice as far ahead.
+    """
     label = np.arange(len(successor))
     jump = successor.copy()
     for _ in range(len(successor).bit_length()):

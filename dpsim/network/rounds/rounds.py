@@ -24,15 +24,16 @@ from dpsim.network.rounds.cycles import Cycles, cycles_of
 from dpsim.network.rounds.timed_round import TimedRound
 from dpsim.topology import Network
 
-_KEPT = 1 << 22  # numbers kept of rounds whose pattern moves, at most: 32 MiB an array
+# Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
+_KEPT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pattern:
-    """One round's transfers with the latency (s) and the rate (B/s) of each, and the cycles that
-    they form, if they do.
+    """One round's transfers with the latency (s) and the rate (B/s) of each.
 
-    ``source`` and ``destination`` are places: a rank in a channel.
+    ``source`` and ``destination`` are places: a rank in a channel. ``cycles`` are those that the
+    transfers form, if they do.
     """
 
     transfers: Round
@@ -44,8 +45,9 @@ class _Pattern:
 
 
 class RoundsModel(ScheduleModel):
-    """A schedule on a network, timed by rounds; ``collapse=False`` runs every round even where a
-    shortcut is exact.
+    """A schedule on a network, timed by rounds.
+
+    ``collapse=False`` runs every round even where a shortcut is exact.
     """
 
     abilities = Ability.OWN_STARTS
@@ -66,17 +68,17 @@ class RoundsModel(ScheduleModel):
         self._loads: dict[int, FloatArray] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank finishes (s) that enters at ``starts`` (s, a vector over ranks), for
-        ``nbytes`` per vector.
+        """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
+
+        ``nbytes`` is the size of each rank's vector.
         """
         chunking = self.schedule.chunking(nbytes, self.itemsize)
-        begin = float(
-            starts.min()
-        )  # the clock starts there, so that small differences keep their digits
+        begin = float(starts.min())  # the clock starts there: small differences keep their digits
         ready = np.tile(starts - begin, self.schedule.channels)
         for number, phase in enumerate(self.schedule.phases):
             ready = self._phase(number, phase, chunking, ready)
-        return Outcome(begin + ready.reshape(-1, len(starts)).max(axis=0), self.loads(nbytes))
+        finishes = ready.reshape(-1, len(starts)).max(axis=0)  # over the channels
+        return Outcome(begin + finishes, self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
@@ -96,8 +98,9 @@ class RoundsModel(ScheduleModel):
         return timed.all(ready) if self.collapse else timed.each(ready)
 
     def _round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
-        """Round ``turn`` of phase ``number``, kept for the next collective of the same size where
-        that is not too much.
+        """Round ``turn`` of phase ``number``.
+
+        It is kept for the next collective of the same size, where that is not too much.
         """
         phase = self.schedule.phases[number]
         key = (number, turn, chunking.total)
@@ -120,18 +123,19 @@ class RoundsModel(ScheduleModel):
         return _Pattern(transfers, source, destination, routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
-        """The round with this phase's message sizes; in repeated turns each message counts as the
-        largest that goes its way.
+        """The round with this phase's message sizes.
+
+        In repeated turns each message counts as the largest that goes its way.
         """
         transfers = pattern.transfers
         repeated = phase.rounds > 1 and phase.window is None
         chunk = phase.chunk.longest() if repeated else transfers.chunk
         nbytes = chunking.nbytes(chunk, transfers.count)
+
         places = self.schedule.places
         messages = np.bincount(pattern.source, minlength=places).astype(np.float64)
-        reduced = np.bincount(pattern.destination, nbytes * transfers.reduce, places).astype(
-            np.float64
-        )
+        to_reduce = nbytes * transfers.reduce
+        reduced = np.bincount(pattern.destination, to_reduce, places).astype(np.float64)
         return TimedRound(
             pattern.source,
             pattern.destination,
@@ -146,9 +150,9 @@ class RoundsModel(ScheduleModel):
         loads = np.zeros(len(self.network.capacities) + 1)  # the last is for -1, no link
         for phase in self.schedule.phases:
             if phase.destination.shift == 0:
-                self._add_loads(
-                    loads, phase.source, phase.destination.at(0), bytes_over_turns(phase, chunking)
-                )
+                # The same links in every turn: one visit with the bytes of all of them.
+                nbytes = bytes_over_turns(phase, chunking)
+                self._add_loads(loads, phase.source, phase.destination.at(0), nbytes)
                 continue
             for number in range(phase.rounds):
                 check()
@@ -161,8 +165,7 @@ class RoundsModel(ScheduleModel):
         self, loads: FloatArray, source: IntArray, destination: IntArray, nbytes: IntArray
     ) -> None:
         """Add the bytes of these transfers to every link on their way."""
-        carried = nbytes.astype(
-            np.float64
-        )  # numpy adds scattered floats to floats many times faster than integers
+        # numpy adds scattered floats to floats many times faster than integers.
+        carried = nbytes.astype(np.float64)
         for hop in self.network.routes(source, destination).links.T:
             np.add.at(loads, hop, carried)

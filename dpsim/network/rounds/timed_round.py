@@ -1,5 +1,7 @@
-"""One round of a schedule ready to run, and the same round many times, by the shortest way that is
-exact.
+"""One round of a schedule ready to run, once or many times over.
+
+Many times over it takes the shortest way that is exact: all rounds at once where its ranks form
+rings, and round after round elsewhere.
 """
 
 from __future__ import annotations
@@ -44,20 +46,22 @@ class TimedRound:
 
     def all(self, ready: FloatArray) -> FloatArray:
         """When each place has done all rounds; at once where that is exact."""
-        if (cycles := self.cycles) is None or self.rounds < cycles.longest - 1:
+        cycles = self.cycles
+        if cycles is None or self.rounds < cycles.longest - 1:
             return self.each(ready)
         if self._pace is not None:
+            latest = cycles.most(ready[self.source])
+            ends = latest + self.rounds * self._pace
             finished = ready.copy()
-            finished[self.source] = (cycles.most(ready[self.source]) + self.rounds * self._pace)[
-                cycles.of_sender
-            ]
+            finished[self.source] = ends[cycles.of_sender]
             return finished
-        return self.each(ready) if self._critical is None else self._critical.finish(ready)
+        if self._critical is not None:
+            return self._critical.finish(ready)
+        return self.each(ready)
 
     @cached_property
     def _pace(self) -> FloatArray | None:
-        """Seconds of a round in each cycle, None where some of its ranks pass messages faster than
-        others.
+        """Seconds of a round in each cycle, None where not all of its links are equally slow.
 
         Everyone in a cycle ends so many rounds after the latest of it, once that has been heard of
         by all, which takes one round fewer than the cycle has ranks.
@@ -65,12 +69,14 @@ class TimedRound:
         assert self.cycles is not None
         step = self.overhead[self.source] + self.seconds + self.reduction[self.destination]
         slowest = self.cycles.most(step)
-        return None if np.any(step < slowest[self.cycles.of_sender] * (1 - 1e-13)) else slowest
+        faster = step < slowest[self.cycles.of_sender] * (1 - 1e-13)
+        return None if np.any(faster) else slowest
 
     @cached_property
     def _critical(self) -> CriticalLinks | None:
-        """The cycles at the pace of their slowest links, where that is exact; for ranks that pay
-        and reduce alike.
+        """The cycles at the pace of their slowest links, None where that is not exact.
+
+        It is for ranks that pay and reduce alike.
         """
         order = None if self.cycles is None else self.cycles.in_order
         if order is None:
@@ -83,8 +89,9 @@ class TimedRound:
         return CriticalLinks.of(order, seconds[order], paid[:, 0], self.rounds)
 
     def each(self, ready: FloatArray) -> FloatArray:
-        """The same round after round; stops early once every rank advances by the same step each
-        round, for that goes on.
+        """The same round after round.
+
+        Stops early once every rank advances by the same step each round, for that goes on.
         """
         if self.rounds == 1:
             return self.step(ready)
@@ -100,20 +107,23 @@ class TimedRound:
             ready = step(ready)
             done += 1
             advance = ready - before
-            if np.ptp(advance) <= 4e-16 * np.abs(ready).max():
+            rounding = 4e-16 * np.abs(ready).max()
+            if np.ptp(advance) <= rounding:
                 return np.asarray(ready + (self.rounds - done) * advance.mean())
         return ready
 
 
 def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] | None:
-    """`TimedRound.step` in place and without scattered writes, for patterns in which every rank
-    sends once and hears once.
+    """`TimedRound.step` in place and without scattered writes, several times as fast.
+
+    For patterns in which every rank sends once and hears once; None for others.
     """
     ranks = len(timed.overhead)
     if timed.cycles is None or len(timed.source) != ranks:
         return None
     order = np.argsort(timed.source)
-    successor, seconds = timed.destination[order], timed.seconds[order]
+    successor = timed.destination[order]
+    seconds = timed.seconds[order]
     predecessor = np.argsort(successor)
     overhead, reduction = timed.overhead, timed.reduction
     pays, reduces = bool(overhead.any()), bool(reduction.any())

@@ -1,7 +1,4 @@
-"""What ranks do in a collective, one after another.
-
-Receives and sends that are posted, and what is waited for before more are.
-"""
+"""What each rank does in a collective: what it posts, and what it waits for before it posts more."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from dpsim.collectives import Round, Schedule
 class Step(NamedTuple):
     """What a rank posts at once.
 
-    (peer, bytes) to receive and to send; ``reduced`` bytes are added up when it is done.
+    ``receives`` and ``sends`` are (peer, bytes); ``reduced`` bytes are added up when it is done.
     """
 
     receives: tuple[tuple[int, int], ...]
@@ -39,15 +36,14 @@ Program = tuple[Stage, ...]  # of one rank in one channel
 def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tuple[int, Program]]:
     """(rank, program) of every rank in every channel: its rounds, each done before the next."""
     chunking = schedule.chunking(nbytes, itemsize)
-    steps: dict[tuple[int, int], list[Step]] = {
-        (channel, rank): []
-        for channel in range(schedule.channels)
-        for rank in range(schedule.ranks)
-    }
+    steps: dict[tuple[int, int], list[Step]] = {}
+    for channel in range(schedule.channels):
+        for rank in range(schedule.ranks):
+            steps[channel, rank] = []
     for current in schedule.each_round():
         sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
-        for key, of_rank in steps.items():
-            step = _step(current, sizes, *key)
+        for (channel, rank), of_rank in steps.items():
+            step = _step(current, sizes, channel, rank)
             if step.receives or step.sends:
                 of_rank.append(step)
     return [(rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
@@ -56,29 +52,28 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tu
 def _step(current: Round, sizes: IntArray, channel: int, rank: int) -> Step:
     """What one rank does in a round in one channel."""
     here = current.channel == channel
-    comes, goes = here & (current.destination == rank), here & (current.source == rank)
-    return Step(
-        tuple(zip(current.source[comes].tolist(), sizes[comes].tolist(), strict=True)),
-        tuple(zip(current.destination[goes].tolist(), sizes[goes].tolist(), strict=True)),
-        int(sizes[comes & current.reduce].sum()),
-    )
+    comes = here & (current.destination == rank)
+    goes = here & (current.source == rank)
+    receives = zip(current.source[comes].tolist(), sizes[comes].tolist(), strict=True)
+    sends = zip(current.destination[goes].tolist(), sizes[goes].tolist(), strict=True)
+    reduced = int(sizes[comes & current.reduce].sum())
+    return Step(tuple(receives), tuple(sends), reduced)
 
 
 def gloo_programs(
     ranks: int, nbytes: int, segments: int, itemsize: int
 ) -> list[tuple[int, Program]]:
-    """Gloo's ring towards rank - 1.
+    """Gloo's ring towards rank - 1: reduce-scatter, then all-gather.
 
-    Reduce-scatter, then all-gather, each a segment after the other with two under way.
-
-    Source: pytorch/gloo, gloo/allreduce.cc (segments of equal bytes; those beyond the vector's end
-    are shorter, or none).
+    Each goes a segment after the other with two under way. Source: pytorch/gloo, gloo/allreduce.cc
+    (segments of equal bytes; those beyond the vector's end are shorter, or none).
     """
     each = segments // ranks
     length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
 
     def ring(rank: int, first: int) -> Stage:
-        return Stage(tuple(_ring_steps(rank, ranks, nbytes, each, length, first)), depth=2)
+        steps = _ring_steps(rank, ranks, nbytes, each, length, first)
+        return Stage(tuple(steps), depth=2)
 
     return [(rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks)]
 
@@ -86,15 +81,19 @@ def gloo_programs(
 def _ring_steps(
     rank: int, ranks: int, nbytes: int, each: int, length: int, first: int
 ) -> Iterator[Step]:
-    """``first`` is 1 while vectors are reduced, 0 while they are gathered.
+    """A rank's steps round the ring; its share of rank + ``first`` goes out at the start.
 
-    Whose share goes out at the start.
+    ``first`` is 1 while vectors are reduced, 0 while they are gathered.
     """
+    segments = ranks * each
+
+    def size(segment: int) -> int:
+        begin = segment % segments * length
+        return min(length, max(nbytes - begin, 0))
+
     for number in range((ranks - 1) * each):
-        sent, received = (
-            min(length, max(nbytes - ((rank + ahead) * each + number) % (ranks * each) * length, 0))
-            for ahead in (first, first + 1)
-        )
+        sent = size((rank + first) * each + number)
+        received = size((rank + first + 1) * each + number)
         receives = (((rank + 1) % ranks, received),) if received else ()
         sends = (((rank - 1) % ranks, sent),) if sent else ()
         yield Step(receives, sends, received if first else 0)

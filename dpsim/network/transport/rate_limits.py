@@ -1,6 +1,6 @@
 """Messages over links with rate limiters, piece by piece.
 
-Queues, windows, and what a limiter saves up while it is idle.
+They queue, wait for windows, and use what a limiter has saved up while it was idle.
 
 A limiter is a token bucket: it passes ``rate`` B/s in the order in which bytes come, and after a
 pause what it has not used, at most ``burst`` s of its rate, at once. As a virtual clock (the
@@ -23,10 +23,12 @@ from typing import NamedTuple
 from dpsim.base.budget import check
 
 _BETWEEN_CHECKS = 1024  # events
-_SMALLEST = 8192  # bytes of a piece: about a packet
+_EMPTY = 1e-6  # bytes that rounding leaves
+
+# A message is cut into so many pieces, of so many bytes each at least (about a packet) and at most.
+_PIECES = 16
+_SMALLEST = 8192
 _LARGEST = 32768
-_EMPTY = 1e-6
-_PIECES = 16  # that a message is cut into, within those bounds
 
 
 class EventQueue:
@@ -39,7 +41,8 @@ class EventQueue:
 
     def at(self, moment: float, action: Callable[[], None]) -> None:
         """Call ``action`` at ``moment`` (s), now at the earliest."""
-        heapq.heappush(self._events, (max(moment, self.now), next(self._numbers), action))
+        event = (max(moment, self.now), next(self._numbers), action)
+        heapq.heappush(self._events, event)
 
     def after(self, delay: float, action: Callable[[], None]) -> None:
         """Call ``action`` after ``delay`` seconds."""
@@ -55,8 +58,9 @@ class EventQueue:
 
 
 class RateLimiter:
-    """A link that passes ``rate`` B/s and saves up ``burst`` s, of which ``missing`` are used at
-    the start.
+    """A link that passes ``rate`` B/s and saves up ``burst`` s of it.
+
+    ``missing`` s of what it can save up are used at the start.
     """
 
     __slots__ = ("burst", "clock", "rate")
@@ -68,14 +72,15 @@ class RateLimiter:
 
     def passes(self, first: float, last: float, nbytes: float, slower: float) -> float:
         """When the last of ``nbytes`` has left whose first came at ``first`` and last at ``last``."""
-        self.clock = max(self.clock, first - self.burst) + nbytes / self.rate * slower
+        begin = max(self.clock, first - self.burst)  # no more than ``burst`` is saved up
+        self.clock = begin + nbytes / self.rate * slower
         return max(last, self.clock)
 
 
 class LinkMessage(NamedTuple):
-    """``nbytes`` along ``path``; ``handed`` is called when at most ``buffer`` are left to come,
-    ``done`` when all have.
+    """``nbytes`` along ``path``, the numbers of the limiters on the way.
 
+    ``handed`` is called when at most ``buffer`` bytes are left to come, ``done`` when all have come.
     ``take(bytes, then)`` is what the destination does with each piece before it counts as come.
     """
 
@@ -118,15 +123,15 @@ class RateLimitedLinks:
         arrived: Callable[[], None],
         left: Callable[[], None] | None = None,
     ) -> None:
-        """Pass ``nbytes`` along the path in one piece; ``left`` is called when it has passed the
-        first limiter.
+        """Pass ``nbytes`` along the path in one piece.
+
+        ``left`` is called when it has passed the first limiter.
         """
-        self._hop(path, 0, self.events.now, nbytes, arrived)
+        now = self.events.now
+        self._hop(path, 0, now, nbytes, arrived)
         if left is not None:
-            self.events.at(
-                max(self.events.now, self.limiters[path[0]].clock) if path else self.events.now,
-                left,
-            )
+            passed = self.limiters[path[0]].clock if path else now
+            self.events.at(passed, left)
 
     def _hop(
         self, path: Sequence[int], hop: int, last: float, nbytes: float, arrived: Callable[[], None]
@@ -138,9 +143,8 @@ class RateLimitedLinks:
         now = self.events.now
         limiter = self.limiters[path[hop]]
         left = limiter.passes(now, last, nbytes, self._slower(now))
-        self.events.at(
-            left - nbytes / limiter.rate, lambda: self._hop(path, hop + 1, left, nbytes, arrived)
-        )
+        first_byte_left = left - nbytes / limiter.rate
+        self.events.at(first_byte_left, lambda: self._hop(path, hop + 1, left, nbytes, arrived))
 
     def _slower(self, now: float) -> float:
         """How many times as long everything takes, for the limiters that have bytes waiting."""
@@ -156,9 +160,11 @@ class _Sending:
     def __init__(self, links: RateLimitedLinks, message: LinkMessage) -> None:
         self.links = links
         self.message = message
-        self.to_send = self.to_come = message.nbytes
+        self.to_send = message.nbytes
+        self.to_come = message.nbytes
         self.piece = min(max(message.nbytes / _PIECES, _SMALLEST), _LARGEST)
-        self.window, self.queue = max(links.window, self.piece), max(links.queue, self.piece)
+        self.window = max(links.window, self.piece)
+        self.queue = max(links.queue, self.piece)
         self.fresh = links.window  # bytes that may still wait at the sender's link without limit
         self.queued = 0.0
         self.handed: Callable[[], None] | None = message.handed
@@ -167,19 +173,21 @@ class _Sending:
         """Send what window and queue have room for."""
         while self.to_send > 0:
             piece = min(self.piece, self.to_send)
-            on_the_way = self.to_come - self.to_send
-            if on_the_way + piece > self.window + _EMPTY or (
-                self.fresh < piece and self.queued + piece > self.queue + _EMPTY
-            ):
+            if not self._has_room(piece):
                 break
             self.to_send -= piece
             self.fresh -= piece
             self.queued += piece
-            self.links.move(
-                self.message.path, piece, partial(self._arrived, piece), partial(self._left, piece)
-            )
+            arrived, left = partial(self._arrived, piece), partial(self._left, piece)
+            self.links.move(self.message.path, piece, arrived, left)
         if self.to_come <= max(self.message.buffer, _EMPTY):
             self._hand_over()
+
+    def _has_room(self, piece: float) -> bool:
+        on_the_way = self.to_come - self.to_send
+        if on_the_way + piece > self.window + _EMPTY:
+            return False
+        return self.fresh >= piece or self.queued + piece <= self.queue + _EMPTY
 
     def _hand_over(self) -> None:
         if self.handed is not None:

@@ -1,6 +1,6 @@
 """Times a collective as processes carry it out over TCP.
 
-Processors that are shared, announcements, buffered sends, limiters.
+It follows shared processors, announcements, buffered sends and rate limiters.
 
 A rank posts a step's receives, then its sends. A receive is announced to the sender over the same
 links; data goes once both the announcement has come and the send is posted, in the order of posting
@@ -36,10 +36,14 @@ from dpsim.topology import Network
 
 _KEPT = 4096  # timings
 
+# More ranks than this are not simulated message by message.
+MOST_RANKS = 64
+
 
 class TransportModel(CollectiveModel):
-    """One collective by ``schedule``, or by gloo's own all-reduce, over ``transport`` on
-    ``network``.
+    """One collective over ``transport`` on ``network``.
+
+    It goes by ``schedule``, or by gloo's own all-reduce where that is None.
     """
 
     abilities = Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP
@@ -61,17 +65,20 @@ class TransportModel(CollectiveModel):
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """When each rank leaves (s) that enters at ``starts`` (s), with ``nbytes`` a vector; links
-        are rested before.
+        """When each rank leaves (s) that enters at ``starts`` (s), both vectors over ranks.
+
+        ``nbytes`` is the size of each rank's vector. Links are rested before.
         """
         return self.finish_after(starts, nbytes, float("-inf"))
 
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
-        """The same where the links, all alike, have saved up only what they will not until
-        ``rested_at``.
+        """The same where the links, all alike, are rested only at ``rested_at`` (s).
+
+        Until then they have not saved up all that they can.
         """
         begin = float(starts.min())
         missing = min(max(rested_at - begin, 0.0), self.transport.burst)
+        # Steps of a job are alike but for rounding: what differs by 0.1 us is not timed again.
         key = (nbytes, round(missing, 6), np.round(starts - begin, 7).tobytes())
         if key not in self._timed:
             if len(self._timed) >= _KEPT:
@@ -83,25 +90,24 @@ class TransportModel(CollectiveModel):
     def programs(self, nbytes: int) -> list[tuple[int, Program]]:
         """What each rank does, in each channel."""
         if self.own:
-            return gloo_programs(
-                self.network.ranks, nbytes, segment_count(self.network.ranks, nbytes), self.itemsize
-            )
+            ranks = self.network.ranks
+            return gloo_programs(ranks, nbytes, segment_count(ranks, nbytes), self.itemsize)
         return schedule_programs(self.schedule, nbytes, self.itemsize)
 
     @cached_property
     def paths(self) -> list[list[tuple[int, ...]]]:
         """For each pair of ranks the limiters on the way."""
         ranks = self.network.ranks
-        source, destination = (each.ravel() for each in np.indices((ranks, ranks)))
-        apart = np.flatnonzero(source != destination)
-        routes = self.network.routes(source[apart], destination[apart])
-        limits = self._limits
-        number = {link: place for place, link in enumerate(np.flatnonzero(limits).tolist())}
-        paths: list[list[tuple[int, ...]]] = [[() for _ in range(ranks)] for _ in range(ranks)]
-        for pair, links in zip(apart, routes.links.tolist(), strict=True):
-            paths[source[pair]][destination[pair]] = tuple(
-                number[link] for link in links if link in number
-            )
+        every_source, every_destination = np.divmod(np.arange(ranks * ranks), ranks)
+        apart = every_source != every_destination
+        source, destination = every_source[apart], every_destination[apart]
+        routes = self.network.routes(source, destination)
+
+        limiters = np.flatnonzero(self._limits).tolist()
+        number = {link: place for place, link in enumerate(limiters)}
+        paths: list[list[tuple[int, ...]]] = [[()] * ranks for _ in range(ranks)]
+        for one, other, links in zip(source, destination, routes.links.tolist(), strict=True):
+            paths[one][other] = tuple(number[link] for link in links if link in number)
         return paths
 
     @cached_property
@@ -112,20 +118,15 @@ class TransportModel(CollectiveModel):
         """
         ranks = np.arange(self.network.ranks)
         routes = self.network.routes(ranks, np.roll(ranks, 1))
-        capacities = np.append(self.network.capacities, np.inf)
-        return (
-            self.network.capacities
-            < float(capacities[routes.links].min(axis=1).max()) * self.network.ranks
-        )
+        capacities = self.network.capacities
+        with_none = np.append(capacities, np.inf)  # the last is for -1, no link
+        slowest = float(with_none[routes.links].min(axis=1).max())
+        return capacities < slowest * self.network.ranks
 
     def limiters(self, missing: float) -> list[RateLimiter]:
         """The links that can be full; ``missing`` s of what they can save up are used."""
         rates = self.network.capacities[self._limits].tolist()
         return [RateLimiter(rate, self.transport.burst, missing) for rate in rates]
-
-
-MOST_RANKS = 64
-"""More ranks than this are not simulated message by message."""
 
 
 def transport_model(
@@ -137,11 +138,10 @@ def transport_model(
     library: str = "ideal",
     gamma: float = 0.0,
 ) -> CollectiveModel | None:
-    """The model of ``operation`` by the algorithm ``name`` (``auto``: the fastest) or by gloo, each
-    on a measured transport.
+    """The model of ``operation`` by the algorithm ``name`` or by gloo, on a measured transport.
 
-    None where this is not for it: other libraries, switches that reduce, more than `MOST_RANKS`
-    ranks, or a profile that says nothing of processors and limiters.
+    ``auto`` is the fastest algorithm. None where this is not for it: other libraries, switches that
+    reduce, more than `MOST_RANKS` ranks, or a profile that says nothing of processors and limiters.
     """
     if (
         not transport.detailed
@@ -151,19 +151,18 @@ def transport_model(
     ):
         return None
     if library == "gloo":
-        return (
-            TransportModel(network, transport, gamma=gamma) if operation == "all-reduce" else None
-        )
+        if operation != "all-reduce":
+            return None
+        return TransportModel(network, transport, gamma=gamma)
+
+    def by(chosen: str) -> TransportModel:
+        schedule = schedule_on(network, algorithm(chosen, operation))
+        return TransportModel(network, transport, schedule, gamma=gamma)
+
     if name != "auto":
-        return TransportModel(network, transport, _schedule(name, operation, network), gamma=gamma)
+        return by(name)
     candidates: dict[str, CollectiveModel] = {}
     for one in algorithm_names(operation):
         with suppress(DpsimError):  # not for these nodes
-            candidates[one] = TransportModel(
-                network, transport, _schedule(one, operation, network), gamma=gamma
-            )
+            candidates[one] = by(one)
     return FastestModel(network.ranks, candidates, lambda chosen: None)
-
-
-def _schedule(name: str, operation: str, network: Network) -> Schedule:
-    return schedule_on(network, algorithm(name, operation))

@@ -1,7 +1,4 @@
-"""One collective under way over a transport.
-
-Ranks that go through their programs, the processors and the messages of pairs.
-"""
+"""One collective under way over a transport: its ranks, the processors and the messages of pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TransportRun:
-    """One collective under way."""
+    """One collective under way, from the times at which ranks enter to those at which they leave."""
 
     def __init__(
         self, model: TransportModel, starts: FloatArray, nbytes: int, missing: float
@@ -53,18 +50,19 @@ class TransportRun:
         """When each rank has done everything, and when the links are rested, s."""
         if self.model.network.ranks > 1:
             self.events.run()
-        return self._ends, max(
-            (limiter.clock + limiter.burst for limiter in self.links.limiters),
-            default=float("-inf"),
-        )
+        rested = float("-inf")
+        for limiter in self.links.limiters:
+            rested = max(rested, limiter.clock + limiter.burst)
+        return self._ends, rested
 
     def ended(self, rank: int) -> None:
         """A rank has done everything in one channel."""
         self._ends[rank] = max(self._ends[rank], self.events.now)
 
     def pair(self, source: int, destination: int, channel: int) -> _Pair:
-        """The messages between two ranks in one direction; each channel's are told apart, but share
-        the links.
+        """The messages from one rank to another.
+
+        Each channel's are told apart, but share the links.
         """
         key = (source, destination, channel)
         if key not in self.pairs:
@@ -75,7 +73,7 @@ class TransportRun:
 class _Processors:
     """Processors that all ranks share.
 
-    Work in the order in which it was asked for, one thing at a time for each rank.
+    They do work in the order in which it was asked for, one thing at a time for each rank.
     """
 
     def __init__(self, events: EventQueue, cores: int, ranks: int) -> None:
@@ -84,19 +82,21 @@ class _Processors:
         self._rank_free = [0.0] * ranks
 
     def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
-        """Do (seconds, then) after (seconds, then) for ``rank`` on one processor, without anything
-        between.
+        """Do each part, (seconds, then), after the one before for ``rank``.
+
+        All parts are done on one processor, with nothing in between.
         """
         if not any(seconds > 0 for seconds, _ in parts):
             for _, then in parts:
                 then()
             return
-        core = min(range(len(self._free)), key=self._free.__getitem__)
+        core = self._free.index(min(self._free))  # the first that is free
         end = max(self.events.now, self._free[core], self._rank_free[rank])
         for seconds, then in parts:
             end += seconds
             self.events.at(end, then)
-        self._free[core] = self._rank_free[rank] = end
+        self._free[core] = end
+        self._rank_free[rank] = end
 
 
 class _Pair:
@@ -104,19 +104,23 @@ class _Pair:
 
     def __init__(self, run: TransportRun, source: int, destination: int) -> None:
         self.run = run
-        self.source, self.destination = source, destination
+        self.source = source
+        self.destination = destination
         self.path = run.model.paths[source][destination]
         self.back = run.model.paths[destination][source]
-        self._sends: deque[tuple[int, Callable[[], None]]] = deque()
-        self._receives: deque[Callable[[], None]] = deque()  # announced
+        self._sends: deque[tuple[int, Callable[[], None]]] = deque()  # posted
+        self._receives: deque[Callable[[], None]] = deque()  # announced, and heard of
         self._ready: deque[tuple[float, Callable[[], None], Callable[[], None]]] = deque()
         self._busy = False
 
     def announce(self, received: Callable[[], None]) -> None:
         """The destination waits for the next message: the source hears of it later."""
         run = self.run
-        heard = lambda: run.events.after(run.latency, lambda: self._heard(received))  # noqa: E731
-        run.links.move(self.back, run.transport.header, heard)
+
+        def come() -> None:
+            run.events.after(run.latency, partial(self._heard, received))
+
+        run.links.move(self.back, run.transport.header, come)
 
     def post(self, nbytes: int, sent: Callable[[], None]) -> None:
         """The source has a message to send."""
@@ -129,7 +133,8 @@ class _Pair:
 
     def _match(self) -> None:
         while self._sends and self._receives:
-            (nbytes, sent), received = self._sends.popleft(), self._receives.popleft()
+            nbytes, sent = self._sends.popleft()
+            received = self._receives.popleft()
             hand_over = partial(self._hand_over, nbytes, sent, received)
             self.run.processors.work(self.source, (self.run.transport.overhead, hand_over))
 
@@ -141,31 +146,25 @@ class _Pair:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._ready and not self._busy:
-            self._busy = True
-            nbytes, sent, received = self._ready.popleft()
-            message = LinkMessage(
-                self.path,
-                nbytes,
-                self.run.transport.buffer,
-                sent,
-                lambda: self._through(received),
-                self._take,
-            )
-            self.run.links.send(message)
+        if self._busy or not self._ready:
+            return
+        self._busy = True
+        nbytes, sent, received = self._ready.popleft()
+        through = partial(self._through, received)
+        buffer = self.run.transport.buffer
+        message = LinkMessage(self.path, nbytes, buffer, sent, through, self._take)
+        self.run.links.send(message)
 
     def _take(self, nbytes: float, taken: Callable[[], None]) -> None:
         """The destination's processor takes up what has come."""
         self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
 
     def _through(self, received: Callable[[], None]) -> None:
-        run = self.run
         self._busy = False
         self._go_on()
-        run.events.after(
-            run.latency,
-            lambda: run.processors.work(self.destination, (run.transport.overhead, received)),
-        )
+        run = self.run
+        last = (run.transport.overhead, received)
+        run.events.after(run.latency, partial(run.processors.work, self.destination, last))
 
 
 class _Worker:
@@ -178,7 +177,8 @@ class _Worker:
         self._stages = deque(program)
         self._open: list[int] = []  # messages of each step that are not done yet
         self._stage = Stage(())
-        self._posted = self._taken = 0
+        self._posted = 0
+        self._taken = 0
 
     def enter(self) -> None:
         """Begin."""
@@ -190,36 +190,43 @@ class _Worker:
             return
         self._stage = self._stages.popleft()
         self._open = [len(step.receives) + len(step.sends) for step in self._stage.steps]
-        self._posted = self._taken = 0
+        self._posted = 0
+        self._taken = 0
         self._go_on()
 
     def _go_on(self) -> None:
-        """Post the next step where fewer than ``depth`` are under way, else take the oldest when it
-        is done.
+        """Post the next step where fewer than ``depth`` are under way.
+
+        Otherwise take the oldest one, when it is done.
         """
+        run = self.run
         steps = self._stage.steps
-        if self._posted < len(steps) and self._posted - self._taken < self._stage.depth:
-            step, posting = steps[self._posted], self.run.posting
-            receives, sends = len(step.receives) * posting, len(step.sends) * posting
-            self.run.processors.work(self.rank, (receives, self._announce), (sends, self._post))
+        under_way = self._posted - self._taken
+        if self._posted < len(steps) and under_way < self._stage.depth:
+            step = steps[self._posted]
+            receives = (len(step.receives) * run.posting, self._announce)
+            sends = (len(step.sends) * run.posting, self._post)
+            run.processors.work(self.rank, receives, sends)
         elif self._taken == len(steps):
             self._next_stage()
         elif not self._open[self._taken]:
             reduced = steps[self._taken].reduced
-            adding = reduced * self.run.model.gamma + (self.run.dispatch if reduced else 0.0)
-            self.run.processors.work(self.rank, (adding, self._take))
+            adding = reduced * run.model.gamma + (run.dispatch if reduced else 0.0)
+            run.processors.work(self.rank, (adding, self._take))
 
     def _announce(self) -> None:
         """The receives of the next step are posted; its sends come after them."""
-        number, step = self._posted, self._stage.steps[self._posted]
-        for peer, _ in step.receives:
-            self.run.pair(peer, self.rank, self.channel).announce(lambda: self._done(number))
+        number = self._posted
+        for peer, _ in self._stage.steps[number].receives:
+            pair = self.run.pair(peer, self.rank, self.channel)
+            pair.announce(partial(self._done, number))
 
     def _post(self) -> None:
-        number, step = self._posted, self._stage.steps[self._posted]
+        number = self._posted
         self._posted += 1
-        for peer, nbytes in step.sends:
-            self.run.pair(self.rank, peer, self.channel).post(nbytes, lambda: self._done(number))
+        for peer, nbytes in self._stage.steps[number].sends:
+            pair = self.run.pair(self.rank, peer, self.channel)
+            pair.post(nbytes, partial(self._done, number))
         self._go_on()
 
     def _take(self) -> None:
@@ -229,9 +236,7 @@ class _Worker:
     def _done(self, number: int) -> None:
         """A message of step ``number`` is done; the rank wakes where it waits for that."""
         self._open[number] -= 1
-        waits = (
-            self._posted == len(self._stage.steps)
-            or self._posted - self._taken == self._stage.depth
-        )
-        if waits and number == self._taken and not self._open[number]:
+        all_posted = self._posted == len(self._stage.steps)
+        full = self._posted - self._taken == self._stage.depth
+        if (all_posted or full) and number == self._taken and not self._open[number]:
             self._go_on()

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import networkx as nx
@@ -23,6 +24,8 @@ from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig
 from dpsim.topology.fabrics.ports import Ports
 from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 
+ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s
+
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
 _MOST_CARDS = 2**16  # each is looked at by name
 _MOST_BYTES = 2**24  # of a GraphML file
@@ -32,8 +35,10 @@ class CustomEdge(Config):
     """A full-duplex link between network cards and switches."""
 
     between: tuple[str, str] = Field(
-        description="Its two ends: network cards as node0/nic0, or a pattern of them as node*/nic0; any "
-        "other name is a switch."
+        description=(
+            "Its two ends: network cards as node0/nic0, or a pattern of them as node*/nic0; any "
+            "other name is a switch."
+        )
     )
     link: LinkRef | None = Field(
         default=None, description="A link of the catalogue, or its description."
@@ -64,34 +69,31 @@ class CustomEdge(Config):
     @property
     def seconds(self) -> float:
         """Its latency in s."""
-        return (
-            self.latency
-            if self.latency is not None
-            else (self.link.latency.value if self.link is not None else 0.0)
-        )
+        if self.latency is not None:
+            return self.latency
+        return self.link.latency.value if self.link is not None else 0.0
 
 
 class Custom(Fabric):
-    """Links between ports and switches as a list (one end, other end, B/s, s); edge e has the
-    capacities 2 e and 2 e + 1.
+    """Links between ports and switches as a list; edge e has the capacities 2 e and 2 e + 1.
 
     Raises DpsimError where it does not connect all ports.
     """
 
     def __init__(
-        self, ports: Ports, edges: Sequence[tuple[str, str, float, float]], spread: Spread = HASHED
+        self, ports: Ports, edges: Sequence[ResolvedEdge], spread: Spread = HASHED
     ) -> None:
-        self._ends = [pair for a, b, *_ in edges for pair in ((a, b), (b, a))]
-        super().__init__(
-            ports,
-            np.repeat([edge[2] for edge in edges], 2),
-            np.repeat([edge[3] for edge in edges], 2),
-        )
+        self._ends: list[tuple[str, str]] = []
+        for a, b, *_ in edges:
+            self._ends += [(a, b), (b, a)]
+        rates = np.repeat([rate for *_, rate, _ in edges], 2)
+        latencies = np.repeat([latency for *_, latency in edges], 2)
+        super().__init__(ports, rates, latencies)
         self._shortest = ShortestPaths(self.graph(), spread)
         self._found: dict[tuple[int, int], list[int]] = {}
-        for port in range(
-            1, ports.count
-        ):  # links are full duplex: all reach port 0, or some do not
+
+        # Links are full duplex: all ports reach port 0, or some do not reach each other.
+        for port in range(1, ports.count):
             if not self._shortest.reaches(port, 0):
                 card = f"node{ports.node_of[port]}/nic{ports.card_of[port]}"
                 raise DpsimError(
@@ -106,10 +108,10 @@ class Custom(Fabric):
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Shortest paths of the graph."""
-        found = [
-            self._path(a, b) for a, b in zip(source.tolist(), destination.tolist(), strict=True)
-        ]
-        links = np.full((len(found), max(map(len, found), default=0)), -1, dtype=np.int64)
+        pairs = zip(source.tolist(), destination.tolist(), strict=True)
+        found = [self._path(a, b) for a, b in pairs]
+        hops = max(map(len, found), default=0)
+        links = np.full((len(found), hops), -1, dtype=np.int64)
         for row, path in zip(links, found, strict=True):
             row[: len(path)] = path
         return links
@@ -146,9 +148,7 @@ class CustomConfig(SwitchedConfig):
         return self
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where an edge names a card that no node has, or a pair of ends stands
-        twice.
-        """
+        """Raise ValueError where edges name no such cards, or a pair of ends twice."""
         if sum(cards) > _MOST_CARDS:
             raise ValueError(
                 f"a custom network must have at most {_MOST_CARDS:,} network cards, but got "
@@ -168,40 +168,39 @@ class CustomConfig(SwitchedConfig):
             resolved = list(_resolved(edges, cards))
             return Custom(ports, resolved, Spread(self.ecmp_seed))
         except ValueError as error:
-            raise DpsimError(
-                f"cluster.network.{'edges' if self.edges else f'graphml: {self.graphml}'}: {error}"
-            ) from None
+            where = "edges" if self.edges else f"graphml: {self.graphml}"
+            raise DpsimError(f"cluster.network.{where}: {error}") from None
 
 
-def _resolved(
-    edges: Sequence[CustomEdge], cards: Sequence[int]
-) -> Iterator[tuple[str, str, float, float]]:
+def _resolved(edges: Sequence[CustomEdge], cards: Sequence[int]) -> Iterator[ResolvedEdge]:
     """Each link once, with ports by number.
 
     Raises ValueError for an unknown card, a link to itself, or a pair joined twice.
     """
-    names = (f"node{node}/nic{nic}" for node, count in enumerate(cards) for nic in range(count))
+    names = [f"node{node}/nic{nic}" for node, count in enumerate(cards) for nic in range(count)]
     port = {name: f"port{number}" for number, name in enumerate(names)}
     seen: set[frozenset[str]] = set()
     for edge in edges:
         first, second = (_matches(end, port) for end in edge.between)
-        for a in first:
-            for b in second:
-                if a == b and len(first) == len(second) == 1:
-                    raise ValueError(
-                        f"edges must join two ends, but {edge.between[0]!r} and "
-                        f"{edge.between[1]!r} are the same one"
-                    )
-                if a == b or (first == second and frozenset((a, b)) in seen and len(first) > 1):
-                    continue
-                if frozenset((a, b)) in seen:
-                    raise ValueError(
-                        f"edges must join a pair of ends once, but {a!r} and {b!r} are joined twice"
-                    )
-                seen.add(frozenset((a, b)))
-                yield port.get(a, a), port.get(b, b), edge.bandwidth, edge.seconds
+        to_itself = first == second
+        if to_itself and len(first) == 1:
+            raise ValueError(
+                f"edges must join two ends, but {edge.between[0]!r} and {edge.between[1]!r} are "
+                "the same one"
+            )
+        for a, b in product(first, second):
+            pair = frozenset((a, b))
+            if a == b or (to_itself and pair in seen):
+                continue  # of a pattern joined to itself every pair comes twice
+            if pair in seen:
+                raise ValueError(
+                    f"edges must join a pair of ends once, but {a!r} and {b!r} are joined twice"
+                )
+            seen.add(pair)
+            yield port.get(a, a), port.get(b, b), edge.bandwidth, edge.seconds
+
     joined = {name for pair in seen for name in pair}
-    missing = [name for name in port if name not in joined]
+    missing = [name for name in names if name not in joined]
     if missing:
         raise ValueError(
             f"edges must join every network card, but nothing joins {', '.join(missing[:8])}"
@@ -211,7 +210,7 @@ def _resolved(
 def _matches(end: str, port: dict[str, str]) -> list[str]:
     """The names that one end of an edge means.
 
-    Cards that match a pattern, a card, or a switch of any other name.
+    They are the cards that match a pattern, a card, or a switch of any other name.
     """
     if any(sign in end for sign in "*?["):
         found = [name for name in port if fnmatchcase(name, end)]
@@ -221,9 +220,8 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
                 "matches none"
             )
         return found
-    if end not in port and (
-        _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end) or not end.strip()
-    ):
+    like_a_port = _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end)
+    if end not in port and (like_a_port or not end.strip()):
         raise ValueError(
             "edges must name network cards that nodes have, or switches, but got "
             f"{end!r}{suggestion(end, port)}"
@@ -241,12 +239,11 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
     except DpsimError:
         raise
     except Exception as error:  # an XML parser's and networkx's own errors have no common base
-        raise DpsimError(
-            f"{path}: must be a GraphML file, but: {' '.join(str(error).split())[:200]}"
-        ) from None
-    names: dict[Any, str] = {
-        node: str(data.get("name", node)) for node, data in graph.nodes(data=True)
-    }
+        reason = " ".join(str(error).split())[:200]
+        raise DpsimError(f"{path}: must be a GraphML file, but: {reason}") from None
+    names: dict[Any, str] = {}
+    for node, data in graph.nodes(data=True):
+        names[node] = str(data.get("name", node))
     for a, b, data in graph.to_undirected().edges(data=True):
         said = {key: value for key, value in data.items() if key in ("link", "rate", "latency")}
         try:
@@ -254,7 +251,5 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
         except ValidationError as error:
             first = error.errors()[0]
             where = "".join(f"{part}: " for part in first["loc"][:1])
-            raise DpsimError(
-                f"{path}: edge {names[a]} - {names[b]}: "
-                f"{where}{first['msg'].removeprefix('Value error, ')}"
-            ) from None
+            problem = first["msg"].removeprefix("Value error, ")
+            raise DpsimError(f"{path}: edge {names[a]} - {names[b]}: {where}{problem}") from None

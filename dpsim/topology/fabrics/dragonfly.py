@@ -1,7 +1,4 @@
-"""Groups of fully joined routers, groups joined by global links.
-
-The dragonfly, with minimal routing.
-"""
+"""The dragonfly: groups of fully joined routers, groups joined by global links; minimal routing."""
 
 from __future__ import annotations
 
@@ -19,15 +16,15 @@ from dpsim.topology.fabrics.ports import Ports
 
 
 class Dragonfly(Fabric):
-    """``groups`` groups of ``routers`` routers; each is joined to each of its group, and has
-    ``global_links`` to other groups.
+    """``groups`` groups of ``routers`` routers, each with ``global_links`` to other groups.
 
-    Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly Topology, ISCA 2008.
-    Each pair of groups has floor(routers global_links / (groups - 1)) links, spread over the
-    routers in turn; two between the same routers are one of twice the rate. Routes are minimal: at
-    most one local link, one global link and one local link; of the global links between two groups
-    one with the fewest local links, and of those the hash chooses. Capacities: out of the ports,
-    into them, the local links group by group, the global links.
+    Each router is joined to each of its group. Each pair of groups has floor(routers global_links /
+    (groups - 1)) links, spread over the routers in turn; two between the same routers are one of
+    twice the rate. Routes are minimal: at most one local link, one global link and one local link;
+    of the global links between two groups one with the fewest local links, and of those the hash
+    chooses. Capacities: out of the ports, into them, the local links group by group, the global
+    links. Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly
+    Topology, ISCA 2008.
     """
 
     def __init__(
@@ -45,66 +42,63 @@ class Dragonfly(Fabric):
         spread: Spread = HASHED,
     ) -> None:
         assert ports.count <= groups * routers * ports_per_router
-        self.groups, self.routers, self.spread = groups, routers, spread
+        self.groups = groups
+        self.routers = routers
+        self.spread = spread
         self.router_of = np.arange(ports.count) // ports_per_router
+        local = groups * routers * (routers - 1)
         self._local = 2 * ports.count  # the first local link
-        self._global = self._local + groups * routers * (routers - 1)
+        self._global = self._local + local
         self._number_global_links(routers * global_links // max(groups - 1, 1), global_links)
+
         fastest = float(ports.rates.max())
-        count = self._global - self._local
-        super().__init__(
-            ports,
-            np.concatenate(
-                [
-                    np.tile(ports.rates, 2),
-                    np.full(count, local_rate or fastest),
-                    self._global_count * (global_rate or fastest),
-                ]
-            ),
-            np.concatenate(
-                [
-                    np.tile(ports.latencies, 2),
-                    np.full(count, switch_latency),
-                    np.full(len(self._global_ends), global_latency),
-                ]
-            ),
-        )
+        rates = [
+            np.tile(ports.rates, 2),
+            np.full(local, local_rate or fastest),
+            self._global_count * (global_rate or fastest),
+        ]
+        latencies = [
+            np.tile(ports.latencies, 2),
+            np.full(local, switch_latency),
+            np.full(len(self._global_ends), global_latency),
+        ]
+        super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
 
     def _number_global_links(self, links: int, per_router: int) -> None:
-        """Where the global links are.
+        """Where the ``links`` global links between each pair of groups are.
 
         ``_exits[x, y, j]`` is the router of group x with the j-th link to group y.
         """
         groups = np.arange(self.groups)
         apart = (groups[None, :] - groups[:, None] - 1) % self.groups  # 0 for the next group
-        place = np.arange(links)[None, None, :] * (self.groups - 1) + apart[:, :, None]
+        # A group's links leave it in turns, one to each other group, and fill router after router.
+        turn = np.arange(links)[None, None, :]
+        place = turn * (self.groups - 1) + apart[:, :, None]
         self._exits = place // per_router + groups[:, None, None] * self.routers
+
+        # Links between the same two routers are one, of so many times the rate.
         out = ~np.eye(self.groups, dtype=bool)
-        ends = np.stack([self._exits[out], np.swapaxes(self._exits, 0, 1)[out]], axis=-1).reshape(
-            -1, 2
-        )
-        self._global_ends, inverse, self._global_count = np.unique(
+        entries = np.swapaxes(self._exits, 0, 1)
+        ends = np.stack([self._exits[out], entries[out]], axis=-1).reshape(-1, 2)
+        self._global_ends, number, self._global_count = np.unique(
             ends, axis=0, return_inverse=True, return_counts=True
         )
         self._global_of = np.zeros(self._exits.shape, dtype=np.int64)
-        self._global_of[out] = inverse.reshape(-1, links)
+        self._global_of[out] = number.reshape(-1, links)
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """Port, router, at most one link in the group, one between groups and one in the other
-        group, router, port.
-        """
+        """Port, router, at most one local link, one global and one local link, router, port."""
         here, there = self.router_of[source], self.router_of[destination]
         group_here, group_there = here // self.routers, there // self.routers
         apart = group_here != group_there
-        leave, enter = there, there
+        leave, enter = there, there  # the routers at the two ends of the global link
         over = np.full(len(source), -1)
         if apart.any():
             link = self._nearest_link(source, destination)
             leave = np.where(apart, self._exits[group_here, group_there, link], there)
             enter = np.where(apart, self._exits[group_there, group_here, link], there)
-            over = np.where(
-                apart, self._global + self._global_of[group_here, group_there, link], -1
-            )
+            number = self._global_of[group_here, group_there, link]
+            over = np.where(apart, self._global + number, -1)
         hops = [
             source,
             self._local_link(here, leave),
@@ -119,18 +113,20 @@ class Dragonfly(Fabric):
         here, there = self.router_of[source], self.router_of[destination]
         exits = self._exits[here // self.routers, there // self.routers]
         entries = self._exits[there // self.routers, here // self.routers]
-        local = (exits != here[:, None]).astype(np.int64) + (entries != there[:, None])
+        leads_away = (exits != here[:, None]).astype(np.int64)
+        local = leads_away + (entries != there[:, None])
+        # Of the links with the fewest local ones, numbered 1, 2, ..., the hash chooses.
         ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
-        chosen = (self.spread.hash(source, destination) % ways[:, -1].astype(np.uint64)).astype(
-            np.int64
-        )
+        count = ways[:, -1].astype(np.uint64)
+        chosen = (self.spread.hash(source, destination) % count).astype(np.int64)
         return np.asarray((ways > chosen[:, None]).argmax(axis=1))
 
     def _local_link(self, router: IntArray, other: IntArray) -> IntArray:
+        """The link from each router to another of its group; -1 for none to itself."""
         group, a = np.divmod(router, self.routers)
         b = other % self.routers
-        number = self._local + (group * self.routers + a) * (self.routers - 1) + b - (b > a)
-        return np.where(router == other, -1, number)
+        first = self._local + (group * self.routers + a) * (self.routers - 1)
+        return np.where(router == other, -1, first + b - (b > a))
 
     def link(self, number: int) -> tuple[str, str]:
         """Port and router, or two routers."""
@@ -186,27 +182,25 @@ class DragonflyConfig(TieredConfig):
     def _sizes(self, ports: int) -> tuple[int, int, int]:
         """Groups, ports per router and global links per router, for so many ports."""
         balanced = max(self.routers // 2, 1)
-        per_router, links = self.ports_per_router or balanced, self.global_links or balanced
-        return self.groups or -(-ports // (self.routers * per_router)), per_router, links
+        per_router = self.ports_per_router or balanced
+        links = self.global_links or balanced
+        groups = self.groups or -(-ports // (self.routers * per_router))
+        return groups, per_router, links
 
     def check(self, cards: Sequence[int]) -> None:
-        """Raise ValueError where there is no room for all cards, or no link for each pair of
-        groups.
-        """
+        """Raise ValueError where there is no room for all cards, or too few global links."""
         count = sum(cards)
         groups, per_router, links = self._sizes(count)
         room = groups * self.routers * per_router
         if count > room:
             raise ValueError(
                 f"groups x routers x ports_per_router must be at least the {count} network cards, "
-                "but got "
-                f"{groups} x {self.routers} x {per_router} = {room}"
+                f"but got {groups} x {self.routers} x {per_router} = {room}"
             )
         if self.routers * links < groups - 1:
             raise ValueError(
                 f"routers x global_links must be at least {groups - 1}, a link to each other "
-                "group, but got "
-                f"{self.routers} x {links} = {self.routers * links}"
+                f"group, but got {self.routers} x {links} = {self.routers * links}"
             )
 
     def fabric_of(self, ports: Ports) -> Fabric:

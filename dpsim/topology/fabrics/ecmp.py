@@ -1,7 +1,4 @@
-"""Which of several equal ways a flow takes.
-
-By a hash of its ends (ECMP), or by its destination alone.
-"""
+"""Which of several equal ways a flow takes: by a hash of its ends (ECMP), or by its destination."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from dpsim.base.arrays import IntArray
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
+_LEVEL = 0xD1B54A32D192ED03
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +28,24 @@ class Spread:
     def choose(
         self, source: IntArray, destination: IntArray, ways: int, level: int = 0
     ) -> IntArray:
-        """The way, 0 to ``ways`` - 1, of each pair of ports; ``level`` tells the choices of one
-        route apart.
+        """The way, 0 to ``ways`` - 1, of each pair of ports.
+
+        ``level`` tells the choices of one route apart.
         """
         if self.seed is None:
             return np.asarray(destination // ways**level % ways)
         return (self.hash(source, destination, level) % np.uint64(ways)).astype(np.int64)
 
     def hash(self, source: IntArray, destination: IntArray, level: int = 0) -> NDArray[np.uint64]:
-        """64 well mixed bits for each pair of ports (the finaliser of SplitMix64: Steele et al.,
-        OOPSLA 2014).
+        """64 well mixed bits for each pair of ports.
+
+        By the finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
         """
-        start = np.uint64(((self.seed or 0) * _GOLDEN + (level + 1) * 0xD1B54A32D192ED03) & _MASK)
-        mixed = _mixed(np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN) + start)
-        return _mixed(mixed + np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN))
+        begin = (self.seed or 0) * _GOLDEN + (level + 1) * _LEVEL
+        from_source = np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN)
+        from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN)
+        mixed = _mixed(from_source + np.uint64(begin & _MASK))
+        return _mixed(mixed + from_destination)
 
 
 HASHED = Spread(0)

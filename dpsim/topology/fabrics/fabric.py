@@ -33,10 +33,10 @@ class Fabric(ABC):
 
     @abstractmethod
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
-        """The capacities on the way of each pair of different ports, (pairs, hops) in order; -1 for
-        none.
+        """The capacities on the way of each pair of different ports, in order.
 
-        What one pair gets does not depend on the others.
+        The shape is (pairs, hops); -1 stands for none. What one pair gets does not depend on the
+        others.
         """
 
     @abstractmethod
@@ -48,18 +48,16 @@ class Fabric(ABC):
         links = self.paths(source, destination)
         seconds = np.append(self.latencies, 0.0)  # the last entry is link -1: none
         latency = np.zeros(len(links))
-        for hop in range(
-            links.shape[1]
-        ):  # one after the other, so that a sum does not depend on how wide the table is
+        # One hop after the other, so that a sum does not depend on how wide the table is.
+        for hop in range(links.shape[1]):
             latency += seconds[links[:, hop]]
         return Routes(links, latency)
 
     def graph(self) -> nx.DiGraph[str]:
         """The fabric as a graph: edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
         graph: nx.DiGraph[str] = nx.DiGraph()
-        for number, (capacity, latency) in enumerate(
-            zip(self.capacities.tolist(), self.latencies.tolist(), strict=True)
-        ):
+        for number, capacity in enumerate(self.capacities.tolist()):
+            latency = float(self.latencies[number])
             graph.add_edge(*self.link(number), capacity=capacity, latency=latency, number=number)
         return graph
 
@@ -140,9 +138,9 @@ class TieredConfig(SwitchedConfig):
 
 
 def port_links(ports: Ports, number: int, switch: str) -> tuple[str, str]:
-    """The ends of capacity ``number`` of those that begin a switched fabric.
+    """The ends of one of the capacities that begin a switched fabric.
 
-    Out of each port, then into each.
+    They are those out of each port, then those into each.
     """
     out = number < ports.count
     port = f"port{number % ports.count}"

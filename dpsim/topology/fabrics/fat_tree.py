@@ -15,13 +15,13 @@ from dpsim.topology.fabrics.ports import Ports
 
 
 class FatTree(Fabric):
-    """k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 core switches; room for k^3/4
-    ports, filled in order.
+    """k pods of k/2 edge and k/2 aggregation switches, under (k/2)^2 core switches.
 
-    Al-Fares, Loukissas and Vahdat, A Scalable, Commodity Data Center Network Architecture, SIGCOMM
-    2008. Aggregation switch a of every pod is joined to cores a k/2 to (a + 1) k/2 - 1. Links
-    between switches have the fastest port's rate. Capacities: out of the ports, into them, edge to
-    aggregation, aggregation to core, and both in the same order downwards.
+    There is room for k^3/4 ports, filled in order. Aggregation switch a of every pod is joined to
+    cores a k/2 to (a + 1) k/2 - 1. Links between switches have the fastest port's rate. Capacities:
+    out of the ports, into them, edge to aggregation, aggregation to core, and both in the same order
+    downwards. Source: Al-Fares, Loukissas and Vahdat, A Scalable, Commodity Data Center Network
+    Architecture, SIGCOMM 2008.
     """
 
     def __init__(
@@ -43,16 +43,19 @@ class FatTree(Fabric):
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """Through the edge switch, the pod or a core, as near as the two ports are."""
         half, level = self.half, self._level
-        here, there = source // half, destination // half
+        here, there = source // half, destination // half  # edge switches
         pod_here, pod_there = here // half, there // half
         aggregation = self.spread.choose(source, destination, half)
         core = self.spread.choose(source, destination, half, level=1)
+
         first = 2 * self.ports.count
         up = first + here * half + aggregation
         over = first + level + (pod_here * half + aggregation) * half + core
-        back = first + 3 * level + (pod_there * half + aggregation) * half + core
         down = first + 2 * level + there * half + aggregation
-        edges, pods = here != there, pod_here != pod_there
+        back = first + 3 * level + (pod_there * half + aggregation) * half + core
+
+        edges = here != there
+        pods = pod_here != pod_there
         hops = [
             source,
             np.where(edges, up, -1),
@@ -68,13 +71,15 @@ class FatTree(Fabric):
         count = self.ports.count
         if number < 2 * count:
             return port_links(self.ports, number, f"edge{number % count // self.half}")
-        part, place = divmod(number - 2 * count, self._level)
+        level, place = divmod(number - 2 * count, self._level)
         lower, upper = divmod(place, self.half)
-        if part % 2 == 0:
-            ends = (f"edge{lower}", f"aggregation{lower // self.half * self.half + upper}")
+        if level % 2 == 0:
+            pod = lower // self.half
+            ends = (f"edge{lower}", f"aggregation{pod * self.half + upper}")
         else:
-            ends = (f"aggregation{lower}", f"core{lower % self.half * self.half + upper}")
-        return ends if part < 2 else ends[::-1]
+            position = lower % self.half  # of the aggregation switch in its pod
+            ends = (f"aggregation{lower}", f"core{position * self.half + upper}")
+        return ends if level < 2 else ends[::-1]
 
 
 class FatTreeConfig(TieredConfig):

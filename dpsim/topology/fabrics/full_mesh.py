@@ -16,8 +16,9 @@ _MOST_PORTS = 2048  # links grow with the square
 
 
 class FullMesh(Fabric):
-    """A link of a port's full rate from each port to each other; capacity a (n - 1) + b is that
-    from port a to its b-th other.
+    """A link of a port's full rate from each port to each other.
+
+    Capacity a (n - 1) + b is that from port a to its b-th other.
     """
 
     def __init__(self, ports: Ports) -> None:

@@ -14,8 +14,7 @@ from dpsim.topology.fabrics.ports import Ports
 
 
 class LeafSpine(Fabric):
-    """Ports on leaf switches, port p on leaf ``leaf_of[p]``; every leaf has one link to every
-    spine.
+    """Ports on leaf switches, port p on leaf ``leaf_of[p]``; every leaf is linked to every spine.
 
     The links up of the leaf with the fastest ports hold their rate divided by ``oversubscription``,
     in equal parts; all leaves have the same. Capacities: out of the ports, into the ports, leaf by
@@ -38,12 +37,14 @@ class LeafSpine(Fabric):
         self.spines = spines
         self.spread = spread
         self._leaf_name = leaf_name
-        uplink = np.bincount(leaf_of, ports.rates).max() / oversubscription / spines
-        between = np.full(2 * self.leaves * spines, uplink)
+        fastest_leaf = np.bincount(leaf_of, ports.rates).max()
+        between = 2 * self.leaves * spines
         super().__init__(
             ports,
-            np.concatenate([np.tile(ports.rates, 2), between]),
-            np.concatenate([np.tile(ports.latencies, 2), np.full(len(between), switch_latency)]),
+            np.append(
+                np.tile(ports.rates, 2), np.full(between, fastest_leaf / oversubscription / spines)
+            ),
+            np.append(np.tile(ports.latencies, 2), np.full(between, switch_latency)),
         )
 
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
@@ -66,9 +67,8 @@ class LeafSpine(Fabric):
         """Port to leaf, leaf to port, leaf to spine or spine to leaf."""
         count = self.ports.count
         if number < 2 * count:
-            return port_links(
-                self.ports, number, f"{self._leaf_name}{self.leaf_of[number % count]}"
-            )
+            leaf = self.leaf_of[number % count]
+            return port_links(self.ports, number, f"{self._leaf_name}{leaf}")
         leaf, spine = divmod(number - 2 * count, self.spines)
         ends = (f"{self._leaf_name}{leaf % self.leaves}", f"spine{spine}")
         return ends if leaf < self.leaves else ends[::-1]

@@ -12,12 +12,10 @@ from dpsim.base.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Ports:
-    """``count`` ports of ``rate`` B/s each way; ``latency`` s on the link that a port ends.
+    """``count`` ports of ``rate`` B/s each way, each at a link that takes ``latency`` s.
 
-    One value for all, or one each.
-
-    ``cards`` says how many of them each node has, in their order; left out, each port is a node's
-    only one.
+    Rate and latency are one value for all, or one each. ``cards`` says how many ports each node
+    has, in their order; left out, each port is a node's only one.
     """
 
     count: int
@@ -38,11 +36,9 @@ class Ports:
     @cached_property
     def node_of(self) -> IntArray:
         """The node of each port."""
-        return (
-            np.arange(self.count)
-            if self.cards is None
-            else np.repeat(np.arange(len(self.cards)), self.cards)
-        )
+        if self.cards is None:
+            return np.arange(self.count)
+        return np.repeat(np.arange(len(self.cards)), self.cards)
 
     @cached_property
     def card_of(self) -> IntArray:

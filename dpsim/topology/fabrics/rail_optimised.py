@@ -1,5 +1,6 @@
-"""Rails: network card r of every node on one switch, so that equal local ranks are one switch
-apart.
+"""Rails: network card r of every node is on one switch.
+
+So GPUs of equal local rank are one switch apart.
 """
 
 from __future__ import annotations

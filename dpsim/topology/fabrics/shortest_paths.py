@@ -8,82 +8,77 @@ import numpy as np
 from dpsim.base.budget import check
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 
-_REFERENCE_MESSAGE = (
-    2**20
-)  # bytes: the path between two ports is the one that takes a message of this size soonest
+# Bytes: the path between two ports is the one that takes a message of this size soonest.
+_REFERENCE_MESSAGE = 2**20
 
 
 class ShortestPaths:
-    """Paths between the ports of ``graph``, whose edges hold ``capacity``, ``latency`` and
-    ``number``.
+    """Paths between the ports of a graph, each one that takes 1 MiB soonest.
 
-    A path is one that takes 1 MiB soonest, each link counted with its latency and its transfer; of
-    equal ones ``spread`` chooses at each step. A port forwards for others only where a link joins
-    it to another port.
+    Edges of ``graph`` hold ``capacity``, ``latency`` and ``number``; each link counts with its
+    latency and its transfer. Of equal paths ``spread`` chooses at each step. A port forwards for
+    others only where a link joins it to another port.
     """
 
     def __init__(self, graph: nx.DiGraph[str], spread: Spread = HASHED) -> None:
         self.graph = graph
         self.spread = spread
-        self._ends = {
-            name
-            for name in graph
-            if _is_port(name)
-            and not any(_is_port(other) for other in (*graph.succ[name], *graph.pred[name]))
-        }
+        self._ends = {name for name in graph if _is_port(name) and not self._forwards(name)}
         self._lengths: dict[int, dict[str, float]] = {}
         self._reversed = graph.reverse(copy=False)
+
+    def _forwards(self, port: str) -> bool:
+        neighbours = (*self.graph.succ[port], *self.graph.pred[port])
+        return any(_is_port(other) for other in neighbours)
 
     def reaches(self, source: int, destination: int) -> bool:
         """Whether there is a path from port ``source`` to port ``destination``."""
         return f"port{source}" in self._lengths_to(destination)
 
     def path(self, source: int, destination: int) -> list[int]:
-        """The numbers of the links from port ``source`` to port ``destination``, which it
-        `reaches`.
+        """The numbers of the links from port ``source`` to port ``destination``.
+
+        The first must reach the second.
         """
         lengths = self._lengths_to(destination)
-        place, end = f"port{source}", f"port{destination}"
+        place = f"port{source}"
+        end = f"port{destination}"
+        ends = np.array([source]), np.array([destination])
         links: list[int] = []
         while place != end:
             check()
             ways = self._ways(place, end, lengths)
-            chosen = self.spread.choose(
-                np.array([source]), np.array([destination]), len(ways), level=len(links)
-            )
+            chosen = self.spread.choose(*ends, len(ways), level=len(links))
             place, number = ways[int(chosen[0])]
             links.append(number)
         return links
 
     def _ways(self, place: str, end: str, lengths: dict[str, float]) -> list[tuple[str, int]]:
-        """The next places on shortest paths from ``place`` to ``end``, with the numbers of the
-        links there.
-        """
-        best = lengths[place] * (1 + 1e-9)
-        return [
-            (other, data["number"])
-            for other, data in self.graph.succ[place].items()
-            if (other == end or other not in self._ends)
-            and other in lengths
-            and _weight(data) + lengths[other] <= best
-        ]
+        """The next places on shortest paths, with the numbers of the links there."""
+        best = lengths[place] * (1 + 1e-9)  # equal, but for rounding
+        ways = []
+        for other, data in self.graph.succ[place].items():
+            passes = other == end or other not in self._ends
+            if passes and other in lengths and _weight(data) + lengths[other] <= best:
+                ways.append((other, data["number"]))
+        return ways
 
     def _lengths_to(self, destination: int) -> dict[str, float]:
         """Seconds of 1 MiB from every place to port ``destination``."""
-        if destination not in self._lengths:
-            end = f"port{destination}"
+        if destination in self._lengths:
+            return self._lengths[destination]
+        end = f"port{destination}"
 
-            def weight(a: str, b: str, data: dict[str, float]) -> float | None:
-                check()
-                return None if a in self._ends and a != end else _weight(data)
+        def weight(a: str, b: str, data: dict[str, float]) -> float | None:
+            check()
+            return None if a in self._ends and a != end else _weight(data)
 
-            found = (
-                nx.single_source_dijkstra_path_length(self._reversed, end, weight=weight)
-                if end in self.graph
-                else {}
-            )
-            self._lengths[destination] = dict(found)
-        return self._lengths[destination]
+        found: dict[str, float] = {}
+        if end in self.graph:
+            # Backwards from the end: one search for all sources.
+            found = dict(nx.single_source_dijkstra_path_length(self._reversed, end, weight=weight))
+        self._lengths[destination] = found
+        return found
 
 
 def _is_port(name: str) -> bool:

@@ -7,22 +7,22 @@ from math import isqrt, prod
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import IntArray
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
 from dpsim.topology.fabrics.ports import Ports
 
 
 class Torus(Fabric):
-    """Ports in a grid of ``dims``, the last one fastest, each joined to the next and the one before
-    in every dimension.
+    """Ports in a grid of ``dims``, each joined to the next and the one before in every dimension.
 
-    Each port is a router, and each of its links has its full rate. Routes go dimension by
-    dimension, the last one first, the shorter way round; where both are as long, ``spread``
-    chooses. Capacities: for each dimension and direction, one out of each port. A dimension of 2
-    has one link, of 1 none.
+    Ports are numbered with the last dimension fastest. Each port is a router, and each of its links
+    has its full rate. Routes go dimension by dimension, the last one first, the shorter way round;
+    where both are as long, ``spread`` chooses. Capacities: for each dimension and direction, one
+    out of each port. A dimension of 2 has one link, of 1 none.
     """
 
     def __init__(self, ports: Ports, dims: Sequence[int], *, spread: Spread = HASHED) -> None:
@@ -31,21 +31,22 @@ class Torus(Fabric):
         self.spread = spread
         self._strides = [prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
         # Axis and direction of each block of capacities.
-        self._blocks = [
-            (axis, way)
-            for axis, size in enumerate(self.dims)
-            for way in (1, -1)
-            if size > (2 if way < 0 else 1)
-        ]
+        self._blocks: list[tuple[int, int]] = []
+        for axis, size in enumerate(self.dims):
+            if size > 1:
+                self._blocks.append((axis, 1))
+            if size > 2:
+                self._blocks.append((axis, -1))
         self._block = {block: number for number, block in enumerate(self._blocks)}
+
+        # A link is as fast, and takes as long, as the worse of its two ports.
         everyone = np.arange(ports.count)
-        ends = [self._step(everyone, axis, way) for axis, way in self._blocks]
-        rates, latencies = ports.rates, ports.latencies
-        super().__init__(
-            ports,
-            _joined([np.minimum(rates, rates[end]) for end in ends]),
-            _joined([np.maximum(latencies, latencies[end]) for end in ends]),
-        )
+        rates, latencies = [np.empty(0)], [np.empty(0)]
+        for axis, way in self._blocks:
+            end = self._step(everyone, axis, way)
+            rates.append(np.minimum(ports.rates, ports.rates[end]))
+            latencies.append(np.maximum(ports.latencies, ports.latencies[end]))
+        super().__init__(ports, np.concatenate(rates), np.concatenate(latencies))
 
     def _step(self, port: IntArray, axis: int, way: int | IntArray) -> IntArray:
         """The neighbour of each port along ``axis``, forwards (1) or backwards (-1); 0 stays."""
@@ -60,20 +61,31 @@ class Torus(Fabric):
         for axis in reversed(range(len(self.dims))):
             stride, size = self._strides[axis], self.dims[axis]
             ahead = (destination // stride - source // stride) % size
-            tie = (
-                self.spread.choose(source, destination, 2, level=axis)
-                if self.spread.seed is not None
-                else 0 * ahead
-            )
-            back = (2 * ahead > size) | ((2 * ahead == size) & (tie == 1) & (size > 2))
-            steps, way = np.where(back, size - ahead, ahead), np.where(back, -1, 1)
-            forwards, backwards = self._block.get((axis, 1), 0), self._block.get((axis, -1), 0)
+            back = self._goes_back(source, destination, ahead, axis)
+            steps = np.where(back, size - ahead, ahead)
+            way = np.where(back, -1, 1)
+            forwards = self._block.get((axis, 1), 0)
+            backwards = self._block.get((axis, -1), 0)
             block = np.where(back, backwards, forwards) * self.ports.count
             for step in range(int(steps.max(initial=0))):
                 going = step < steps
                 columns.append(np.where(going, block + place, -1))
                 place = self._step(place, axis, np.where(going, way, 0))
-        return np.stack(columns, axis=1) if columns else np.empty((len(source), 0), dtype=np.int64)
+        if not columns:
+            return np.empty((len(source), 0), dtype=np.int64)
+        return np.stack(columns, axis=1)
+
+    def _goes_back(
+        self, source: IntArray, destination: IntArray, ahead: IntArray, axis: int
+    ) -> NDArray[np.bool_]:
+        """Which pairs, ``ahead`` places apart along ``axis``, have a shorter way backwards."""
+        size = self.dims[axis]
+        shorter = 2 * ahead > size
+        if self.spread.seed is None or size == 2:
+            return shorter
+        equal = 2 * ahead == size
+        chosen = self.spread.choose(source, destination, 2, level=axis) == 1
+        return np.asarray(shorter | (equal & chosen))
 
     def link(self, number: int) -> tuple[str, str]:
         """From a port to its neighbour."""
@@ -131,7 +143,3 @@ def near_square(count: int) -> tuple[int, int]:
     """The two factors of ``count`` that are nearest to each other, the smaller first."""
     small = next(factor for factor in range(isqrt(count), 0, -1) if count % factor == 0)
     return small, count // small
-
-
-def _joined(parts: list[FloatArray]) -> FloatArray:
-    return np.concatenate(parts) if parts else np.empty(0)
