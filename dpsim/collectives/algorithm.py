@@ -1,6 +1,4 @@
-"""What an algorithm is.
-
-A compiler from a layout of ranks to a `Schedule`, and one exact cost function.
+"""What an algorithm is: a compiler from a layout of ranks to a `Schedule`, and its exact cost.
 
 The exact time holds on a uniform, non-blocking, full-duplex switch when all ranks start together;
 it is the oracle that the executors are tested against. An algorithm whose function is exact for
@@ -19,13 +17,10 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Cost of a message.
+    """Cost of a message, by the Hockney model with LogP's serial overhead.
 
     ``overhead`` s of its sender, ``alpha`` s on its way, ``beta`` s/byte; ``gamma`` s/byte to
-    reduce it.
-
-    The Hockney model (R. Hockney, Parallel Computing 20, 1994) with LogP's serial overhead (Culler
-    et al., PPoPP 1993).
+    reduce it. Sources: R. Hockney, Parallel Computing 20, 1994; Culler et al., PPoPP 1993.
     """
 
     alpha: float
@@ -40,16 +35,18 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class RankLayout:
-    """``ranks`` ranks, numbered node by node, ``per_node`` in each; None where nodes hold unequal
-    numbers of them.
+    """``ranks`` ranks, numbered node by node, ``per_node`` in each.
+
+    ``per_node`` is None where nodes hold unequal numbers of them.
     """
 
     ranks: int
     per_node: int | None = 1
 
     def groups_of(self, algorithm: str) -> int:
-        """Ranks per node; raises DpsimError naming ``algorithm`` where nodes are unequal or do not
-        come out even.
+        """Ranks per node.
+
+        Raises DpsimError naming ``algorithm`` where nodes are unequal or do not come out even.
         """
         if self.per_node is None:
             raise DpsimError(

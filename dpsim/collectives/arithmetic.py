@@ -10,10 +10,12 @@ from dpsim.collectives.schedule import Chunking, Round, Schedule
 
 
 def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
-    """The buffers of all ranks after ``schedule``; ``inputs`` is (ranks, elements of all vectors)
-    and stays as it was.
+    """The buffers of all ranks after ``schedule``.
+
+    ``inputs`` is (ranks, elements of all vectors) and stays as it was.
     """
-    chunking = Chunking(inputs.shape[1] // schedule.vectors, schedule.chunks, schedule.vectors)
+    elements = inputs.shape[1] // schedule.vectors
+    chunking = Chunking(elements, schedule.chunks, schedule.vectors)
     buffers = inputs.copy()
     for current in schedule.each_round():
         _run(current, buffers, chunking)
@@ -24,12 +26,13 @@ def _run(current: Round, buffers: NDArray[Any], chunking: Chunking) -> None:
     """All transfers of one round: every source is read before any destination is written."""
     starts = chunking.start(current.chunk)
     ends = chunking.start(current.chunk + current.count)
-    transfers = list(
-        zip(current.source, current.destination, starts, ends, current.reduce, strict=True)
-    )
-    messages = [buffers[source, start:end].copy() for source, _, start, end, _ in transfers]
-    for (_, destination, start, end, reduce), message in zip(transfers, messages, strict=True):
+    parts = [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+    messages = [
+        buffers[source, part].copy() for source, part in zip(current.source, parts, strict=True)
+    ]
+    transfers = zip(current.destination, parts, current.reduce, messages, strict=True)
+    for destination, part, reduce, message in transfers:
         if reduce:
-            buffers[destination, start:end] += message
+            buffers[destination, part] += message
         else:
-            buffers[destination, start:end] = message
+            buffers[destination, part] = message

@@ -1,12 +1,11 @@
-"""Binary trees that chunks flow through one behind the other.
+"""Binary trees that chunks flow through one behind the other, up to the root and down again.
 
-Reduced up to the root, then broadcast down.
-
-A rank sends at most one message and receives at most one in a round: the edges of the trees are
-coloured with two colours such that no rank has two edges of one colour into it, or two out of it,
-and the colours take turns. So each chunk of each tree moves a level in one round or two, the next
-chunk follows two rounds behind it, and no link is ever shared. Source: Sanders, Speck and Traeff,
-"Two-tree algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009.
+Chunks are reduced on the way up, then broadcast down. A rank sends at most one message and receives
+at most one in a round: the edges of the trees are coloured with two colours such that no rank has
+two edges of one colour into it, or two out of it, and the colours take turns. So each chunk of each
+tree moves a level in one round or two, the next chunk follows two rounds behind it, and no link is
+ever shared. Source: Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast,
+reduction and scan", Parallel Computing 35, 2009.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edges:
-    """The edges of trees over the same ranks, arrays of one entry an edge; ``depth`` is that of the
-    child, 1 under the root.
+    """The edges of trees over the same ranks, arrays of one entry an edge.
+
+    ``depth`` is that of the child, 1 under the root.
     """
 
     tree: IntArray
@@ -44,46 +44,54 @@ class Edges:
     def first_up(self, ranks: int) -> IntArray:
         """The first round in which each edge can carry a chunk up.
 
-        Its colour's turn, and after all edges below.
+        That is in its colour's turn, and after all edges below.
         """
-        return self._first(self.child, self.parent, ranks, range(self.depth.max(initial=0), 0, -1))
+        upwards = range(self._deepest, 0, -1)
+        return self._first(self.child, self.parent, ranks, upwards)
 
     def first_down(self, ranks: int) -> IntArray:
         """The first round in which each edge can carry a chunk down.
 
-        Its colour's turn, and after the edge above.
+        That is in its colour's turn, and after the edge above.
         """
-        return self._first(self.parent, self.child, ranks, range(1, self.depth.max(initial=0) + 1))
+        downwards = range(1, self._deepest + 1)
+        return self._first(self.parent, self.child, ranks, downwards)
+
+    @property
+    def _deepest(self) -> int:
+        return int(self.depth.max(initial=0))
 
     def _first(self, source: IntArray, destination: IntArray, ranks: int, order: range) -> IntArray:
         first = np.zeros_like(self.tree)
         ready = np.zeros((self.tree.max(initial=0) + 1, ranks), dtype=np.int64)
         for depth in order:
             edges = np.flatnonzero(self.depth == depth)
-            tree, earliest = self.tree[edges], ready[self.tree[edges], source[edges]]
-            first[edges] = earliest + (self.colour[edges] - earliest) % self.colours
+            tree = self.tree[edges]
+            earliest = ready[tree, source[edges]]
+            until_its_turn = (self.colour[edges] - earliest) % self.colours
+            first[edges] = earliest + until_its_turn
             np.maximum.at(ready, (tree, destination[edges]), first[edges] + 1)
         return first
 
 
 @lru_cache(maxsize=16)
 def edges(ranks: int, trees: int) -> Edges:
-    """The edges of one in-order binary tree, or of two such that no rank has more than two children
-    in both together.
+    """The edges of one in-order binary tree, or of two that share the work.
 
-    Place 0 is the root and has one child; the odd places are leaves. The second tree is the first
-    one mirrored for an even number of ranks, and shifted by one for an odd number, so that the
-    leaves of one are inner in the other (as in NCCL).
+    With two, no rank has more than two children in both together. Place 0 is the root and has one
+    child; the odd places are leaves. The second tree is the first one mirrored for an even number
+    of ranks, and shifted by one for an odd number, so that the leaves of one are inner in the other
+    (as in NCCL).
     """
-    above, place = _parents(ranks), ranks_array(ranks)
+    above = _parents(ranks)
+    place = ranks_array(ranks)
     second = ranks - 1 - place if ranks % 2 == 0 else (place + 1) % ranks
-    stands = (place, second)[:trees]
-    child = np.concatenate([rank[1:] for rank in stands])
-    parent = np.concatenate([rank[above[1:]] for rank in stands])
+    rank_at = (place, second)[:trees]  # who stands at each place, by tree
+    tree = np.repeat(ranks_array(trees), ranks - 1)
+    child = np.concatenate([rank[1:] for rank in rank_at])
+    parent = np.concatenate([rank[above[1:]] for rank in rank_at])
     depth = np.tile(_depths(above)[1:], trees)
-    return Edges(
-        np.repeat(ranks_array(trees), ranks - 1), child, parent, depth, _two_colours(child, parent)
-    )
+    return Edges(tree, child, parent, depth, _two_colours(child, parent))
 
 
 def _parents(ranks: int) -> IntArray:
@@ -93,12 +101,16 @@ def _parents(ranks: int) -> IntArray:
     """
     place = ranks_array(ranks)
     lowest = place & -place
-    parent = (place ^ lowest) | (lowest << 1)
-    return np.where(place == 0, -1, np.where(parent < ranks, parent, place ^ lowest))
+    without = place ^ lowest
+    parent = without | (lowest << 1)
+    exists = parent < ranks
+    return np.where(place == 0, -1, np.where(exists, parent, without))
 
 
 def _depths(parent: IntArray) -> IntArray:
-    depth, above = np.zeros_like(parent), parent.copy()
+    """How many edges are above each place: all go up together until the last is at the root."""
+    depth = np.zeros_like(parent)
+    above = parent.copy()
     while (above >= 0).any():
         depth += above >= 0
         above = np.where(above >= 0, parent[above], -1)
@@ -106,11 +118,11 @@ def _depths(parent: IntArray) -> IntArray:
 
 
 def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
-    """A colour, 0 or 1, for each edge, unlike that of the other edge of its child and that of the
-    other edge of its parent.
+    """A colour, 0 or 1, for each edge, unlike those of its neighbours.
 
-    There is one: edges that must differ form paths and cycles, in which the two ends take turns, so
-    that cycles are even.
+    Its neighbours are the other edge of its child and the other edge of its parent. There are such
+    colours: edges that must differ form paths and cycles, in which the two ends take turns, so that
+    cycles are even.
     """
     unlike = list(zip(_other(child), _other(parent), strict=True))
     colour = [-1] * len(child)
@@ -125,13 +137,17 @@ def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
 
 
 def _other(ends: IntArray) -> list[int]:
-    """For each edge the other one with the same end, itself where there is none; at most two have
-    the same.
+    """For each edge the other one with the same end, itself where there is none.
+
+    At most two have the same.
     """
     order = np.argsort(ends, kind="stable")
-    pairs = np.flatnonzero(ends[order][1:] == ends[order][:-1])
+    sorted_ends = ends[order]
+    pairs = np.flatnonzero(sorted_ends[1:] == sorted_ends[:-1])
+    one, another = order[pairs], order[pairs + 1]
     other = np.arange(len(ends))
-    other[order[pairs]], other[order[pairs + 1]] = order[pairs + 1], order[pairs]
+    other[one] = another
+    other[another] = one
     return [int(edge) for edge in other]
 
 
@@ -141,10 +157,8 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
         return ()
     edge = edges(ranks, trees)
     chunk = Cyclic(0 * edge.tree, chunks, shift=1, base=edge.tree * chunks)
-    up, down = (
-        Window(first, chunks, edge.colours)
-        for first in (edge.first_up(ranks), edge.first_down(ranks))
-    )
+    up = Window(edge.first_up(ranks), chunks, edge.colours)
+    down = Window(edge.first_down(ranks), chunks, edge.colours)
     return (
         Phase(edge.child, fixed(edge.parent), chunk, reduce=True, turns=up.turns, window=up),
         Phase(edge.parent, fixed(edge.child), chunk, reduce=False, turns=down.turns, window=down),
@@ -152,17 +166,15 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
 
 
 def lockstep_time(schedule: Schedule, chunking: Chunking, costs: Costs) -> float:
-    """Seconds where every round is as long as its longest message and starts when everyone is
-    through with the one before.
+    """Seconds where every round is as long as its longest message.
 
-    R (o + alpha + c beta) + U c gamma for R rounds, of which U reduce: an upper bound, since ranks
-    with nothing to do in a round go on without waiting for it.
+    It starts when everyone is through with the one before: R (o + alpha + c beta) + U c gamma for R
+    rounds, of which U reduce. An upper bound, since ranks with nothing to do in a round go on
+    without waiting for it.
     """
     reducing = sum(phase.rounds for phase in schedule.phases if np.any(phase.reduce))
-    return (
-        schedule.rounds * costs.message(chunking.largest)
-        + reducing * chunking.largest * costs.gamma
-    )
+    moved = schedule.rounds * costs.message(chunking.largest)
+    return moved + reducing * chunking.largest * costs.gamma
 
 
 def is_equal_and_free(chunking: Chunking, costs: Costs) -> bool:

@@ -23,25 +23,26 @@ def children(ranks: int, level: int) -> IntArray:
 
 def subtree(ranks: int, level: int) -> IntArray:
     """How many ranks stand below each child of ``level``, itself counted."""
-    return np.asarray(np.minimum(children(ranks, level) + 2**level, ranks) - children(ranks, level))
+    child = children(ranks, level)
+    return np.asarray(np.minimum(child + 2**level, ranks) - child)
 
 
 def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
     """Every child sends the whole vector of ``chunks`` chunks to its parent, leaves first."""
-    return tuple(
-        _whole(children(ranks, k), children(ranks, k) - 2**k, chunks, reduce=reduce)
-        for k in levels(ranks)
-    )
+    phases = []
+    for level in levels(ranks):
+        child = children(ranks, level)
+        phases.append(_whole(child, child - 2**level, chunks, reduce=reduce))
+    return tuple(phases)
 
 
 def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """Every parent sends the whole vector of ``chunks`` chunks to its children, the largest subtree
-    first.
-    """
-    return tuple(
-        _whole(children(ranks, k) - 2**k, children(ranks, k), chunks, reduce=False)
-        for k in reversed(levels(ranks))
-    )
+    """Every parent sends the whole vector of ``chunks`` chunks down, to the largest subtree first."""
+    phases = []
+    for level in reversed(levels(ranks)):
+        child = children(ranks, level)
+        phases.append(_whole(child - 2**level, child, chunks, reduce=False))
+    return tuple(phases)
 
 
 def power_of_two(ranks: int) -> int:
@@ -50,19 +51,24 @@ def power_of_two(ranks: int) -> int:
 
 
 def fold(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """The ranks past the power of two give their whole vector to one below it each; no phase where
-    there are none.
+    """The ranks past the power of two give their whole vector to one below it each.
+
+    There is no phase where there are none.
     """
     inside = power_of_two(ranks)
     surplus = ranks_array(ranks)[inside:]
-    return (_whole(surplus, surplus - inside, chunks, reduce=True),) if len(surplus) else ()
+    if not len(surplus):
+        return ()
+    return (_whole(surplus, surplus - inside, chunks, reduce=True),)
 
 
 def unfold(ranks: int, chunks: int) -> tuple[Phase, ...]:
     """The surplus ranks of `fold` get the result."""
     inside = power_of_two(ranks)
     surplus = ranks_array(ranks)[inside:]
-    return (_whole(surplus - inside, surplus, chunks, reduce=False),) if len(surplus) else ()
+    if not len(surplus):
+        return ()
+    return (_whole(surplus - inside, surplus, chunks, reduce=False),)
 
 
 def _whole(source: IntArray, destination: IntArray, chunks: int, *, reduce: bool) -> Phase:

@@ -21,24 +21,19 @@ def compile_butterfly(layout: RankLayout) -> Schedule:
     exchanges = tuple(
         Phase(rank, fixed(rank ^ distance), fixed(rank * 0), reduce=True) for distance in distances
     )
-    return Schedule(
-        "all-reduce",
-        "butterfly",
-        ranks,
-        1,
-        binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1),
-    )
+    phases = binomial.fold(ranks, 1) + exchanges + binomial.unfold(ranks, 1)
+    return Schedule("all-reduce", "butterfly", ranks, 1, phases)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: log2 p (o + alpha + S beta + S gamma), p the power of two below m; and the folding
-    of the surplus.
+    """Seconds: log2 p (o + alpha + S beta + S gamma), and the folding of the surplus.
+
+    p is the power of two below m.
     """
     ranks = layout.ranks
     size = chunking.total
-    return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * (
-        costs.message(size) + size * costs.gamma
-    )
+    exchange = costs.message(size) + size * costs.gamma
+    return folding_time(ranks, size, costs) + (ranks.bit_length() - 1) * exchange
 
 
 def folding_time(ranks: int, size: int, costs: Costs) -> float:

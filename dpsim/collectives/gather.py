@@ -21,19 +21,12 @@ def compile_gather(layout: RankLayout) -> Schedule:
 
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
-    return Phase(
-        child,
-        fixed(child - 2**level),
-        fixed(child),
-        reduce=False,
-        count=binomial.subtree(ranks, level),
-    )
+    chunks = binomial.subtree(ranks, level)
+    return Phase(child, fixed(child - 2**level), fixed(child), reduce=False, count=chunks)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: t(0, m), where t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1)
-    = 0.
-    """
+    """Seconds: t(0, m), t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1) = 0."""
     return _arrival(0, layout.ranks, chunking, costs)
 
 

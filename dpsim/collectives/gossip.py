@@ -1,5 +1,6 @@
-"""Gossip: each rank exchanges its vector with a few neighbours and holds the sum of what it has;
-dividing it is the mean of them.
+"""Gossip: each rank exchanges its vector with a few neighbours and adds up what it has.
+
+Dividing the sum is the mean of them.
 
 A graph is a cycle of rounds, each a schedule of one round. ``ring``: both neighbours. ``torus``:
 the four of a grid as square as the ranks allow. ``exponential``: in turn t only rank + 2^t hears
@@ -34,17 +35,17 @@ def gossip_turns(graph: str, ranks: int, seed: int = 0) -> tuple[Schedule, ...]:
         raise UnknownNameError("gossip graph", graph, GOSSIP_GRAPHS)
     if ranks == 1:
         return (_exchange(graph, ranks, (ranks_array(0), ranks_array(0))),)
-    turns = {
-        "ring": lambda: [_offsets(ranks, (1, -1))],
-        "exponential": lambda: [
-            _offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())
-        ],
-        "random-pairs": lambda: [
-            _matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)
-        ],
-        "torus": lambda: [_grid(ranks)],
-    }[graph]()
-    return tuple(_exchange(graph, ranks, edges) for edges in turns)
+    return tuple(_exchange(graph, ranks, edges) for edges in _turns(graph, ranks, seed))
+
+
+def _turns(graph: str, ranks: int, seed: int) -> list[Edges]:
+    if graph == "ring":
+        return [_offsets(ranks, (1, -1))]
+    if graph == "torus":
+        return [_grid(ranks)]
+    if graph == "exponential":
+        return [_offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())]
+    return [_matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)]
 
 
 def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
@@ -60,10 +61,11 @@ def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
 
 def most_neighbours(schedule: Schedule) -> int:
     """From how many others a rank hears, at most."""
-    return max(
-        (int(np.bincount(phase.destination.at(0)).max(initial=0)) for phase in schedule.phases),
-        default=0,
-    )
+    most = 0
+    for phase in schedule.phases:
+        heard_from = np.bincount(phase.destination.at(0))
+        most = max(most, int(heard_from.max(initial=0)))
+    return most
 
 
 def _exchange(graph: str, ranks: int, edges: Edges) -> Schedule:
@@ -74,11 +76,8 @@ def _exchange(graph: str, ranks: int, edges: Edges) -> Schedule:
 
 def _offsets(ranks: int, offsets: tuple[int, ...]) -> Edges:
     rank = ranks_array(ranks)
-    return _distinct(
-        np.tile(rank, len(offsets)),
-        np.concatenate([(rank + offset) % ranks for offset in offsets]),
-        ranks,
-    )
+    partners = [(rank + offset) % ranks for offset in offsets]
+    return _distinct(np.tile(rank, len(offsets)), np.concatenate(partners), ranks)
 
 
 def _grid(ranks: int) -> Edges:
@@ -86,9 +85,16 @@ def _grid(ranks: int) -> Edges:
     rows = max(side for side in range(1, int(ranks**0.5) + 1) if ranks % side == 0)
     columns = ranks // rows
     row, column = np.divmod(ranks_array(ranks), columns)
-    steps = ((0, 1), (0, -1), (1, 0), (-1, 0))
-    there = [(row + down) % rows * columns + (column + right) % columns for down, right in steps]
-    return _distinct(np.tile(ranks_array(ranks), len(steps)), np.concatenate(there), ranks)
+    right, left = (column + 1) % columns, (column - 1) % columns
+    below, above = (row + 1) % rows, (row - 1) % rows
+    neighbours = [
+        row * columns + right,
+        row * columns + left,
+        below * columns + column,
+        above * columns + column,
+    ]
+    source = np.tile(ranks_array(ranks), len(neighbours))
+    return _distinct(source, np.concatenate(neighbours), ranks)
 
 
 def _matching(ranks: int, generator: np.random.Generator) -> Edges:
@@ -101,4 +107,5 @@ def _distinct(source: IntArray, destination: IntArray, ranks: int) -> Edges:
     """Each edge once, and none from a rank to itself: small graphs meet themselves."""
     edges = np.unique(source * ranks + destination)
     source, destination = np.divmod(edges, ranks)
-    return source[source != destination], destination[source != destination]
+    apart = source != destination
+    return source[apart], destination[apart]

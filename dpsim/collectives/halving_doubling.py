@@ -23,10 +23,9 @@ def compile_halving_doubling(layout: RankLayout) -> Schedule:
     The largest blocks go to the nearest ranks.
     """
     chunks = binomial.power_of_two(layout.ranks)
-    phases = halve_and_double(
-        layout.ranks,
-        [ranks_array(chunks) ^ (1 << level) for level in range(chunks.bit_length() - 1)],
-    )
+    steps = chunks.bit_length() - 1
+    partners = [ranks_array(chunks) ^ (1 << step) for step in range(steps)]
+    phases = halve_and_double(layout.ranks, partners)
     return Schedule("all-reduce", "halving-doubling", layout.ranks, chunks, phases)
 
 
@@ -37,17 +36,14 @@ def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
     reaches every other over them.
     """
     chunks = 1 << len(partners)
+    rank = ranks_array(chunks)
     halve, double = [], []
     for step, (partner, block) in enumerate(zip(partners, _blocks(chunks, partners), strict=True)):
-        rank, count = ranks_array(chunks), chunks >> (step + 1)
+        count = chunks >> (step + 1)
         halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
         double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
-    return (
-        *binomial.fold(ranks, chunks),
-        *halve,
-        *reversed(double),
-        *binomial.unfold(ranks, chunks),
-    )
+    fold, unfold = binomial.fold(ranks, chunks), binomial.unfold(ranks, chunks)
+    return (*fold, *halve, *reversed(double), *unfold)
 
 
 def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
@@ -56,24 +52,29 @@ def _blocks(chunks: int, partners: list[IntArray]) -> list[IntArray]:
     Whom a rank reaches by the steps after one keeps the same half in it, and its partner the other;
     of the two sets, the one with the lowest rank keeps the lower half.
     """
-    lowest = [
-        ranks_array(chunks)
-    ]  # of those reached by the steps after the last, the last but one, ...
+    # The lowest rank that each reaches by no step, by the last one, by the last two, ...
+    lowest = [ranks_array(chunks)]
     for partner in reversed(partners):
         lowest.append(np.minimum(lowest[-1], lowest[-1][partner]))
-    blocks, first = [], np.zeros(chunks, dtype=np.int64)
-    for step in range(len(partners)):
-        upper = lowest[len(partners) - step - 1] != lowest[len(partners) - step]
+
+    steps = len(partners)
+    blocks: list[IntArray] = []
+    first = np.zeros(chunks, dtype=np.int64)
+    for step in range(steps):
+        after, with_this = lowest[steps - step - 1], lowest[steps - step]
+        upper = after != with_this
         first = first + upper * (chunks >> (step + 1))
         blocks.append(first)
     return blocks
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: the sum over d = 1, 2, .. p/2 of 2 (o + alpha + B beta) + B gamma, B the bytes of d
-    chunks; and the folding.
+    """Seconds: the sum of 2 (o + alpha + B beta) + B gamma over the exchanges, and the folding.
+
+    B is the bytes of d chunks, for d = 1, 2, .. p/2.
     """
-    sizes = np.array([1 << k for k in range(chunking.chunks.bit_length() - 1)], dtype=np.int64)
+    exchanges = chunking.chunks.bit_length() - 1
+    sizes = np.array([1 << k for k in range(exchanges)], dtype=np.int64)
     blocks = chunking.nbytes(sizes * 0, sizes)
     exchanged = sum(
         2 * costs.message(float(block)) + float(block) * costs.gamma for block in blocks

@@ -20,14 +20,14 @@ from dpsim.collectives.schedule import Chunking, Phase, Schedule, ranks_array
 def compile_hierarchical(layout: RankLayout) -> Schedule:
     """Groups are nodes."""
     group = layout.groups_of("hierarchical")
-    return Schedule(
-        "all-reduce", "hierarchical", layout.ranks, layout.ranks, in_groups(layout.ranks, group)
-    )
+    phases = in_groups(layout.ranks, group)
+    return Schedule("all-reduce", "hierarchical", layout.ranks, layout.ranks, phases)
 
 
 def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
-    """Reduce-scatter in each ``group`` consecutive ranks, all-reduce between ranks of equal place,
-    all-gather in the groups.
+    """Reduce-scatter in groups, all-reduce between ranks of equal place, all-gather in groups.
+
+    A group is ``group`` consecutive ranks.
     """
     rank, groups = ranks_array(ranks), ranks // group
     number, place = np.divmod(rank, group)

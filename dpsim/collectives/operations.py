@@ -38,9 +38,9 @@ class Operation:
     fill: Expectation
 
     def expected(self, inputs: Buffers, chunking: Chunking) -> Buffers:
-        """What the ranks must end with, NaN where anything goes; shape of ``inputs``.
+        """What the ranks must end with, NaN where anything goes.
 
-        (ranks, elements).
+        Both it and ``inputs`` are (ranks, elements).
         """
         expected = np.full(inputs.shape, np.nan)
         self.fill(expected, inputs, chunking)
@@ -96,7 +96,7 @@ def _nothing(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     """A barrier moves no data."""
 
 
-def _once(ranks: int) -> float:
+def _all_of_it(ranks: int) -> float:
     return 1.0
 
 
@@ -114,14 +114,14 @@ OPERATIONS = Registry(
         operation.name: operation
         for operation in (
             Operation("all-reduce", _there_and_back, _all_reduce),
-            Operation("reduce", _once, _reduce),
-            Operation("broadcast", _once, _broadcast),
+            Operation("reduce", _all_of_it, _reduce),
+            Operation("broadcast", _all_of_it, _broadcast),
             Operation("gather", _all_but_own, _gather),
             Operation("scatter", _all_but_own, _scatter),
             Operation("reduce-scatter", _all_but_own, _reduce_scatter),
             Operation("all-gather", _all_but_own, _all_gather),
             Operation("all-to-all", _all_but_own, _all_to_all),
-            Operation("barrier", _once, _nothing),
+            Operation("barrier", _all_of_it, _nothing),
         )
     },
 )

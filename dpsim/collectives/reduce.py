@@ -18,8 +18,9 @@ def compile_reduce(layout: RankLayout) -> Schedule:
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma, p the largest power of
-    two below m; t(1) = 0.
+    """Seconds: t(m) = max(t(p), o + t(m - p)) + alpha + S beta + S gamma; t(1) = 0.
+
+    p is the largest power of two below m.
     """
     return _arrival(layout.ranks, chunking, costs)
 
@@ -28,9 +29,8 @@ def _arrival(ranks: int, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
     near = binomial.power_of_two(ranks - 1)
-    waits = max(
-        _arrival(near, chunking, costs), costs.overhead + _arrival(ranks - near, chunking, costs)
-    )
+    far = _arrival(ranks - near, chunking, costs)
+    waits = max(_arrival(near, chunking, costs), costs.overhead + far)
     return waits + costs.alpha + chunking.total * (costs.beta + costs.gamma)
 
 

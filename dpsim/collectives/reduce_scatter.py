@@ -12,9 +12,7 @@ from dpsim.collectives.schedule import Chunking, Schedule, ranks_array
 
 
 def compile_ring(layout: RankLayout) -> Schedule:
-    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i in the
-    end.
-    """
+    """In round k rank i sends chunk i-1-k to rank i+1, so that chunk i is whole at rank i."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
     around = Rings(rank, rank, (rank + 1) % ranks, ranks).reduce_scatter()

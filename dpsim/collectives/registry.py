@@ -35,26 +35,27 @@ _BY_OPERATION: dict[str, LazyRegistry[Algorithm]] = {
     for operation, homes in _HOMES.items()
 }
 
+# All-reduces that a model carries out or chooses, beside the algorithms above.
 IN_NETWORK = "in-network"
 AUTO = "auto"
-NOT_SCHEDULES = (
-    IN_NETWORK,
-    AUTO,
-)  # all-reduces that a model carries out or chooses, beside the algorithms above
+NOT_SCHEDULES = (IN_NETWORK, AUTO)
+
 ALL_REDUCES: Registry[str] = Registry(
     "all-reduce algorithm", {name: name for name in (*_BY_OPERATION["all-reduce"], *NOT_SCHEDULES)}
 )
 
 
 def algorithm_names(operation: str = "all-reduce") -> tuple[str, ...]:
-    """The names of the algorithms for ``operation``; raises UnknownNameError for an operation that
-    is not known.
+    """The names of the algorithms for ``operation``.
+
+    Raises UnknownNameError for an operation that is not known.
     """
     return tuple(_BY_OPERATION[OPERATIONS[operation].name])
 
 
 def algorithm(name: str, operation: str = "all-reduce") -> Algorithm:
-    """The algorithm ``name`` for ``operation``; raises UnknownNameError naming the nearest known
-    one.
+    """The algorithm ``name`` for ``operation``.
+
+    Raises UnknownNameError naming the nearest known one.
     """
     return _BY_OPERATION[OPERATIONS[operation].name][name]

@@ -39,16 +39,19 @@ def with_channels(channels: int) -> Algorithm:
 def compile_ring(channels: int, layout: RankLayout) -> Schedule:
     """Share-reduce, then share-only: m-1 rounds each, a chunk per rank and channel in flight."""
     ranks = layout.ranks
-    rank, channel = np.tile(ranks_array(ranks), channels), np.repeat(ranks_array(channels), ranks)
+    rank = np.tile(ranks_array(ranks), channels)
+    channel = np.repeat(ranks_array(channels), ranks)
+
+    # Channel c enters each node at its GPU c, so that channels leave it by different network cards.
     node = layout.per_node if layout.per_node and ranks % layout.per_node == 0 else 1
     first, local = rank // node * node, rank % node
     place = first + (local - channel) % node
     following = (place + 1) % ranks
     successor = following // node * node + (following + channel) % node
+
     rings = Rings(rank, place, successor, ranks, base=channel * ranks, channel=channel)
-    return Schedule(
-        "all-reduce", "ring", ranks, ranks * channels, rings.reduce_scatter() + rings.all_gather()
-    )
+    phases = rings.reduce_scatter() + rings.all_gather()
+    return Schedule("all-reduce", "ring", ranks, ranks * channels, phases)
 
 
 def exact_time(channels: int, layout: RankLayout, chunking: Chunking, costs: Costs) -> float:

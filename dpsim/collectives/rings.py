@@ -14,12 +14,10 @@ from dpsim.collectives.schedule import Cyclic, Phase, fixed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rings:
-    """Equal rings of ``length`` ranks.
+    """Equal rings of ``length`` ranks, as arrays with one entry a rank.
 
-    ``rank`` stands at ``place`` of its ring and sends to ``successor``.
-
-    These are arrays with one entry a rank. A ring's part of the vector begins at chunk ``base`` and
-    holds ``length`` blocks of ``stride`` chunks.
+    ``rank`` stands at ``place`` of its ring and sends to ``successor``. A ring's part of the vector
+    begins at chunk ``base`` and holds ``length`` blocks of ``stride`` chunks.
     """
 
     rank: IntArray
@@ -31,8 +29,9 @@ class Rings:
     channel: IntArray | int = 0
 
     def reduce_scatter(self) -> tuple[Phase, ...]:
-        """In round k place i sends block i-1-k, so that block i is whole at place i in the end;
-        nothing in a ring of one.
+        """In round k place i sends block i-1-k; nothing in a ring of one.
+
+        So block i is whole at place i in the end.
         """
         return self._around(self.place - 1, reduce=True)
 
@@ -41,26 +40,26 @@ class Rings:
         return self._around(self.place, reduce=False)
 
     def _around(self, first: IntArray, *, reduce: bool) -> tuple[Phase, ...]:
+        turns = self.length - 1
+        if not turns:
+            return ()
         block = Cyclic(first, self.length, shift=-1, base=self.base, stride=self.stride)
-        destination, turns = fixed(self.successor), self.length - 1
         around = Phase(
             self.rank,
-            destination,
+            fixed(self.successor),
             block,
             reduce,
             count=self.stride,
             turns=turns,
             channel=self.channel,
         )
-        return (around,) if turns else ()
+        return (around,)
 
 
 def all_reduce_time(length: int, block: float, costs: Costs) -> float:
     """Seconds for a reduce-scatter and an all-gather round a ring of ``length``.
 
-    2 (l-1) (o + alpha + b beta) + (l-1) b gamma.
-
-    ``block`` is b, the bytes of the largest block: it goes round the ring twice, and every hop
-    waits for the one before.
+    2 (l-1) (o + alpha + b beta) + (l-1) b gamma, b the bytes of the largest ``block``: it goes
+    round the ring twice, and every hop waits for the one before.
     """
     return (length - 1) * (2 * costs.message(block) + block * costs.gamma)

@@ -13,8 +13,9 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, fixed,
 
 
 def compile_round_robin(layout: RankLayout) -> Schedule:
-    """m-1 rounds in which rank i sends part i+t to its home, then m-1 in which it sends its own
-    part to rank i+t.
+    """m-1 rounds in which parts go to their homes, then m-1 in which they come back.
+
+    In turn t rank i sends to rank i+t: its part i+t, and then its own.
     """
     ranks = layout.ranks
     rank = ranks_array(ranks)

@@ -21,19 +21,15 @@ def compile_scatter(layout: RankLayout) -> Schedule:
 
 def _blocks(ranks: int, level: int) -> Phase:
     child = binomial.children(ranks, level)
-    return Phase(
-        child - 2**level,
-        fixed(child),
-        fixed(child),
-        reduce=False,
-        count=binomial.subtree(ranks, level),
-    )
+    chunks = binomial.subtree(ranks, level)
+    return Phase(child - 2**level, fixed(child), fixed(child), reduce=False, count=chunks)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: the sum over levels of o + alpha + B_k beta."""
     ranks = layout.ranks
-    ends = np.minimum(2 ** np.arange(len(binomial.levels(ranks)) + 1, dtype=np.int64), ranks)
+    levels = len(binomial.levels(ranks))
+    ends = np.minimum(2 ** np.arange(levels + 1, dtype=np.int64), ranks)
     blocks = chunking.nbytes(ends[:-1], np.diff(ends))
     return float(sum(costs.message(float(block)) for block in blocks))
 

@@ -1,6 +1,6 @@
-"""A collective operation compiled to a plain value.
+"""A collective operation compiled to a plain value: phases of rounds of transfers.
 
-Phases of rounds of transfers, with nothing in it about time or devices.
+Nothing in it knows of time or devices.
 
 A rank's round r waits for its own round r-1 of the same channel; channels (parallel rings, each on
 its own part of the vector) wait for nothing of each other. A regular schedule is held as one
@@ -24,9 +24,8 @@ from dpsim.base.arrays import BoolArray, IntArray
 class Cyclic:
     """Integers that move on a cycle from turn to turn.
 
-    ``base + stride * ((index + turn * shift) mod modulus)``.
-
-    ``index`` has one entry a transfer; ``base`` is an entry a transfer or one for all.
+    At ``turn`` they are ``base + stride * ((index + turn * shift) mod modulus)``. ``index`` has one
+    entry a transfer; ``base`` is an entry a transfer or one for all.
     """
 
     index: IntArray
@@ -42,26 +41,27 @@ class Cyclic:
     def longest(self) -> IntArray:
         """The first integer of each transfer's cycle.
 
-        The chunk that `Chunking` makes no shorter than the others on it.
+        As a chunk it is one that `Chunking` makes no shorter than the others on the cycle.
         """
-        return (
-            self.at(0)
-            if self.shift == 0
-            else np.broadcast_to(np.asarray(self.base), self.index.shape)
-        )
+        if self.shift == 0:
+            return self.at(0)
+        return np.broadcast_to(np.asarray(self.base), self.index.shape)
 
     def count_below(self, bound: int, turns: int) -> IntArray:
-        """In how many of the first ``turns`` turns each entry is below ``bound``; for shifts of -1,
-        0 and 1.
+        """In how many of the first ``turns`` turns each entry is below ``bound``.
+
+        For shifts of -1, 0 and 1.
         """
         limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
         if self.shift == 0:
             return np.where(self.index % self.modulus < limit, turns, 0)
         first = self.index if self.shift == 1 else self.index - turns + 1
-        return self._below(first + turns, limit) - self._below(first, limit)
+        return self._times_below(first + turns, limit) - self._times_below(first, limit)
 
-    def _below(self, end: IntArray, limit: IntArray) -> IntArray:
-        return (end // self.modulus) * limit + np.minimum(end % self.modulus, limit)
+    def _times_below(self, end: IntArray, limit: IntArray) -> IntArray:
+        """How many of the integers 0 .. end - 1 are below ``limit`` modulo the cycle."""
+        whole_cycles, rest = np.divmod(end, self.modulus)
+        return np.asarray(whole_cycles * limit + np.minimum(rest, limit))
 
 
 def fixed(values: IntArray | list[int] | range) -> Cyclic:
@@ -86,8 +86,9 @@ class Round:
     channel: IntArray
 
     def places(self, ranks: int) -> tuple[IntArray, IntArray]:
-        """Sender and receiver of each transfer as the place ``channel * ranks + rank`` of what a
-        rank does in a channel.
+        """The places of sender and receiver of each transfer.
+
+        A place is ``channel * ranks + rank``: what a rank does in a channel.
         """
         first = self.channel * ranks
         return first + self.source, first + self.destination
@@ -95,9 +96,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The turns in which each transfer happens.
-
-    ``first``, then every ``every`` turns, ``uses`` times in all.
+    """The turns in which each transfer happens: ``uses`` in all, ``every`` so many, from ``first`` on.
 
     So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is
     first used later.
@@ -115,17 +114,16 @@ class Window:
     def at(self, turn: int) -> tuple[BoolArray, IntArray]:
         """Which transfers happen in ``turn``, and how often each has happened before."""
         before, waits = np.divmod(turn - self.first, self.every)
-        return (before >= 0) & (before < self.uses) & (waits == 0), before
+        happens = (before >= 0) & (before < self.uses) & (waits == 0)
+        return happens, before
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase:
     """One pattern of transfers, repeated ``turns`` times with a shift.
 
-    A turn a round, or all turns at once in one round.
-
-    With a ``window``, each transfer takes part in its own turns only; destination and chunk move on
-    with each time it does.
+    A turn is a round, or all turns happen ``at_once`` in one round. With a ``window``, each
+    transfer takes part in its own turns only; destination and chunk move on with each time it does.
     """
 
     source: IntArray
@@ -158,7 +156,9 @@ class Phase:
         if self.window is not None:
             happens, before = self.window.at(number)
             return self._laid_out([before], happens)
-        return self._laid_out(range(self.turns) if self.at_once else (number,))
+        if self.at_once:
+            return self._laid_out(range(self.turns))
+        return self._laid_out((number,))
 
     def _laid_out(
         self, turns: Sequence[IntArray | int], which: BoolArray | slice = slice(None)
@@ -176,19 +176,20 @@ class Phase:
         )
 
     def __repr__(self) -> str:
-        kinds = np.unique(self.reduce)
-        kind = " and ".join("reduce" if one else "copy" for one in kinds)
-        return f"<Phase {kind}: {len(self.source)} transfers x {self.turns} turns{' at once' if self.at_once else ''}>"
+        kinds = ["reduce" if reduces else "copy" for reduces in np.unique(self.reduce)]
+        at_once = " at once" if self.at_once else ""
+        return (
+            f"<Phase {' and '.join(kinds)}: {len(self.source)} transfers x {self.turns} "
+            f"turns{at_once}>"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
     """How a vector of ``elements`` is cut into ``chunks``.
 
-    As evenly as whole elements allow, the longer chunks first.
-
-    Several ``vectors`` of that length laid end to end are cut alike; chunk numbers run on from one
-    to the next.
+    They are as even as whole elements allow, the longer chunks first. Several ``vectors`` of that
+    length laid end to end are cut alike; chunk numbers run on from one to the next.
     """
 
     elements: int
@@ -200,11 +201,13 @@ class Chunking:
         """The first element of each chunk; ``start(chunks * vectors)`` is the end."""
         base, longer = divmod(self.elements, self.chunks)
         vector, local = np.divmod(chunk, self.chunks)
-        return np.asarray(vector * self.elements + local * base + np.minimum(local, longer))
+        before = local * base + np.minimum(local, longer)
+        return np.asarray(vector * self.elements + before)
 
     def nbytes(self, chunk: IntArray, count: IntArray) -> IntArray:
         """Bytes in ``count`` chunks from ``chunk`` on."""
-        return np.asarray((self.start(chunk + count) - self.start(chunk)) * self.itemsize)
+        elements = self.start(chunk + count) - self.start(chunk)
+        return np.asarray(elements * self.itemsize)
 
     @property
     def largest(self) -> int:
@@ -240,7 +243,10 @@ class Schedule:
     @property
     def channels(self) -> int:
         """How many channels run side by side."""
-        return 1 + max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
+        last = 0
+        for phase in self.phases:
+            last = max(last, int(np.max(phase.channel, initial=0)))
+        return last + 1
 
     @property
     def places(self) -> int:
@@ -250,23 +256,31 @@ class Schedule:
     @property
     def most_at_once(self) -> int:
         """Transfers of the largest round."""
-        return max(
-            (len(phase.source) * (phase.turns if phase.at_once else 1) for phase in self.phases),
-            default=0,
-        )
+        most = 0
+        for phase in self.phases:
+            turns = phase.turns if phase.at_once else 1
+            most = max(most, turns * len(phase.source))
+        return most
 
     def each_round(self) -> Iterator[Round]:
         """All rounds in order, each laid out in full; for small schedules."""
-        return (phase.round(number) for phase in self.phases for number in range(phase.rounds))
+        for phase in self.phases:
+            for number in range(phase.rounds):
+                yield phase.round(number)
 
     def chunking(self, nbytes: int, itemsize: int = 1) -> Chunking:
-        """How ``nbytes`` per vector, rounded up to whole items of ``itemsize`` bytes, are cut into
-        this schedule's chunks.
+        """How ``nbytes`` per vector are cut into this schedule's chunks.
+
+        They are rounded up to whole items of ``itemsize`` bytes.
         """
-        return Chunking(-(-nbytes // itemsize), self.chunks, self.vectors, itemsize)
+        elements = -(-nbytes // itemsize)
+        return Chunking(elements, self.chunks, self.vectors, itemsize)
 
     def __repr__(self) -> str:
-        return f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, {self.chunks} chunks, {self.rounds} rounds>"
+        return (
+            f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, {self.chunks} chunks, "
+            f"{self.rounds} rounds>"
+        )
 
 
 def ranks_array(ranks: int) -> IntArray:

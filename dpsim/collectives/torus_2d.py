@@ -17,20 +17,20 @@ from dpsim.collectives.schedule import Chunking, Schedule
 
 def compile_torus(layout: RankLayout) -> Schedule:
     """Groups are rows."""
-    return Schedule(
-        "all-reduce", "torus-2d", layout.ranks, layout.ranks, in_groups(layout.ranks, row(layout))
-    )
+    phases = in_groups(layout.ranks, row(layout))
+    return Schedule("all-reduce", "torus-2d", layout.ranks, layout.ranks, phases)
 
 
 def row(layout: RankLayout) -> int:
-    """Ranks in a row.
+    """Ranks in a row: those of a node, or of the grid that is nearest to a square.
 
-    Those of a node, or the smallest divisor of m that is at least its square root.
+    The latter is m over its largest divisor up to its square root.
     """
     ranks, node = layout.ranks, layout.per_node or 1
     if 1 < node < ranks and ranks % node == 0:
         return node
-    return ranks // next(columns for columns in range(isqrt(ranks), 0, -1) if ranks % columns == 0)
+    columns = next(number for number in range(isqrt(ranks), 0, -1) if ranks % number == 0)
+    return ranks // columns
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:

@@ -13,9 +13,8 @@ from dpsim.collectives.schedule import Chunking, Schedule
 def compile_tree(layout: RankLayout) -> Schedule:
     """L rounds up, L rounds down, the whole vector in every message."""
     ranks = layout.ranks
-    return Schedule(
-        "all-reduce", "tree", ranks, 1, binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1)
-    )
+    phases = binomial.up(ranks, 1, reduce=True) + binomial.down(ranks, 1)
+    return Schedule("all-reduce", "tree", ranks, 1, phases)
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:

@@ -8,13 +8,16 @@ from typing import Literal
 from dpsim.convergence.tasks import Task
 
 Verdict = Literal["fine", "too large", "too small"]
-_SMALL = 0.1  # of the critical batch: ten times the batch would cost less than twice the samples
+
+# Of the critical batch: ten times the batch would cost less than twice the samples.
+_SMALL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCheck:
-    """``verdict`` on a global batch, and ``text`` that says why and what to do;
-    ``sample_efficiency`` as in `StepLaw`.
+    """``verdict`` on a global batch, and ``text`` that says why and what to do.
+
+    ``sample_efficiency`` is that of `StepLaw`.
     """
 
     verdict: Verdict
@@ -41,18 +44,15 @@ def check_batch(task: Task, batch: float) -> BatchCheck:
 
 def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
     law, limit = task.law, task.limit
-    about, critical = (
-        f"a global batch of {batch:,.0f}",
-        f"the critical batch of about {law.critical_batch:,.0f}",
-    )
+    about = f"a global batch of {batch:,.0f}"
+    critical = f"the critical batch of about {law.critical_batch:,.0f}"
+    more = law.samples(batch) / law.least_samples
     if batch > limit.batch:
         return "too large", (
             f"{about} may not converge to {task.target}: published runs reach it up to "
-            f"{limit.batch:,.0f} ({limit.source}); "
-            f"{limit.beyond}"
+            f"{limit.batch:,.0f} ({limit.source}); {limit.beyond}"
         )
     if batch > law.critical_batch:
-        more = law.samples(batch) / law.least_samples
         return (
             "too large",
             f"{about} is above {critical}: it needs {more:.1f} times the samples of a small one, "
@@ -62,11 +62,6 @@ def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
         ratio = law.steps(10 * batch) / law.steps(batch)
         return "too small", (
             f"{about} is far below {critical}, which wastes GPUs: ten times the batch would need "
-            f"{ratio:.0%} of the steps, "
-            f"on more GPUs or with fuller ones"
+            f"{ratio:.0%} of the steps, on more GPUs or with fuller ones"
         )
-    return (
-        "fine",
-        f"{about} needs {law.samples(batch) / law.least_samples:.2f} times the samples of a small "
-        "one",
-    )
+    return "fine", f"{about} needs {more:.2f} times the samples of a small one"

@@ -60,13 +60,13 @@ class StepLaw:
     def log_error(self, batch: float) -> float:
         """Standard deviation of ln S(B).
 
-        The constants' and their correlation's, and that of one run.
+        It is made of those of the constants with their correlation, and that of one run.
         """
         share = self.step_efficiency(batch)  # d ln S / d ln B_crit is minus this
-        own, other = self.least_samples_error, -share * self.critical_batch_error
-        return math.sqrt(
-            max(own**2 + other**2 + 2 * self.correlation * own * other, 0.0) + self.noise**2
-        )
+        own = self.least_samples_error
+        other = -share * self.critical_batch_error
+        of_constants = own**2 + other**2 + 2 * self.correlation * own * other
+        return math.sqrt(max(of_constants, 0.0) + self.noise**2)
 
 
 def _check(batch: float) -> None:

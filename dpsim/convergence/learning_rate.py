@@ -1,5 +1,4 @@
-"""How the learning rate should follow the global batch, and up to where published runs say that
-this holds.
+"""How the learning rate should follow the global batch, and how far published runs confirm it.
 
 - linear, with warm-up: eta = eta_0 B / B_0, raised to it from eta_0 over the first epochs (SGD,
   momentum, LARS). Goyal et al. 2017 (arXiv:1706.02677): holds from 256 to 8,192 on ImageNet;
@@ -7,8 +6,6 @@ this holds.
 - square root: eta = eta_0 sqrt(B / B_0) (Adam, LAMB), which keeps the variance of an update that is
   divided by the gradients' size. Krizhevsky 2014 (arXiv:1404.5997); Malladi et al. 2022
   (arXiv:2205.10287); AdaptDL's Adam tasks.
-- by the noise: eta = eta_max / (1 + B_noise / B), both rules' smooth end for SGD: linear far below
-  the noise scale, constant far above it (McCandlish et al. 2018, arXiv:1812.06162, equation 2.6).
 """
 
 from __future__ import annotations
@@ -58,18 +55,15 @@ def learning_rate_advice(task: Task, batch: float) -> LearningRateAdvice:
     factor = scaled(1.0, base, batch, task.rule)
     warm_up = WARM_UP_EPOCHS if task.rule == "linear" and batch > base else 0
     holds = batch <= task.limit.batch
-    steps = [
+    advice = [
         f"{task.rule} rule: multiply the learning rate that is right at a batch of {base:,.0f} by "
         f"{factor:.3g}"
     ]
-    steps += [f"raised over the first {warm_up} epochs"] * bool(warm_up)
-    steps += (
-        []
-        if holds
-        else [
+    if warm_up:
+        advice.append(f"raised over the first {warm_up} epochs")
+    if not holds:
+        advice.append(
             f"published runs hold up to {task.limit.batch:,.0f} only: beyond, {task.limit.beyond}"
-        ]
-    )
-    return LearningRateAdvice(
-        task.rule, base, factor, warm_up, holds, "; ".join(steps) + f" ({task.limit.source})"
-    )
+        )
+    text = "; ".join(advice) + f" ({task.limit.source})"
+    return LearningRateAdvice(task.rule, base, factor, warm_up, holds, text)

@@ -1,6 +1,4 @@
-"""The gradient-noise form.
-
-How much a step with a larger batch is worth, from the noise of the gradients themselves.
+"""The gradient-noise form: what a step with a larger batch is worth, from the gradients' noise.
 
 The noise scale B_noise = tr(Sigma) / |G|^2, in samples, is the variance of one sample's gradient
 over the squared norm of the mean one (McCandlish et al. 2018, arXiv:1812.06162, where it is
@@ -22,8 +20,8 @@ from dpsim.base.errors import DpsimError
 def noise_scale(squared_norm: float, variance: float, batch: float = 1.0) -> float:
     """B_noise in samples.
 
-    ``variance`` of the mean gradient over ``batch`` samples (its trace), times that batch, over
-    |G|^2.
+    It is ``variance`` of the mean gradient over ``batch`` samples (its trace), times that batch,
+    over |G|^2.
 
     Raises DpsimError where the squared norm is not above 0 or the variance is below 0.
     """
@@ -46,9 +44,7 @@ def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | f
 def steps_from_noise(
     progress: FloatArray, noise: FloatArray, target: float, batch: float, base: float
 ) -> float:
-    """Steps to ``target`` progress (steps of batch ``base``) with ``batch``.
-
-    The sum of progress / gain.
+    """Steps to ``target`` progress (steps of batch ``base``) with ``batch``: sum of progress / gain.
 
     ``progress`` are ends of intervals, ascending, shape (n,); ``noise`` is the noise scale in each,
     shape (n,), and the last holds from there on. Raises DpsimError for a target that is not above
@@ -56,6 +52,8 @@ def steps_from_noise(
     """
     if not target > 0:
         raise DpsimError(f"target must be above 0, but got {target}")
-    ends = np.minimum(np.append(progress, max(target, float(progress[-1]))), target)
+    last = max(target, float(progress[-1]))
+    ends = np.minimum(np.append(progress, last), target)
     widths = np.diff(ends, prepend=0.0)
-    return float(np.sum(widths / gain(np.append(noise, noise[-1]), batch, base)))
+    gains = gain(np.append(noise, noise[-1]), batch, base)
+    return float(np.sum(widths / gains))

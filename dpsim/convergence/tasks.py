@@ -1,6 +1,6 @@
 """The tasks whose steps to a target are known.
 
-Tasks.yaml says what they are, constants.yaml the constants fitted to their runs.
+tasks.yaml says what they are, constants.yaml the constants fitted to their runs.
 """
 
 from __future__ import annotations
@@ -121,14 +121,14 @@ class Task(Config):
     @property
     def law(self) -> StepLaw:
         """Steps to the target for each batch."""
-        own, other = self.constants.least_samples, self.constants.critical_batch
+        constants = self.constants
         return StepLaw(
-            own.value,
-            other.value,
-            own.error,
-            other.error,
-            self.constants.correlation,
-            self.constants.noise,
+            constants.least_samples.value,
+            constants.critical_batch.value,
+            constants.least_samples.error,
+            constants.critical_batch.error,
+            constants.correlation,
+            constants.noise,
         )
 
     @property
@@ -138,8 +138,9 @@ class Task(Config):
         return other is not None and other.median < self.constants.left_out.median
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with a global batch of ``batch`` samples, by the form that predicts
-        left-out batches better.
+        """Steps to the target with a global batch of ``batch`` samples.
+
+        By the form that predicts left-out batches better.
         """
         by_noise = self.steps_by_noise(batch) if self.by_noise_is_better else None
         return self.law.steps(batch) if by_noise is None else by_noise
@@ -150,10 +151,7 @@ class Task(Config):
         return None if form is None else form.steps(batch)
 
     def fits(self, batch: float) -> bool:
-        """Whether ``batch`` is within the batches that the law was fitted on.
-
-        Others are extrapolated.
-        """
+        """Whether ``batch`` is within those that the law was fitted on; others are extrapolated."""
         low, high = self.constants.batches
         return low <= batch <= high
 
@@ -163,23 +161,23 @@ def tasks() -> Registry[Task]:
     """All tasks, by name."""
     constants = read("constants.yaml")["tasks"]
     described = read("tasks.yaml")
-    return Registry(
-        "task",
-        {
-            name: Task(name=name, **entry, constants=constants[name])
-            for name, entry in described.items()
-        },
-    )
+    known = {
+        name: Task(name=name, **entry, constants=constants[name])
+        for name, entry in described.items()
+    }
+    return Registry("task", known)
 
 
 def task_for(model: str, optimizer: str) -> Task | None:
-    """The task of ``model`` (a name of the catalogue) whose optimiser it is, else its first one;
-    None where there is none.
+    """The task of ``model`` (a name of the catalogue) that was trained with ``optimizer``.
+
+    Where none was, it is the model's first task; None where the model has no task.
     """
     found = [task for task in tasks().values() if model in task.models]
-    return next(
-        (task for task in found if optimizer in task.optimizers), found[0] if found else None
-    )
+    for task in found:
+        if optimizer in task.optimizers:
+            return task
+    return found[0] if found else None
 
 
 def read(name: str) -> dict[str, Any]:

@@ -21,17 +21,17 @@ def compute_factors(
     slow: Sequence[SlowWorkersConfig] = (),
     transient: Sequence[TransientConfig] = (),
 ) -> Factors:
-    """Factors on compute time, shape (steps, workers).
-
-    The product of all disturbances, 1 without any.
+    """Factors on compute time, shape (steps, workers): the product of all disturbances.
 
     ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck
     together, has a stream of its own for each disturbance: its draws depend neither on the others
     nor on the other disturbances. Raises DpsimError where a slow worker does not exist.
     """
-    product = np.ones((steps, workers)) if jitter is None else jitter.factors(workers, steps, seed)
-    for entry, one in enumerate(slow):
-        product = product * one.factors(workers, seed, per_node, entry)
-    for entry, other in enumerate(transient):
-        product = product * other.factors(workers, steps, seed, per_node, entry)
+    product = np.ones((steps, workers))
+    if jitter is not None:
+        product = jitter.factors(workers, steps, seed)
+    for entry, slowed in enumerate(slow):
+        product = product * slowed.factors(workers, seed, per_node, entry)
+    for entry, chain in enumerate(transient):
+        product = product * chain.factors(workers, steps, seed, per_node, entry)
     return product

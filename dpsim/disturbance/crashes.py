@@ -1,5 +1,6 @@
-"""Crashes: workers fail, the job goes back to its last checkpoint, and a spare takes over if there
-is one.
+"""Crashes: a worker fails, and the job goes back to its last checkpoint.
+
+A spare takes the worker's place if there is one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Fractions of a job's time that add up to 1, ``useful`` the goodput; its ``interval`` and
-    ``mtbf`` in seconds.
+    """Fractions of a job's time that add up to 1; ``useful`` is the goodput.
+
+    ``interval`` (of work between checkpoints) and ``mtbf`` are in seconds.
     """
 
     interval: float
@@ -62,31 +64,30 @@ class CrashesConfig(Config):
     def goodput(self, workers: int, loading: float = 0.0) -> Goodput:
         """What a job on that many workers gets out of its time; any worker's crash stops all.
 
-        Waiting for repair comes on top.
-
-        ``loading``: seconds after each restart until all workers hold the checkpoint again.
+        ``loading`` are the seconds after each restart until all workers hold the checkpoint again.
         """
         from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 
         mtbf = self.mtbf / workers
         interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
-        taken = expected_seconds(
-            interval, interval, self.checkpoint_cost, self.restart_time + loading, mtbf
-        )
+        restart = self.restart_time + loading
+        taken = expected_seconds(interval, interval, self.checkpoint_cost, restart, mtbf)
+
+        # Standing still for want of a spare comes on top of all that.
         waiting = waiting_share(self.repair_time / mtbf, self.spares)
         running = 1 - waiting
-        useful, checkpoints = running * interval / taken, running * self.checkpoint_cost / taken
-        return Goodput(interval, mtbf, useful, checkpoints, running - useful - checkpoints, waiting)
+        useful = running * interval / taken
+        checkpoints = running * self.checkpoint_cost / taken
+        lost = running - useful - checkpoints
+        return Goodput(interval, mtbf, useful, checkpoints, lost, waiting)
 
     def times(self, workers: int, seconds: float, seed: int) -> list[Factors]:
         """When each worker fails in that many seconds, ascending.
 
-        Exponential gaps from a stream of its own.
+        The gaps are exponential, each worker's from a stream of its own.
         """
-        return [
-            self._times(random_stream(seed, "crashes", worker), seconds)
-            for worker in range(workers)
-        ]
+        streams = [random_stream(seed, "crashes", worker) for worker in range(workers)]
+        return [self._times(generator, seconds) for generator in streams]
 
     def _times(self, generator: np.random.Generator, seconds: float) -> Factors:
         found: list[float] = []

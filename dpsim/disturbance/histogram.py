@@ -126,15 +126,12 @@ def read_histogram(path: str) -> Histogram:
     Raises DpsimError, which names the file and the rule.
     """
     text = read_text_limited(path, _MAX_BYTES)
-    values, weights = (
-        _from_json(text, path) if path.lower().endswith(".json") else _from_csv(text, path)
-    )
+    is_json = path.lower().endswith(".json")
+    values, weights = _from_json(text, path) if is_json else _from_csv(text, path)
     for name, numbers in (("values", values), ("weights", weights or ())):
-        if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise DpsimError(
-                f"{path}: {name} must be positive numbers, but got "
-                f"{next(x for x in numbers if not 0 < x < math.inf)}"
-            )
+        wrong = [number for number in numbers if not 0 < number < math.inf]
+        if wrong:
+            raise DpsimError(f"{path}: {name} must be positive numbers, but got {wrong[0]}")
     if not values or (weights is not None and len(weights) != len(values)):
         raise DpsimError(
             f"{path}: must hold at least one value, and as many weights as values where it holds "
@@ -161,11 +158,14 @@ def _from_json(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
 
 
 def _numbers(items: list[object]) -> _Numbers:
-    if not isinstance(items, list) or not all(
-        isinstance(item, (int, float)) and not isinstance(item, bool) for item in items
-    ):
+    if not isinstance(items, list):
         raise TypeError
-    return tuple(float(item) for item in items if isinstance(item, (int, float)))
+    numbers = []
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, (int, float)):
+            raise TypeError
+        numbers.append(float(item))
+    return tuple(numbers)
 
 
 def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
@@ -174,7 +174,8 @@ def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
         names = rows.fieldnames or []
     except csv.Error as error:
         raise DpsimError(f"{path}: must be a CSV file, but: {error}") from None
-    column = "value" if "value" in names else names[0] if len(names) == 1 else None
+    only = names[0] if len(names) == 1 else None
+    column = "value" if "value" in names else only
     if column is None:
         raise DpsimError(
             f"{path}: must have a column 'value', or one column, but got "
@@ -183,7 +184,9 @@ def _from_csv(text: str, path: str) -> tuple[_Numbers, _Numbers | None]:
     try:
         table = list(rows)
         values = tuple(float(row[column]) for row in table)
-        return values, tuple(float(row["weight"]) for row in table) if "weight" in names else None
+        if "weight" not in names:
+            return values, None
+        return values, tuple(float(row["weight"]) for row in table)
     except (ValueError, TypeError, csv.Error):
         raise DpsimError(
             f"{path}: columns 'value' and 'weight' must hold numbers from the second line on"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.errors import DpsimError
@@ -51,17 +52,18 @@ class SlowWorkersConfig(GroupedDisturbance):
 
         Raises DpsimError where a named worker does not exist.
         """
-        if self.workers is not None:
-            if max(self.workers) >= workers:
-                raise DpsimError(
-                    f"slow workers must be ranks below {workers}, but got {max(self.workers)}"
-                )
-            slow = np.isin(np.arange(workers), self.workers)
-        else:
+        if self.workers is None:
             groups = self.groups(workers, per_node)
-            draws = [
-                random_stream(seed, "slow", entry, group).random()
-                for group in range(groups.max() + 1)
-            ]
-            slow = (np.array(draws) < (self.fraction or 0.0))[groups]
-        return np.where(slow, self.factor, 1.0)
+            is_slow = self._drawn(groups.max() + 1, seed, entry)[groups]
+        elif max(self.workers) < workers:
+            is_slow = np.isin(np.arange(workers), self.workers)
+        else:
+            raise DpsimError(
+                f"slow workers must be ranks below {workers}, but got {max(self.workers)}"
+            )
+        return np.where(is_slow, self.factor, 1.0)
+
+    def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
+        """Which groups are slow."""
+        draws = [random_stream(seed, "slow", entry, group).random() for group in range(groups)]
+        return np.array(draws) < (self.fraction or 0.0)

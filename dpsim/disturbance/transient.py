@@ -55,11 +55,11 @@ class TransientConfig(GroupedDisturbance):
             random_stream(seed, "transient", entry, group) for group in range(groups.max() + 1)
         ]
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
+
+        stays = 1 - 1 / self.mean_steps
         slow = np.empty(draws.shape, dtype=np.bool_)
-        before = None
-        for step, draw in enumerate(draws):
-            begins = self.slow_share if before is None else self.rate
-            stays = 1 - 1 / self.mean_steps
-            slow[step] = draw < begins if before is None else draw < np.where(before, stays, begins)
-            before = slow[step]
+        slow[:1] = draws[:1] < self.slow_share  # the long-run state: no warm-up is needed
+        for step in range(1, steps):
+            chance = np.where(slow[step - 1], stays, self.rate)
+            slow[step] = draws[step] < chance
         return np.where(slow, self.factor, 1.0)[:, groups]
