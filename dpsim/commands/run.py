@@ -69,8 +69,9 @@ def run(
 
 
 def _recording(trace: Path | None, html: Path | None) -> Recording:
-    """What the run must keep for the files that were asked for; of all workers, a trace shows
-    what they send.
+    """What the run must keep for the files that were asked for.
+
+    A trace needs all workers, for what they send shows on the links.
     """
     from dpsim.engine import Recording
 

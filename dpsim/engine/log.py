@@ -99,15 +99,18 @@ class Log:
             (act for act in self.acts if act.what == "read"),
             key=lambda act: (act.time, act.clock, act.worker),
         )
-        ends = [gave.get((act.worker, act.clock)) for act in reads]
-        updates = [
-            NEVER if end is None or end.number >= len(self.times) else end.number for end in ends
-        ]
+        done, updates = [], []
+        for read in reads:
+            end = gave.get((read.worker, read.clock))
+            time, update = (np.nan, NEVER) if end is None else (end.time, end.number)
+            done.append(time)
+            # What was handed over may be part of an update that the run ended before.
+            updates.append(update if update < len(self.times) else NEVER)
         return Gradients(
-            np.array([act.worker for act in reads]),
-            np.array([act.clock for act in reads]),
-            np.array([act.time for act in reads]),
-            np.array([np.nan if end is None else end.time for end in ends]),
-            np.array([act.number for act in reads]),
-            np.array(updates),
+            worker=np.array([read.worker for read in reads]),
+            clock=np.array([read.clock for read in reads]),
+            begun=np.array([read.time for read in reads]),
+            done=np.array(done),
+            read=np.array([read.number for read in reads]),
+            update=np.array(updates),
         )

@@ -77,7 +77,10 @@ class MemoryUse:
             footprint(self.model, replace(self.setup, batch=batch, stage=0, learners=k)).total
             for k in (1, 2)
         )
-        return 0 if one > self.capacity else 1 + int((self.capacity - one) / (two - one))
+        if one > self.capacity:
+            return 0
+        # Each further learner takes as much as the second adds to the first.
+        return 1 + int((self.capacity - one) / (two - one))
 
     def advice(self) -> list[str]:
         """What to do where it does not fit, a line each: the smallest remedies.
@@ -87,11 +90,11 @@ class MemoryUse:
         """
         if self.fits:
             return []
-        lines, ways = [remedy.text for remedy in self.remedies()], self.split()
+        lines = [remedy.text for remedy in self.remedies()]
+        ways = self.split()
         if not lines or ways.weights > 1:
-            weights = human(
-                footprint(self.model, replace(self.setup, stage=0, learners=1)).weights, DATA, 3
-            )
+            whole = footprint(self.model, replace(self.setup, stage=0, learners=1))
+            weights = human(whole.weights, DATA, 3)
             gpus = "1 such GPU" if ways.weights == 1 else f"{ways.weights} such GPUs"
             lines.append(
                 f"split the model at least {ways.training} ways (its weights alone, {weights}, "

@@ -50,8 +50,9 @@ class Result:
 
     @property
     def step_time_s(self) -> dict[str, float]:
-        """Mean, median and 95th percentile over steps and workers; low and high bound the mean (95
-        % bootstrap interval).
+        """Mean, median and 95th percentile over steps and workers.
+
+        ``low`` and ``high`` bound the mean: its 95 % bootstrap interval.
         """
         times = self.steps.step
         low, high = _bootstrap(times.mean(axis=1), self.seed)
@@ -75,15 +76,15 @@ class Result:
 
     @property
     def throughput_samples_per_s(self) -> float:
-        """Samples per second of all workers that were not dropped; workers that act alone count at
-        their own pace.
+        """Samples per second of all workers whose gradients counted.
+
+        Workers that act alone count at their own pace.
         """
         counted = self.steps.counted
         if not self.alone and counted.all():
             return self.workers * self.batch_per_worker / float(self.steps.step.mean())
-        return self.batch_per_worker * float(
-            (counted.sum(axis=0) / self.steps.step.sum(axis=0)).sum()
-        )
+        gradients_per_s = counted.sum(axis=0) / self.steps.step.sum(axis=0)
+        return self.batch_per_worker * float(gradients_per_s.sum())
 
     @property
     def scaling_efficiency(self) -> float:
@@ -92,9 +93,10 @@ class Result:
         Where workers act alone, each of those goes at its own pace too.
         """
         compute = self.steps.compute
-        paces = (
-            1 / compute.mean(axis=0) if self.alone else np.full(self.workers, 1 / compute.mean())
-        )
+        if self.alone:
+            paces = 1 / compute.mean(axis=0)
+        else:
+            paces = np.full(self.workers, 1 / compute.mean())
         return self.throughput_samples_per_s / (self.batch_per_worker * float(paces.sum()))
 
     @property
@@ -158,6 +160,7 @@ class Result:
         """
         if self.pipeline is None:
             return False
+        # Without the waiting for input, which would make up for any difference.
         busy = (self.steps.compute + self.steps.exposed_comm).mean(axis=0).max()
         return bool(self.pipeline.period().max() > busy * (1 + 1e-9))
 
@@ -174,8 +177,9 @@ class Result:
         return {**asdict(self.epoch), "time_s": self.epoch.steps * self.step_time_s["mean"]}
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of ``dpsim run --json``; everything but ``provenance`` is the same for
-        the same scenario and seed.
+        """The JSON object of ``dpsim run --json``.
+
+        Everything but ``provenance`` is the same for the same scenario and seed.
         """
         return {
             "schema_version": 1,
@@ -235,10 +239,12 @@ def _distribution(values: IntArray) -> dict[str, Any]:
 
 
 def _bootstrap(means: FloatArray, seed: int) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the mean of ``means`` resampled with replacement
-    (percentile bootstrap, Efron 1979).
+    """The 2.5th and 97.5th percentile of the mean of ``means`` resampled with replacement.
+
+    The percentile bootstrap (Efron 1979).
     """
-    blocks = np.array([block.mean() for block in np.array_split(means, min(len(means), _BLOCKS))])
+    split = np.array_split(means, min(len(means), _BLOCKS))
+    blocks = np.array([block.mean() for block in split])
     chosen = np.random.default_rng(seed).integers(0, len(blocks), (_RESAMPLES, len(blocks)))
     low, high = np.percentile(blocks[chosen].mean(axis=1), [2.5, 97.5])
     return float(low), float(high)

@@ -21,7 +21,7 @@ GIVEN = "given in the scenario"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Money, in ``currency``.
+    """Money in ``currency``.
 
     For an hour of all GPUs, a step of all workers, a million samples, and training to the target.
     """
@@ -36,7 +36,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """``power_W``: of all machines, on average over a step.
+    """Power and energy of all machines.
+
+    ``power_W`` is their average over a step, ``gpu_power_W`` of one GPU that computes, from
+    ``source``.
 
     ``gpu_power_W``: of one GPU that computes, from ``source``.
     """
@@ -70,19 +73,20 @@ class Spending:
             return None
         hourly = price * self.gpus
         return Cost(
-            price,
-            self.config.currency,
-            hourly,
-            hourly * step_s / _HOUR,
-            hourly / _HOUR / samples_per_s * 1e6,
-            None if to_target_s is None else hourly * to_target_s / _HOUR,
+            price_per_gpu_hour=price,
+            currency=self.config.currency,
+            per_hour=hourly,
+            per_step=hourly * step_s / _HOUR,
+            per_million_samples=hourly / _HOUR / samples_per_s * 1e6,
+            to_target=None if to_target_s is None else hourly * to_target_s / _HOUR,
         )
 
     def energy(
         self, step_s: float, busy_share: float, samples_per_s: float, to_target_s: float | None
     ) -> Energy | None:
-        """What they draw, with GPUs that compute for ``busy_share`` of a step; None where a GPU's
-        power is not known.
+        """What steps draw with GPUs that compute for ``busy_share`` of them.
+
+        None where a GPU's power is not known.
         """
         if self.gpu_watts is None:
             return None
@@ -91,13 +95,13 @@ class Spending:
             self.gpu_watts * at_work + self.nodes * self.config.power_per_node
         )
         return Energy(
-            power,
-            self.gpu_watts / self.gpus,
-            busy_share,
-            power * step_s,
-            power / samples_per_s,
-            None if to_target_s is None else power * to_target_s,
-            self.source,
+            power_W=power,
+            gpu_power_W=self.gpu_watts / self.gpus,
+            busy_share=busy_share,
+            per_step_J=power * step_s,
+            per_sample_J=power / samples_per_s,
+            to_target_J=None if to_target_s is None else power * to_target_s,
+            source=self.source,
         )
 
 
@@ -112,10 +116,5 @@ def spending(scenario: Scenario) -> Spending:
     source = "thermal design power: " + "; ".join(dict.fromkeys(power.source for power in known))
     if len(known) < len(powers):
         return Spending(config, gpus, nodes, None, source)
-    return Spending(
-        config,
-        gpus,
-        nodes,
-        sum(part.ranks * power.value for part, power in zip(parts, known, strict=True)),
-        source,
-    )
+    watts = sum(part.ranks * power.value for part, power in zip(parts, known, strict=True))
+    return Spending(config, gpus, nodes, watts, source)

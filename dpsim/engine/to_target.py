@@ -1,4 +1,4 @@
-"""Time and cost to a target.
+"""Time and cost to a target accuracy.
 
 Steps to it (`dpsim.convergence`) times seconds of a step, with the global batch checked.
 """

@@ -20,8 +20,9 @@ _BLACK = "#1b1e23"
 
 
 def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
-    """The points (by number, along the front) than which no other is as good in both and better in
-    one; of equals the first.
+    """The points than which no other is as good in both values and better in one.
+
+    By number, along the front; of equals the first.
     """
     signs = [1.0 if aim == "least" else -1.0 for aim in aims]
     points = [(signs[0] * x, signs[1] * y) for x, y in zip(first, second, strict=True)]
@@ -41,8 +42,9 @@ def columns_figure(
     colour: str | None = None,
     aims: tuple[Aim, Aim] | None = None,
 ) -> go.Figure:
-    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``; with ``aims`` also
-    the front, if both are numbers.
+    """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``.
+
+    With ``aims`` also the front, if both are numbers.
 
     Rows that lack one of the two are left out, and the title says how many.
     """

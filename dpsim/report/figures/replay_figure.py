@@ -18,8 +18,9 @@ _UNITS = {"bytes": 1e-9}
 
 
 def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
-    """Two rows, accuracy and loss, of three panels; a line for each of ``replays`` by its name, and
-    the target as a dashed one.
+    """Accuracy and loss in two rows of three panels, a line for each of ``replays``.
+
+    Each is called by its name; the target is a dashed line.
     """
     from plotly.subplots import make_subplots
 

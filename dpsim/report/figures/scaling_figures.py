@@ -21,8 +21,9 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
-    """Throughput (samples/s) against workers, both logarithmic, beside that of as many workers
-    without communication.
+    """Throughput (samples/s) against workers, both logarithmic.
+
+    Beside it stands that of as many workers without communication.
     """
     import plotly.graph_objects as go
 
@@ -56,8 +57,9 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
 
 
 def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.Figure:
-    """Time (us) against size (bytes), both logarithmic, a line for each algorithm; where one is
-    fastest, it is named.
+    """Time (us) against size (bytes), both logarithmic, a line for each algorithm.
+
+    Where one is fastest, it is named.
     """
     import plotly.graph_objects as go
 
@@ -144,8 +146,9 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
 
 
 def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:
-    """What turning each knob does to the time per sample (%), from the JSON object of ``dpsim
-    explain FILE``.
+    """What turning each knob does to the time per sample (%).
+
+    ``explanation`` is the JSON object of ``dpsim explain FILE``.
     """
     import plotly.graph_objects as go
 

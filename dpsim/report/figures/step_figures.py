@@ -32,8 +32,9 @@ _PASS_COLOURS = {
 
 
 def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = ()) -> go.Figure:
-    """The parts of the mean step of each result as one stacked bar (ms), named ``names`` or as the
-    results are.
+    """The parts of the mean step of each result as one stacked bar (ms).
+
+    Bars are named ``names``, or as the results are.
     """
     import plotly.graph_objects as go
 
@@ -78,8 +79,9 @@ def _mean(each: Answer) -> float:
 
 
 def timeline_figure(intervals: Sequence[Interval]) -> go.Figure:
-    """The intervals of a recorded step (`Run.intervals`) as bars over time (ms from the first), a
-    row for a stream of a worker.
+    """The intervals of a recorded step (`Run.intervals`) as bars over time.
+
+    In ms from the first, a row for a stream of a worker.
     """
     import plotly.graph_objects as go
 
@@ -115,14 +117,18 @@ def _kind(interval: Interval) -> str:
 
 
 def _ends(times: FloatArray) -> tuple[float, float]:
-    """The least and the greatest, or where they are as good as one a thousandth below and above it."""
+    """The least and the greatest of ``times``.
+
+    Where they are as good as one, a thousandth below and above it.
+    """
     least, most = float(times.min()), float(times.max())
     return (least, most) if most - least > 1e-9 * most else (0.999 * least, 1.001 * most or 1.0)
 
 
 def step_distribution_figure(result: Result) -> go.Figure:
-    """How often a worker's step took how long (ms), over all steps and workers; mean and 95th
-    percentile are marked.
+    """How often a worker's step took how long (ms), over all steps and workers.
+
+    The mean and the 95th percentile are marked.
     """
     import plotly.graph_objects as go
 

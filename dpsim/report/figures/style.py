@@ -1,7 +1,4 @@
-"""How figures look.
-
-Colours that people with any kind of colour vision tell apart, and one layout for all.
-"""
+"""How figures look: colours that people with any colour vision tell apart, one layout for all."""
 
 from __future__ import annotations
 
@@ -78,8 +75,9 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
 
 
 def _top(figure: go.Figure, title: str) -> int:
-    """Pixels for the title and below it the legend, which on a narrow page has one or two names a
-    line.
+    """Pixels for the title and below it the legend.
+
+    On a narrow page the legend has one or two names a line.
     """
     names = [
         str(trace.name) for trace in figure.data if trace.name and trace.showlegend is not False

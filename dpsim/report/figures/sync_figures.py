@@ -21,8 +21,9 @@ _MILLI = 1e3
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of steps (of workers, in %) that took at most so long (ms, logarithmic), a curve for
-    each of ``results``.
+    """Share of steps (of workers, in %) that took at most so long (ms, logarithmic).
+
+    A curve for each of ``results``.
     """
     import plotly.graph_objects as go
 
@@ -50,8 +51,9 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
 
 
 def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of gradients (%) by the number of updates between reading parameters and applying, bars
-    for each of ``results``.
+    """Share of gradients (%) by the updates between reading parameters and applying.
+
+    Bars for each of ``results``.
     """
     import plotly.graph_objects as go
 

@@ -59,8 +59,9 @@ class _Line:
 
 
 def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Figure:
-    """The picture of ``cluster`` under ``loads``; of more than 64 nodes it shows the first 16 and
-    says so.
+    """The picture of ``cluster`` under ``loads``.
+
+    Of more than 64 nodes it shows the first 16 and says so.
     """
     import plotly.graph_objects as go
 
@@ -93,8 +94,9 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
 
 
 def _lines(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layout) -> list[_Line]:
-    """The links whose two ends are drawn, both directions as one line, the most used last so that
-    they lie on top.
+    """The links whose two ends are drawn, both directions as one line.
+
+    The most used come last, so that they lie on top.
     """
     shares = loads.utilisation(cluster.capacities)
     lines = []
@@ -133,8 +135,9 @@ def _way_text(
 
 
 def _curve(a: Point, b: Point, up: bool) -> list[Point]:
-    """A straight line, or between two devices of one row that are not neighbours an arc below (or
-    above) it, longer ones deeper.
+    """A straight line, or an arc between two devices of one row that are not neighbours.
+
+    The arc lies below it (or above), longer ones deeper.
     """
     (ax, ay), (bx, by) = a, b
     if abs(ay - by) > 1e-9 or abs(ax - bx) < 1.01:

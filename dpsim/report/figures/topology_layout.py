@@ -39,9 +39,7 @@ def node_of(device: str) -> str | None:
 
 
 def layout(graph: Graph[str], most_nodes: int) -> Layout:
-    """Places for the first ``most_nodes`` nodes of ``graph`` and for the switches of the fabric
-    above them.
-    """
+    """Places for the first ``most_nodes`` nodes of ``graph`` and for the switches above them."""
     nodes: dict[str, list[str]] = {}
     for device in graph:
         if (node := node_of(device)) is not None:
@@ -114,8 +112,9 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
 
 
 def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[list[str]]:
-    """Switches by their hops from the network cards; those over no drawn card beside others of
-    their kind, if all is drawn.
+    """Switches by their hops from the network cards.
+
+    Those over no drawn card stand beside others of their kind, if all is drawn.
     """
     below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
     tiers: list[list[str]] = []
@@ -145,8 +144,9 @@ def _mean(values: list[float], default: float) -> float:
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:
-    """Places in the order given, near those ``wanted`` and at least ``gap`` apart; the whole row
-    keeps its middle.
+    """Places in the order given, near those ``wanted`` and at least ``gap`` apart.
+
+    The whole row keeps its middle.
     """
     if not wanted:
         return []

@@ -83,8 +83,9 @@ def _scaled(row: Answer) -> str:
 
 
 def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Source:
-    """The rows of a sweep's table as `dpsim.studies.sweep.query` answers them; points that failed
-    are left out.
+    """The rows of a sweep's table as `dpsim.studies.sweep.query` answers them.
+
+    Points that failed are left out.
 
     Raises DpsimError where none is left.
     """

@@ -1,5 +1,6 @@
-"""What a prediction takes for granted, what it was calibrated on and how far that is off, and what
-it leaves out: lines of text.
+"""What a prediction takes for granted, its calibration and its error, what it leaves out.
+
+Each is a line of text.
 """
 
 from __future__ import annotations

@@ -17,7 +17,10 @@ KIND_NAMES = {
 
 
 def path_table(path: CriticalPath, name: str) -> Table:
-    """What a typical step is made of along its critical path, which may go from worker to worker."""
+    """What a typical step is made of along its critical path.
+
+    The path may go from worker to worker.
+    """
     title = f"{name}: critical path of step {path.step}, {human(path.seconds, TIME)}"
     table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("on the critical path")

@@ -35,8 +35,9 @@ def parts_table(name: str, use: MemoryUse) -> Table:
 
 
 def memory_notes(use: MemoryUse) -> list[str]:
-    """Whether it fits and by how much, the largest batch, and what to do where it does not; a line
-    each.
+    """Whether it fits and by how much, the largest batch, and what to do where it does not.
+
+    A line each.
     """
     setup, verdict = (
         use.setup,

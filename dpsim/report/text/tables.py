@@ -89,7 +89,10 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
 
 
 def _resource_notes(result: Result) -> list[str]:
-    """What steps hold and load: memory, input, epoch and learners, where there is something to say."""
+    """What steps hold and load, where there is something to say.
+
+    Memory, input, epoch, crashes and learners.
+    """
     lines = []
     if result.memory:
         held, capacity = result.memory.held.total, result.memory.capacity
@@ -144,8 +147,9 @@ def _spending_notes(result: Result) -> list[str]:
 
 
 def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
-    """Variants side by side, in the order given; ``change`` is that of the step time against the
-    first.
+    """Variants side by side, in the order given.
+
+    ``change`` is that of the step time against the first.
     """
     listed = list(rows)
     table = Table(show_edge=False)

@@ -6,8 +6,9 @@ from dpsim.engine import TimeToTarget
 
 
 def to_target_notes(target: TimeToTarget) -> list[str]:
-    """Time, steps and cost to the target, the check of the global batch and the learning rate, a
-    line each.
+    """Time, steps and cost to the target, the check of the global batch and the learning rate.
+
+    A line each.
     """
     hours = (f"{seconds / 3600:,.3g} h" for seconds in (target.time_s, target.low_s, target.high_s))
     time, low, high = hours

@@ -60,8 +60,9 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
 
 
 def front_table(tuning: Tuning) -> Table:
-    """The front of time against cost, the fastest first, with what each sets that the fastest does
-    not.
+    """The front of time against cost, the fastest first.
+
+    Each with what it sets that the fastest does not.
     """
     span = tuning.objective.span
     table = Table(
@@ -88,8 +89,9 @@ def _settings(each: Evaluation) -> str:
 
 
 def tuning_notes(tuning: Tuning) -> list[str]:
-    """How much was searched, what could not be and why, and what the figures do not show, a line
-    each.
+    """How much was searched, what could not be and why, and what the figures do not show.
+
+    A line each.
     """
     how = "all" if tuning.exhaustive else "sampled"
     lines = [

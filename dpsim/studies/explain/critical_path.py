@@ -1,6 +1,4 @@
-"""What a step waits for.
-
-The chain of intervals, each of which had to end before the next could begin, back from its end.
+"""What a step waits for: the chain of intervals that each had to end before the next began.
 
 From a worker's end of the step the path goes back through whatever ended last: computing, a
 transfer, or a wait. A collective of all workers began with the last of them, so there the path goes
@@ -24,8 +22,9 @@ _CLOSE = 1e-9  # of the step, below which two times are one
 
 
 class Segment(NamedTuple):
-    """``worker`` spent ``seconds`` from ``start`` (s after the step began) on ``name``, which is of
-    ``kind`` (one of `KINDS`).
+    """A piece of the path: ``worker`` spent ``seconds`` on ``name``.
+
+    ``start`` is in s after the step began; ``kind`` is one of `KINDS`.
     """
 
     kind: str
@@ -37,8 +36,9 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """The path of step ``step`` (0: the first after warm-up), earliest segment first, as it ends at
-    ``worker``.
+    """The critical path of a step (0: the first after warm-up), earliest segment first.
+
+    It ends at ``worker``.
     """
 
     step: int
@@ -152,8 +152,9 @@ def walk_back(
     *,
     meets_all: bool,
 ) -> tuple[Segment, ...]:
-    """From ``time`` at ``worker`` back to the start of the step, earliest first; alike ones in a
-    row are one.
+    """The path from ``time`` at ``worker`` back to the start of the step, earliest first.
+
+    Alike segments in a row are one.
 
     ``starts`` (s): when each worker began the step. Times closer than ``close`` are one.
     ``meets_all``: a transfer of a name is one collective of all workers.

@@ -1,7 +1,6 @@
-"""What limits a scenario.
+"""What limits a scenario: every knob turned, one at a time, with the same seed.
 
-Every knob turned, one at a time, and simulated with the same seed; what that gains, and why not
-more.
+It says what each turn gains, and why not more.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ _BY_PERIODS = ("local-sgd", "sma")  # whose steps differ by turns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One knob, turned.
+    """One knob, turned: the best of its changes and its result.
 
-    The best of its changes and its result, None where there is nothing to turn; ``why`` it gains
-    nothing.
+    Both are None where there is nothing to turn; ``why`` says why it gains nothing.
     """
 
     name: str
@@ -55,7 +53,7 @@ class Turn:
 
     @property
     def change_per_sample(self) -> float:
-        """The same of the time that all workers take for a sample.
+        """The change of the time that all workers take for a sample.
 
         That of the step, unless the batch or their pace differ.
         """
@@ -65,7 +63,7 @@ class Turn:
 
     @property
     def nothing(self) -> float:
-        """A change of less is none.
+        """The change of which less is none.
 
         Half a percent; where workers act alone, no less than the 95 % interval of the means.
         """
@@ -80,9 +78,9 @@ class Turn:
 
     @property
     def elasticity(self) -> float | None:
-        """Percent of step time per percent of the knob.
+        """Percent of step time per percent of the knob, over the whole change.
 
-        Log(step after / before) / log(factor), over the whole change (arc).
+        An arc elasticity: log(step after / before) / log(factor).
         """
         if self.change is None or self.change.factor is None:
             return None
@@ -108,9 +106,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """What limits ``base``.
+    """The answer: the path of a typical step of ``base``, and all knobs.
 
-    The path of a typical step, and all knobs, the one that gains most first.
+    The knob that gains most comes first.
     """
 
     base: Result
@@ -150,7 +148,6 @@ def explain(
     """What limits ``scenario``.
 
     ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
-
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
@@ -162,6 +159,7 @@ def explain(
     base, pinned = run.result, _pinned(run)
     fixed = changed(scenario, pinned)
     tried = _shorter(fixed, _enough(base, fixed))
+    # Turned knobs are compared with a run of as many steps, lest chance decides.
     before = base if tried == fixed else predict(tried)
     turns = []
     for done, (name, knob, options) in enumerate(all_options(fixed), 1):
@@ -173,8 +171,9 @@ def explain(
 
 
 def _pinned(run: Run) -> Values:
-    """The factor on compute times in place of the measured step, which other hardware would not
-    have taken.
+    """The fitted factor on compute times in place of the measured step.
+
+    Other hardware would not have taken that step, but the factor holds.
     """
     measured = run.scenario.calibration
     if not isinstance(measured, MeasuredStep):
@@ -275,7 +274,8 @@ def _gain(turn: Turn) -> str:
     assert turn.change is not None
     if abs(turn.step_change - turn.change_per_sample) < NOTHING:
         return f"{turn.change.words}: {_percent(turn.step_change)}"
-    return f"{turn.change.words}: {_percent(turn.change_per_sample)} per sample (step {_percent(turn.step_change)})"
+    per_sample, step = _percent(turn.change_per_sample), _percent(turn.step_change)
+    return f"{turn.change.words}: {per_sample} per sample (step {step})"
 
 
 def _no_gain(turn: Turn) -> str:

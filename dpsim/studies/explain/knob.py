@@ -1,5 +1,6 @@
-"""A knob: something about a scenario that can be turned, what to turn it to, and which part of a
-step it acts on.
+"""A knob: something about a scenario that can be turned.
+
+It knows what to turn it to, and which part of a step it acts on.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Options = tuple[Change, ...] | str
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """``title`` in the field's words; ``part`` of `PARTS` that it acts on; ``options``.
+    """What can be turned: its ``title``, the ``part`` of a step it acts on, the ``options``.
 
-    The ways to turn it in a scenario.
+    ``options`` gives the ways to turn it in a scenario.
     """
 
     title: str

@@ -79,8 +79,9 @@ def _batch(scenario: Scenario) -> Options:
 
 
 def _jitter(scenario: Scenario) -> Options:
-    """Half the spread; of a heavy tail or a measured histogram, which have no one spread, none at
-    all.
+    """Half the spread of the jitter.
+
+    A heavy tail and a measured histogram have no one spread: no change of them is offered.
     """
     jitter = scenario.disturbance.jitter
     if isinstance(jitter, LognormalJitterConfig):
@@ -174,8 +175,10 @@ def _bucket_size(scenario: Scenario) -> Options:
 
 
 def _overlap(scenario: Scenario) -> Options:
-    """The other policies; of those that send hundreds of messages, none where each is timed flow by
-    flow, which takes minutes.
+    """The other policies.
+
+    Of those that send hundreds of messages, none where each is timed flow by flow, which takes
+    minutes.
     """
     now = scenario.strategy.overlap.kind
     left_out = {"wfbp"} | (

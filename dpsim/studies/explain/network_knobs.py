@@ -34,8 +34,9 @@ def network_bandwidth(scenario: Scenario) -> Options:
 
 
 def latency(scenario: Scenario) -> Options:
-    """Half the time that a message spends on every link, inside nodes too, or that a measured
-    transport takes.
+    """Half the time that a message spends on every link, inside nodes too.
+
+    Of a measured transport, half the latency that was measured.
     """
     measured = scenario.transport
     if measured is not None and measured.latency:
