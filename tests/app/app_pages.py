@@ -1,4 +1,6 @@
-"""Pages without a browser: Streamlit's AppTest runs one page's script and keeps what it would show."""
+"""Pages without a browser: Streamlit's AppTest runs one page's script and keeps what it would
+show.
+"""
 
 import time
 

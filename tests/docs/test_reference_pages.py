@@ -1,4 +1,6 @@
-"""The reference pages are those of the registries, the models and the command line as they are now."""
+"""The reference pages are those of the registries, the models and the command line as they are
+now.
+"""
 
 import hashlib
 import os

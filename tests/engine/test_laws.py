@@ -119,7 +119,9 @@ def closed_network(workers, compute, transfer, servers):
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 def test_asynchronous_workers_saturate_servers_as_a_closed_network_does(tiny, count):
-    """16 workers, k servers of B each way: at most k B / S, since pushes and pulls pass each other."""
+    """16 workers, k servers of B each way: at most k B / S, since pushes and pulls pass each
+    other.
+    """
     servers = {"kind": SERVERS, "servers": count, "colocated": False, "update_rate": "1 PB/s"}
     jitter = {"jitter": {"kind": "gamma", "cv": 1}}
     result = simulate(
@@ -198,7 +200,9 @@ def test_a_little_staleness_takes_up_jitter_and_a_slow_worker_takes_up_any_stale
 
 
 def profile(path, layers):
-    """A model whose layer i has so many elements and takes so long backward; half of that forward."""
+    """A model whose layer i has so many elements and takes so long backward; half of that
+    forward.
+    """
     seconds = tuple(second for second, _ in layers)
     times = MeasuredTimes(
         batch_sizes=(8,),

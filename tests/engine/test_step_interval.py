@@ -18,7 +18,7 @@ def interval(times):
 
 @pytest.mark.parametrize(("steps", "of_low"), [(8, 1), (12, 3)])
 def test_it_cuts_two_and_a_half_percent_at_either_end(steps, of_low):
-    """Half of the steps take 0 s, half take 1 s, so a resample has Binomial(steps, 1/2) of the latter.
+    """Half of the steps take 0 s, half take 1 s: a resample has Binomial(steps, 1/2) of the latter.
 
     Of 8 steps at most 0 with probability 0.4 %, at most 1 with 3.5 %: the percentile is 1 of 8. Of
     12 at most 2 with 1.9 %, at most 3 with 7.3 %: it is 3 of 12. Only 1.9 to 3.5 % give both.

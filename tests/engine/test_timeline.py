@@ -35,7 +35,9 @@ def assert_timeline(scenario, expected, step=0, workers=8):
 
 
 def test_a_synchronous_step(tiny):
-    """Layer 1's gradient, ready at 7, travels while layer 0 goes backward; layer 0's is not hidden."""
+    """Layer 1's gradient, ready at 7, travels while layer 0 goes backward; layer 0's is not
+    hidden.
+    """
     each = [
         ("communication", "tensor1: all-reduce", 7, 8),
         ("communication", "tensor0: all-reduce", 10, 11),

@@ -60,7 +60,9 @@ def run(
     jail: Jail,
     seen: Callable[[Campaign], object] = lambda campaign: None,
 ) -> Campaign:
-    """Judge ``number`` cases: those of the seed ``start``, or the same ones always if that is None."""
+    """Judge ``number`` cases: those of the seed ``start``, or the same ones always if that is
+    None.
+    """
     campaign = Campaign()
 
     @settings(

@@ -337,7 +337,9 @@ def _repair(workload: Any, disturbance: Any) -> None:
 
 
 def _bounds(metadata: tuple[Any, ...]) -> tuple[float | None, float | None]:
-    """The least and the largest value that the constraints name, whether allowed or only just not."""
+    """The least and the largest value that the constraints name, whether allowed or only just
+    not.
+    """
     lows = [
         one.ge if isinstance(one, Ge) else one.gt for one in metadata if isinstance(one, (Ge, Gt))
     ]

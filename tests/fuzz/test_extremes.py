@@ -29,7 +29,9 @@ LATENCY = 'cluster.network.nic={{rate: {rate}, latency: "{latency}"}}'
 
 
 def model(*parameters: int) -> str:
-    """A profile of layers of so many parameters each, which compute 10 FLOP a parameter and sample."""
+    """A profile of layers of so many parameters each, which compute 10 FLOP a parameter and
+    sample.
+    """
     layers = [
         {
             "name": f"l{i}",

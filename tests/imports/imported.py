@@ -6,5 +6,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def joined(node):
-    """Each pair of devices of a node with its link's name and count, however its edges are written."""
+    """Each pair of devices of a node with its link's name and count, however its edges are
+    written.
+    """
     return {(frozenset((a, b)), link.name, count) for a, b, link, count in node.expand_edges()}

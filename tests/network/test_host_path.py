@@ -11,7 +11,9 @@ GPU = {"peak": {"fp32": "1 TFLOP/s"}, "memory": "16 GB", "memory_bandwidth": "1 
 
 
 def hosts(nodes, gpus, memory=None, latency="0 s"):
-    """Each GPU on a link of 1 MB/s to its CPU; network cards of 1 MB/s, on buses that take no time."""
+    """Each GPU on a link of 1 MB/s to its CPU; network cards of 1 MB/s, on buses that take no
+    time.
+    """
     node = {
         "gpu": GPU,
         "devices": {"gpu": gpus, "cpu": 1},

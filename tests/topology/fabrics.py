@@ -49,7 +49,9 @@ def dragonfly(groups=9, routers=4, ports_per_router=2, global_links=2, count=Non
 
 
 def ladder():
-    """Two ports on each of three switches in a row, and a second row of slower switches beside it."""
+    """Two ports on each of three switches in a row, and a second row of slower switches beside
+    it.
+    """
     rows = [
         ("a0", "a1", 20.0, 0.5),
         ("a1", "a2", 20.0, 0.5),

@@ -13,7 +13,9 @@ RATE = 1e6  # B/s
 
 
 def times(messages, limiters, *, window=1e9, queue=1e9, stall=0.0, contention=0.0):
-    """When each of ``messages`` (start, path, bytes, buffer) was handed over, and when it had come."""
+    """When each of ``messages`` (start, path, bytes, buffer) was handed over, and when it had
+    come.
+    """
     clock = EventQueue()
     links = RateLimitedLinks(
         clock, limiters, window=window, queue=queue, stall=stall, contention=contention

@@ -67,7 +67,9 @@ def test_sharded_optimiser_state_and_gradients(tiny, stage, m):
 
 @MANY
 def test_sharded_weights(tiny, m):
-    """3 (m-1)/m S a worker, less the last unit, which is still there when its backward pass begins."""
+    """3 (m-1)/m S a worker, less the last unit, which is still there when its backward pass
+    begins.
+    """
     units, one = (
         traffic(tiny(m, aggregation={"kind": "sharded", "unit_size": size}))
         for size in ("1 MB", "2 MB")

@@ -56,7 +56,9 @@ def test_clocks_are_at_most_s_apart_and_versions_at_most_m_less_1_times_2_s_and_
 @pytest.mark.parametrize("aggregation", [SERVERS, "allreduce"])
 @pytest.mark.parametrize("staleness", [0, 1, 3])
 def test_the_bound_of_clocks_is_reached(tiny, aggregation, staleness):
-    """One worker of three is five times slower: the others run ahead as far as they may, and wait."""
+    """One worker of three is five times slower: the others run ahead as far as they may, and
+    wait.
+    """
     slow = {"slow": [{"workers": [0], "factor": 5}]}
     sync = {"kind": "ssp", "staleness": staleness}
     steps = simulate(

@@ -1,4 +1,6 @@
-"""Turning a knob on the checked model is what ``--set`` does to the file, for every knob there is."""
+"""Turning a knob on the checked model is what ``--set`` does to the file, for every knob there
+is.
+"""
 
 from pathlib import Path
 

@@ -22,7 +22,9 @@ def disagreement(replayed, workers, graph, steps, **more):
     ("graph", "workers"), [("ring", 8), ("ring", 5), ("torus", 9), ("torus", 12)]
 )
 def test_disagreement_shrinks_by_the_second_eigenvalue(replayed, graph, workers):
-    """The rate is that of the slowest mode, 1 less the spectral gap; other modes are gone by then."""
+    """The rate is that of the slowest mode, 1 less the spectral gap; other modes are gone by
+    then.
+    """
     (turn,) = gossip_turns(graph, workers)
     eigenvalues = np.sort(np.abs(np.linalg.eigvals(mixing_matrix(turn))))
     left = disagreement(replayed, workers, graph, 25)

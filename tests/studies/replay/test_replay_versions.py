@@ -1,4 +1,6 @@
-"""Which version each gradient is computed on: as the engine counts it, and as SSP's rule allows it."""
+"""Which version each gradient is computed on: as the engine counts it, and as SSP's rule allows
+it.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""From files to points: which there are, in which order, what they are called and what is refused."""
+"""From files to points: which there are, in which order, what they are called and what is
+refused.
+"""
 
 import re
 from itertools import product

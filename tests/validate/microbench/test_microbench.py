@@ -243,7 +243,9 @@ def dpsim(dpsim):
 
 
 def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
-    """The model falls over when it is first built for real: after the reductions, before any layer."""
+    """The model falls over when it is first built for real: after the reductions, before any
+    layer.
+    """
     (tmp_path / "net.py").write_text(
         "import torch\n\n\nclass Net(torch.nn.Linear):\n"
         "    def __init__(self):\n        super().__init__(4, 4)\n"

@@ -24,7 +24,9 @@ BUCKET_MIB = 0.001  # small enough for several buckets
 
 
 def after_replication(world):
-    """A model with buffers, and an optimiser with state: trained on rank 0 alone, then replicated."""
+    """A model with buffers, and an optimiser with state: trained on rank 0 alone, then
+    replicated.
+    """
     torch.manual_seed(world.rank)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.1 / (1 + world.rank))
