@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from ruamel.yaml import YAML
 
 from dpsim import load_scenario, simulate
 from dpsim.strategy import StrategyConfig
@@ -15,6 +16,7 @@ from dpsim.strategy import StrategyConfig
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 ACCURACY = (ROOT / "docs" / "accuracy.md").read_text()
+EFFICIENCY = YAML(typ="safe").load(ROOT / "dpsim" / "workload" / "efficiency.yaml")
 TOUR = (ROOT / "scenarios" / "tour.md").read_text()
 
 
@@ -53,3 +55,10 @@ def test_the_table_of_the_readme_says_what_the_tables_of_accuracy_say():
     there = cells_of(ACCURACY)
     for _, *numbers, _ in rows:
         assert any(set(numbers) <= set(row) for row in there), numbers
+
+
+def test_the_errors_of_the_roofline_are_those_of_its_fit():
+    errors = EFFICIENCY["errors"]["each model left out, all its variants with it"]
+    (row,) = re.findall(r"^\| .* by the simulator's roofline \| (.*) \|$", ACCURACY, re.MULTILINE)
+    said = [f"{100 * errors[name]:.0f} %" for name in ("median", "mean", "p95", "worst")]
+    assert row.split(" | ") == [str(errors["n"]), *said]
