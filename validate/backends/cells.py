@@ -1,11 +1,11 @@
-"""The rank's side of the matrix of backends.
-
-Tries operations one by one and says of each whether every rank got it right.
+"""One rank's part of the matrix: tries operations and says whether every rank got them right.
 
 Verdicts are exchanged through the store by which ranks met, so that they arrive whatever the
 backend does. After a failure the process group is taken down and the next operation gets a new one.
 
-    python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...    # in processes that launch() started
+    python -m validate.backends.cells BACKEND DEVICE TIMEOUT OPERATION...
+
+in processes that `validate.ranks.launch.launch` started.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _WORKS = "works"
 
 
 class _Message(Collective):
-    """The last rank gets the vector of rank 0, by blocking calls.
-
-    What ``send`` and ``recv`` are tried with.
-    """
+    """What ``send`` and ``recv`` are tried with: the last rank gets the vector of rank 0."""
 
     def __init__(self, world: World) -> None:
         last = world.size - 1
@@ -80,18 +77,21 @@ def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[st
     The answer is the same on every rank.
     """
     with ExitStack() as stack:
-        group = ""
+        grouped_now = False
         for operation in operations:
             name = f"{world.backend}-{world.device.type}-{operation}"
-            said = ""
-            if not group:
-                group, said = name, _attempt(partial(_enter, stack, world, name))
-            said = said or _attempt(partial(_once, world, operation))
-            problem = _agreed(world, name, said)
+            problem = ""
+            if not grouped_now:
+                problem = _attempt(partial(_enter, stack, world, name))
+                grouped_now = True
+            if not problem:
+                problem = _attempt(partial(_once, world, operation))
+            problem = _agreed(world, name, problem)
             yield operation, problem
+            # A group in which an operation failed may hold what others still wait for.
             if problem:
                 _attempt(stack.close)
-                group = ""
+                grouped_now = False
 
 
 def _attempt(what: Callable[[], object]) -> str:

@@ -42,7 +42,7 @@ _EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpi", "cpu"): {"reduce_scatter": _NO},
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
-_START = 45.0  # seconds for interpreters to start and ranks to meet
+_START_S = 45.0  # for interpreters to start and ranks to meet
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,7 @@ def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: Non
     for backend, device in pairs():
         reason = why_not(backend, device, ranks)
         if reason:
-            cells += [
-                _cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS
-            ]
+            cells += _not_tried(backend, device, reason)
         else:
             cells += _tried(backend, device, ranks, timeout)
         done(len(cells))
@@ -97,7 +95,10 @@ def matrix(ranks: int = 2, timeout: float = 20.0, done: Done = lambda count: Non
 
 
 def why_not(backend: str, device: str, ranks: int) -> str:
-    """Why ``ranks`` ranks on this machine cannot try a backend on a device; nothing where they can."""
+    """Why ``ranks`` ranks on this machine cannot try a backend on a device.
+
+    Nothing where they can.
+    """
     import torch
 
     from validate.ranks.processes import why_missing
@@ -129,13 +130,15 @@ def here(timeout: float = 20.0) -> list[Cell]:
     for backend, device in pairs():
         reason = why_not(backend, device, place.local_size)
         if reason:
-            cells += [
-                _cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS
-            ]
+            cells += _not_tried(backend, device, reason)
             continue
         world = World(place, *choose(place, backend, device), store, timeout)
         cells += [_answer(backend, device, *found) for found in try_operations(world, OPERATIONS)]
     return cells
+
+
+def _not_tried(backend: str, device: str, reason: str) -> list[Cell]:
+    return [_cell(backend, device, operation, "not tried", reason) for operation in OPERATIONS]
 
 
 def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Cell]:
@@ -163,14 +166,14 @@ def _ranks_say(
         str(timeout),
         *left,
     ]
-    ended, rows = "", []
+    limit_s = _START_S + 4 * timeout * len(left)
+    ended = ""
     try:
-        rows = launch(command, loopback(ranks), timeout_s=_START + 4 * timeout * len(left)).rows
+        rows = launch(command, loopback(ranks), timeout_s=limit_s).rows
     except RunFailed as failed:
-        ended, rows = (
-            f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}",
-            failed.run.rows,
-        )
+        ended = f"rank {failed.rank} {failed.reason}{_last(failed.last_words)}"
+        rows = failed.run.rows
+    # An operation fails where it fails on one of its ranks.
     answers: dict[str, str] = {}
     for row in rows:
         answers[row["operation"]] = answers.get(row["operation"]) or row["problem"]

@@ -21,9 +21,8 @@ def main(output: Path) -> None:
     records: list[RunRecord] = []
     try:
         with progress("measuring", len(plan)) as done:
-            records.extend(
-                measure(plan, done)
-            )  # one by one: what was measured stays if a later one fails
+            for record in measure(plan, done):
+                records.append(record)  # kept if a later one fails
     finally:
         known = {key: value for key, value in machine().items() if key != "host"}
         save_run_records(

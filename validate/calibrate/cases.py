@@ -58,10 +58,16 @@ def case_of(record: RunRecord) -> CollectiveCase:
 
 def testbed_name(testbed: TestbedConfig) -> str:
     """``4 hosts at 100 Mbit/s``."""
-    rates = [human(rate * 8, RATE).replace("B/s", "bit/s") for rate in testbed.rates]
-    said = rates[0] if len(set(rates)) == 1 else "+".join(rates)
-    racks = ""
+    rates = [_bits(rate) for rate in testbed.rates]
+    same = len(set(rates)) == 1
+    name = f"{testbed.hosts} hosts at {rates[0] if same else '+'.join(rates)}"
     if testbed.racks:
-        uplink = human(testbed.racks.uplink * 8, RATE).replace("B/s", "bit/s")
-        racks = f" in {len(testbed.racks.racks)} racks with uplinks at {uplink}"
-    return f"{testbed.hosts} hosts at {said}{racks}"
+        name += (
+            f" in {len(testbed.racks.racks)} racks with uplinks at {_bits(testbed.racks.uplink)}"
+        )
+    return name
+
+
+def _bits(rate: float) -> str:
+    """A rate in B/s, as networks' rates are said: in bits."""
+    return human(rate * 8, RATE).replace("B/s", "bit/s")

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from validate.microbench import RunFile
 
 _FORMULAS = {
-    "efficiency": "messages: latency twice, then bytes / (efficiency x rate) but for the limiter's burst",
+    "efficiency": (
+        "messages: latency twice, then bytes / (efficiency x rate) but for the limiter's burst"
+    ),
     "copy_rate": "copies: copy_latency + bytes / copy_rate",
 }
 
@@ -48,29 +50,33 @@ def combined(
     """
     told: list[RunRecord] = []
     base: CalibrationProfile | None = None
+    # Without anything at all, the error is that there are too few collectives.
     if found.records or not found:
         base, told = calibrate(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
-    parameters, by = _of_links(found, None if base is None else base.transport())
+    parameters, residuals_by = _of_links(found, None if base is None else base.transport())
     models = measured_models(found.runs)
     for model in models:
-        by |= _of_model(found.runs, model)
+        residuals_by |= _of_model(found.runs, model)
     if base is not None:
         changes = {
             "parameters": {**base.parameters, **parameters},
-            "residuals_by": {**base.residuals_by, **by},
+            "residuals_by": {**base.residuals_by, **residuals_by},
             "compute": models,
         }
         return base.model_copy(update=changes), told
+    # Links come first in the table, models last: a profile of links is judged by all messages, one
+    # of layers by the steps of batch sizes left out.
+    each = list(residuals_by.values())
     profile = CalibrationProfile(
         name=name,
         kind=TRANSPORT if parameters else COMPUTE,
         formula="; ".join(text for parameter, text in _FORMULAS.items() if parameter in parameters),
         parameters=parameters,
         compute=models,
-        residuals=next(iter(by.values())) if parameters else list(by.values())[-1],
-        residuals_by=by,
+        residuals=each[0] if parameters else each[-1],
+        residuals_by=residuals_by,
         runs=found.counts,
         provenance={**(provenance or {}), **stamp()},
     )
@@ -82,30 +88,26 @@ def _of_links(
 ) -> tuple[dict[str, Parameter], dict[str, Residuals]]:
     """What messages and copies tell beside ``transport``, and their errors."""
     parameters: dict[str, Parameter] = {}
-    by: dict[str, Residuals] = {}
+    residuals_by: dict[str, Residuals] = {}
     if found.messages:
-        parameters, by = _of_messages(found.messages, transport)
+        parameters, residuals_by = _of_messages(found.messages, transport)
     if found.copies:
         own = fit_copies(found.copies)
         parameters |= own
-        by["copies"] = residuals_of(
-            copy_errors(found.copies, own), "fitted rows", [one.nbytes for one in found.copies]
-        )
-    return parameters, by
+        errors = copy_errors(found.copies, own)
+        sizes = [one.nbytes for one in found.copies]
+        residuals_by["copies"] = residuals_of(errors, "fitted rows", sizes)
+    return parameters, residuals_by
 
 
 def _of_model(runs: Sequence[RunFile], model: MeasuredModel) -> dict[str, Residuals]:
     """How far its measured layer times are off."""
-    by = {
-        f"passes of {model.model}, each repetition": residuals_of(
-            repetition_errors(runs, model), "fitted rows"
-        )
-    }
-    if held_out := step_errors(model):
-        by[f"steps of {model.model}, batch sizes left out"] = residuals_of(
-            held_out, "held-out rows"
-        )
-    return by
+    repeated = residuals_of(repetition_errors(runs, model), "fitted rows")
+    residuals_by = {f"passes of {model.model}, each repetition": repeated}
+    if errors := step_errors(model):
+        held_out = residuals_of(errors, "held-out rows")
+        residuals_by[f"steps of {model.model}, batch sizes left out"] = held_out
+    return residuals_by
 
 
 def _of_messages(
@@ -119,13 +121,13 @@ def _of_messages(
         parameters = {**own, **known_parameters(given, own)}
     parameters["duplex"] = fit_duplex(messages, transport)
     whole = transport.model_copy(update={"duplex": parameters["duplex"].value})
-    parts = {"messages": list(messages)}
+    groups = {"messages": list(messages)}
     for one in messages:
         way = "messages both ways at once" if one.both_ways else "messages one way"
-        parts.setdefault(
-            f"{way}, {'256 KiB and more' if one.nbytes >= LARGE else 'smaller'}", []
-        ).append(one)
-    return parameters, {
-        said: residuals_of(message_errors(some, whole), "fitted rows", [one.nbytes for one in some])
-        for said, some in parts.items()
-    }
+        size = "256 KiB and more" if one.nbytes >= LARGE else "smaller"
+        groups.setdefault(f"{way}, {size}", []).append(one)
+    residuals_by = {}
+    for name, group in groups.items():
+        sizes = [one.nbytes for one in group]
+        residuals_by[name] = residuals_of(message_errors(group, whole), "fitted rows", sizes)
+    return parameters, residuals_by

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _SEED = 0
+_WAYS = ("forward", "backward")
 
 
 def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
@@ -37,11 +39,16 @@ def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
     updates: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         for row in run.of("layers"):
-            rows[row["model"], row["device"]].append(row)
-            updates[row["model"], row["device"]][row["optimizer"]] += row["optimizer_times_s"]
+            measured = row["model"], row["device"]
+            rows[measured].append(row)
+            updates[measured][row["optimizer"]] += row["optimizer_times_s"]
         for row in run.of("optimizer"):
-            updates[row["model"], run.ranks[0].device_name][row["optimizer"]] += row["times_s"]
-    return tuple(_model(*key, own, updates[key]) for key, own in rows.items())
+            # These rows do not name their device: it is that of rank 0, which measured them.
+            measured = row["model"], run.ranks[0].device_name
+            updates[measured][row["optimizer"]] += row["times_s"]
+    return tuple(
+        _model(name, device, own, updates[name, device]) for (name, device), own in rows.items()
+    )
 
 
 def step_errors(model: MeasuredModel) -> list[float]:
@@ -49,32 +56,29 @@ def step_errors(model: MeasuredModel) -> list[float]:
     sizes = np.array(model.batch_sizes, dtype=float)
     steps = np.array(model.forward_s).sum(axis=1) + np.array(model.backward_s).sum(axis=1)
     errors = []
-    for place in range(1, len(sizes) - 1):
-        others = np.delete(sizes, place), np.delete(steps, place)[:, None]
-        errors.append(float(between(*others, model.batch_sizes[place])[0] / steps[place] - 1))
+    for left_out in range(1, len(sizes) - 1):
+        other_sizes = np.delete(sizes, left_out)
+        other_steps = np.delete(steps, left_out)[:, None]
+        (interpolated,) = between(other_sizes, other_steps, model.batch_sizes[left_out])
+        errors.append(float(interpolated / steps[left_out] - 1))
     return errors
 
 
 def repetition_errors(runs: Sequence[RunFile], model: MeasuredModel) -> list[float]:
     """How far each repetition of a pass is from the time that counts, relative to it."""
-    rows = [
-        row
-        for run in runs
-        for row in run.of("layers")
-        if (row["model"], row["device"]) == (model.model, model.device)
-    ]
-    counted = {
-        way: dict(
-            zip(model.batch_sizes, np.array(getattr(model, f"{way}_s")).sum(axis=1), strict=True)
-        )
-        for way in ("forward", "backward")
-    }
-    return [
-        float(seconds / counted[way][row["batch_size"]] - 1)
-        for row in rows
-        for way in counted
-        for seconds in row[f"{way}_pass_times_s"]
-    ]
+    counted = {}
+    for way in _WAYS:
+        passes = np.array(getattr(model, f"{way}_s")).sum(axis=1)
+        for size, seconds in zip(model.batch_sizes, passes, strict=True):
+            counted[way, size] = seconds
+    errors = []
+    for row in (row for run in runs for row in run.of("layers")):
+        if (row["model"], row["device"]) != (model.model, model.device):
+            continue
+        for way in _WAYS:
+            whole = counted[way, row["batch_size"]]
+            errors += [float(seconds / whole - 1) for seconds in row[f"{way}_pass_times_s"]]
+    return errors
 
 
 def _model(
@@ -91,36 +95,39 @@ def _model(
         by_batch[row["batch_size"]].append(row)
     generator = np.random.default_rng(_SEED)
     tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for _, same in sorted(by_batch.items()):
-        for way in ("forward", "backward"):
-            for kind, times in zip(
-                ("s", "low_s", "high_s"), _layers(same, way, generator), strict=True
-            ):
-                tables[f"{way}_{kind}"].append(tuple(times.tolist()))
+    for size, way in product(sorted(by_batch), _WAYS):
+        seconds, low, high = _layers(by_batch[size], way, generator).tolist()
+        tables[f"{way}_s"].append(tuple(seconds))
+        tables[f"{way}_low_s"].append(tuple(low))
+        tables[f"{way}_high_s"].append(tuple(high))
+    optimizers = {
+        kind: parameter(np.array(drawn([times])).ravel(), "s")
+        for kind, times in sorted(updates.items())
+    }
     return MeasuredModel(
         model=name,
         device=device,
         layers=layers,
         batch_sizes=tuple(sorted(by_batch)),
-        optimizers={
-            kind: parameter(np.array(drawn([times])).ravel(), "s")
-            for kind, times in sorted(updates.items())
-        },
+        optimizers=optimizers,
         **{field: tuple(table) for field, table in tables.items()},
     )
 
 
 def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> FloatArray:
     """Each layer's seconds, and from where to where they may be: shape (3, layers)."""
-    shares = np.array([each for row in rows for each in row[f"{way}_shares"]])
-    passes = np.array([each for row in rows for each in row[f"{way}_pass_times_s"]])
+    shares = np.concatenate([row[f"{way}_shares"] for row in rows])
+    passes = np.concatenate([row[f"{way}_pass_times_s"] for row in rows])
+    draws = []
+    for _ in range(RESAMPLES):
+        some_shares = generator.choice(shares, len(shares))
+        some_passes = generator.choice(passes, len(passes))
+        draws.append(_of_layers(some_shares, some_passes))
+    interval = np.percentile(draws, [2.5, 97.5], axis=0)
+    return np.vstack([_of_layers(shares, passes), interval])
 
-    def seconds(some: FloatArray, times: FloatArray) -> FloatArray:
-        median = np.median(some, axis=0)
-        return np.asarray(median / median.sum() * np.median(times))
 
-    draws = [
-        seconds(generator.choice(shares, len(shares)), generator.choice(passes, len(passes)))
-        for _ in range(RESAMPLES)
-    ]
-    return np.vstack([seconds(shares, passes), np.percentile(draws, [2.5, 97.5], axis=0)])
+def _of_layers(shares: FloatArray, passes: FloatArray) -> FloatArray:
+    """Each layer's median share of the median pass."""
+    median = np.median(shares, axis=0)
+    return np.asarray(median / median.sum() * np.median(passes))

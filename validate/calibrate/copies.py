@@ -34,15 +34,17 @@ def copies_of(run: RunFile) -> list[Copies]:
 
 
 def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
-    """``copy_latency`` and ``copy_rate``. Raises DpsimError where there are fewer than three sizes."""
+    """``copy_latency`` and ``copy_rate``.
+
+    Raises DpsimError where there are fewer than three sizes.
+    """
     sizes = {one.nbytes for one in copies}
     if len(sizes) < _LEAST_SIZES:
         raise DpsimError(
             f"runs must have copies of at least {_LEAST_SIZES} sizes, but have {len(sizes)}"
         )
-    lines = fit_lines(
-        np.array([float(one.nbytes) for one in copies]), [one.times_s for one in copies]
-    )
+    nbytes = np.array([float(one.nbytes) for one in copies])
+    lines = fit_lines(nbytes, [one.times_s for one in copies])
     return {
         "copy_latency": parameter(lines[:, 0], "s"),
         "copy_rate": parameter(1 / lines[:, 1], "B/s"),
@@ -51,5 +53,10 @@ def fit_copies(copies: Sequence[Copies]) -> dict[str, Parameter]:
 
 def copy_errors(copies: Sequence[Copies], parameters: Mapping[str, Parameter]) -> list[float]:
     """The relative error of each copy."""
-    latency, rate = parameters["copy_latency"].value, parameters["copy_rate"].value
-    return [(latency + one.nbytes / rate) / float(np.median(one.times_s)) - 1 for one in copies]
+    latency = parameters["copy_latency"].value
+    rate = parameters["copy_rate"].value
+    errors = []
+    for one in copies:
+        predicted = latency + one.nbytes / rate
+        errors.append(predicted / float(np.median(one.times_s)) - 1)
+    return errors

@@ -93,14 +93,14 @@ class _Descent:
     def spread(self, draws: Sequence[NDArray[np.int64]]) -> FloatArray:
         """The values (draw, parameter) fitted to each draw, by one step along the slopes."""
         robust = (1 + self.residuals**2) ** -0.25  # the square root of soft_l1's weight
-        weighted, short = self.slopes * robust[:, None], self.residuals * robust
-        base = np.linalg.lstsq(weighted, -short, rcond=1e-6)[0]
-        steps = [
-            np.linalg.lstsq(weighted[draw], -short[draw], rcond=1e-6)[0] - base for draw in draws
-        ]
-        return np.asarray(
-            np.maximum(1 + np.array(steps), 0.0) * np.array(list(self.values.values()))
-        )
+        slopes = self.slopes * robust[:, None]
+        short = -self.residuals * robust
+        # Least squares has stopped near the best point, not at it: what is left to go there says
+        # nothing of the spread.
+        base = np.linalg.lstsq(slopes, short, rcond=1e-6)[0]
+        steps = [np.linalg.lstsq(slopes[draw], short[draw], rcond=1e-6)[0] for draw in draws]
+        relative = np.maximum(1 + (np.array(steps) - base), 0.0)
+        return np.asarray(relative * np.array(list(self.values.values())))
 
 
 def fit(
@@ -116,13 +116,11 @@ def fit(
     """
     residuals = _residuals(cases, measured_s, done)
     names = [name for name in TRIED if name not in known]
-    grid = [
-        dict(zip(names, values, strict=True))
-        for values in product(*(TRIED[name] for name in names))
-    ]
+    points = product(*(TRIED[name] for name in names))
+    grid = [dict(zip(names, point, strict=True)) for point in points]
     values = {name: start for name, (start, _) in START.items() if name not in known}
     for _ in range(_PASSES if len(grid) > 1 else 1):
-        costs = np.array([_soft(residuals({**known, **values, **some})) for some in grid])
+        costs = np.array([_soft(residuals({**known, **values, **point})) for point in grid])
         best = grid[int(costs.sum(axis=1).argmin())]
         descent = _descend(residuals, values, {**known, **best})
         values = descent.values
@@ -135,17 +133,16 @@ def _residuals(
     cases: Sequence[CollectiveCase], measured_s: Sequence[float], done: Callable[[int], None]
 ) -> Residuals:
     """Predicts all cases with given values: how far off each is, in errors that weigh alike."""
-    logs, counted = np.log(np.asarray(measured_s)), count(1)
-    weights = np.array(
-        [1 / (_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL) for case in cases]
-    )
+    logs = np.log(np.asarray(measured_s))
+    typical = [_ERROR_LARGE if case.bytes >= LARGE else _ERROR_SMALL for case in cases]
+    weights = 1 / np.array(typical)
+    counted = count(1)
 
     def residuals(values: Values) -> FloatArray:
         transport = Transport.model_validate(dict(values))
         done(next(counted))
-        return np.asarray(
-            (np.log([predicted_s(case, transport) for case in cases]) - logs) * weights
-        )
+        predicted = np.log([predicted_s(case, transport) for case in cases])
+        return np.asarray((predicted - logs) * weights)
 
     return residuals
 
@@ -169,13 +166,14 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         return residuals({**fixed, **dict(zip(names, values, strict=True))})
 
     def at(multiples: FloatArray) -> FloatArray:
-        return predicted(
-            *(begin * multiples).tolist()
-        ).copy()  # least squares writes into what it is given
+        # A copy, since least squares writes into what it is given.
+        return predicted(*(begin * multiples).tolist()).copy()
 
     def slopes(multiples: FloatArray) -> FloatArray:
         here = at(multiples)
-        steps = np.diag(np.where(multiples * (1 + _STEP) > high, -_STEP, _STEP) * multiples)
+        # Downwards where a step up would leave the bounds.
+        relative = np.where(multiples * (1 + _STEP) > high, -_STEP, _STEP)
+        steps = np.diag(relative * multiples)
         return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
 
     found = least_squares(
@@ -195,15 +193,15 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
 
 def _fitted(descent: _Descent, draws: Sequence[NDArray[np.int64]]) -> dict[str, Parameter]:
     spread = descent.spread(draws)
-    told = np.any(
-        descent.slopes, axis=0
-    ).tolist()  # a parameter that changes no prediction has no error either
-    return {
-        name: with_spread(value, START[name][1], spread[:, which])
-        if told[which]
-        else Parameter(value=value, unit=START[name][1])
-        for which, (name, value) in enumerate(descent.values.items())
-    }
+    parameters = {}
+    for which, (name, value) in enumerate(descent.values.items()):
+        unit = START[name][1]
+        # A parameter that changes no prediction has no error either.
+        if np.any(descent.slopes[:, which]):
+            parameters[name] = with_spread(value, unit, spread[:, which])
+        else:
+            parameters[name] = Parameter(value=value, unit=unit)
+    return parameters
 
 
 def _tried(

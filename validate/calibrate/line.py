@@ -64,14 +64,13 @@ def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float
 
     scale = float(np.ptp(seconds) / np.ptp(amounts)) or 1.0
 
-    def off(given: FloatArray) -> FloatArray:
-        return (
-            np.asarray((given[0] * seconds.min() + given[1] * scale * amounts) / seconds - 1)
-            / _RELATIVE
-        )
+    # Both are fitted as multiples, so that the solver sees numbers of one size.
+    def off(multiples: FloatArray) -> FloatArray:
+        constant, slope = multiples
+        predicted = constant * seconds.min() + slope * scale * amounts
+        return np.asarray(predicted / seconds - 1) / _RELATIVE
 
     start = [0.5, max(1.0, 1.01 * least / scale)]
-    constant, slope = least_squares(
-        off, start, bounds=([0.0, least / scale], [1.0, np.inf]), loss="soft_l1"
-    ).x
+    bounds = ([0.0, least / scale], [1.0, np.inf])
+    constant, slope = least_squares(off, start, bounds=bounds, loss="soft_l1").x
     return float(constant * seconds.min()), float(slope * scale)

@@ -30,7 +30,7 @@ from validate.ranks.testbed import Testbed
 from validate.records import RunRecord
 
 _APART = 0.006  # seconds: twice what a limiter needs to fill its bucket
-_LONGEST = 3600.0
+_TIMEOUT_S = 3600.0
 _SMALLEST, _LARGEST = 65536, 2**20  # bytes of messages
 _REPETITIONS = 5  # of each
 
@@ -59,10 +59,10 @@ def measure(
                 sys.executable,
                 "-m",
                 "validate.calibrate.measure",
-                json.dumps([c.model_dump(mode="json") for c in some]),
+                json.dumps([case.model_dump(mode="json") for case in some]),
             ]
             run = launch(
-                command, up.hosts, timeout_s=_LONGEST, connect_timeout_s=60.0, on_line=on_line
+                command, up.hosts, timeout_s=_TIMEOUT_S, connect_timeout_s=60.0, on_line=on_line
             )
         rows = [row for row in run.rows if row["rank"] == 0]
         for case, row in zip(some, rows, strict=True):
@@ -102,12 +102,8 @@ def _made(case: CollectiveCase, world: World) -> Collective:
     elements = case.bytes // 4
     if case.algorithm == LIBRARY:
         return LibraryCollective(case.operation, elements, world, torch.float32)
-    return Executor(
-        algorithm(case.algorithm, case.operation).schedule(world.size),
-        elements,
-        world,
-        torch.float32,
-    )
+    schedule = algorithm(case.algorithm, case.operation).schedule(world.size)
+    return Executor(schedule, elements, world, torch.float32)
 
 
 def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float], int]:
@@ -127,9 +123,8 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
     if isinstance(collective, Executor):
         collective.close()
     everyone: list[Any] = world.gather((ends[case.warmup :], wrong))
-    return np.max([each for each, _ in everyone], axis=0).tolist(), sum(
-        count for _, count in everyone
-    )
+    slowest = np.max([own for own, _ in everyone], axis=0)
+    return slowest.tolist(), sum(count for _, count in everyone)
 
 
 def _agreed(world: World) -> float:

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from validate.microbench import RunFile
 
 _PATTERNS = {"ping-pong": False, "exchange": True}  # both ways at once?
+# Algorithm and operation of one way and of both, and how many times a message the vector is.
 _SCHEDULES = {
     False: ("tree", "broadcast", 1),
     True: ("pairwise", "all-to-all", 2),
-}  # and how many times a message the vector is
+}
 _LEAST_SIZES = 3
 _RELATIVE = 0.02  # the relative error from which on a row counts less
 _FACTORS = np.linspace(0.5, 1, 501)
@@ -69,9 +70,8 @@ def predicted_message_s(one: Messages, transport: Transport) -> float:
     name, operation, times = _SCHEDULES[one.both_ways]
     model = transport_model(name, cluster, transport, operation=operation)
     if model is None:
-        model = RoundsModel(
-            algorithm(name, operation).schedule(2), cluster, transport_costs(transport, 0.0)
-        )
+        schedule = algorithm(name, operation).schedule(2)
+        model = RoundsModel(schedule, cluster, transport_costs(transport, 0.0))
     return float(model.finish(np.zeros(2), one.nbytes * times).finishes.max())
 
 
@@ -83,20 +83,20 @@ def fit_one_way(
     Raises DpsimError for fewer than three sizes.
     """
     rows = [one for one in messages if not one.both_ways and one.nbytes]
-    if len({one.nbytes for one in rows}) < _LEAST_SIZES:
+    sizes = {one.nbytes for one in rows}
+    if len(sizes) < _LEAST_SIZES:
         raise DpsimError(
-            f"runs must have messages of at least {_LEAST_SIZES} sizes, but have "
-            f"{len({one.nbytes for one in rows})}"
+            f"runs must have messages of at least {_LEAST_SIZES} sizes, but have {len(sizes)}"
         )
-    taken = [max(one.nbytes / _rate(one.testbed) - given.get("burst", 0.0), 0.0) for one in rows]
-    lines = fit_lines(np.array(taken), [one.times_s for one in rows], least=1.0)
+    burst = given.get("burst", 0.0)  # seconds' worth of bytes that a limiter lets pass at once
+    limited_s = [max(one.nbytes / _rate(one.testbed) - burst, 0.0) for one in rows]
+    lines = fit_lines(np.array(limited_s), [one.times_s for one in rows], least=1.0)
     parameters = {
         "latency": parameter(lines[:, 0] / 2, "s"),
         "efficiency": parameter(1 / lines[:, 1], "1"),
     }
-    return parameters, Transport.model_validate(
-        {**given, **{name: one.value for name, one in parameters.items()}}
-    )
+    values = {name: one.value for name, one in parameters.items()}
+    return parameters, Transport.model_validate({**given, **values})
 
 
 def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
@@ -110,14 +110,14 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
             f"runs must have messages one way and both ways of two sizes from {LARGE // 1024} KiB "
             "on, but have not"
         )
-    fine = np.array(
+    # A prediction is dear and smooth in the factor: a few are made, and interpolated between.
+    predicted = np.array(
         [np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs]
     )
-    redrawn = iter(drawn([one.times_s for pair in pairs for way in pair for one in way]))
-    found = [
-        _FACTORS[_cost((fine - _ratios(pairs, times)[:, None]) / _RELATIVE).argmin()]
-        for times in redrawn
-    ]
+    found = []
+    for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
+        off = predicted - _ratios(pairs, times)[:, None]
+        found.append(_FACTORS[_cost(off / _RELATIVE).argmin()])
     return parameter(np.array(found), "1")
 
 
@@ -136,21 +136,24 @@ def _predicted_ratios(
     one_way: Sequence[Messages], both: Sequence[Messages], transport: Transport
 ) -> list[float]:
     """Ln of seconds per byte, both ways over one way, as predicted with each of `_PREDICTED`."""
-    alone = _slope(one_way, np.array([predicted_message_s(one, transport) for one in one_way]))
-    tried = (transport.model_copy(update={"duplex": float(duplex)}) for duplex in _PREDICTED)
-    return [
-        float(
-            np.log(_slope(both, np.array([predicted_message_s(one, each) for one in both])) / alone)
-        )
-        for each in tried
-    ]
+    alone = _predicted_slope(one_way, transport)
+    ratios = []
+    for duplex in _PREDICTED.tolist():
+        tried = transport.model_copy(update={"duplex": duplex})
+        ratios.append(float(np.log(_predicted_slope(both, tried) / alone)))
+    return ratios
+
+
+def _predicted_slope(messages: Sequence[Messages], transport: Transport) -> float:
+    return _slope(messages, np.array([predicted_message_s(one, transport) for one in messages]))
 
 
 def _ratios(
     pairs: Sequence[tuple[list[Messages], list[Messages]]], times: FloatArray
 ) -> FloatArray:
     """The same as measured, of each testbed; ``times`` are those of all messages in order."""
-    ratios, first = [], 0
+    ratios = []
+    first = 0
     for pair in pairs:
         slopes = []
         for way in pair:
@@ -172,24 +175,24 @@ def _cost(off: FloatArray) -> FloatArray:
 
 def message_errors(messages: Sequence[Messages], transport: Transport) -> list[float]:
     """The relative error of each as ``transport`` predicts it."""
-    return [
-        predicted_message_s(one, transport) / float(np.median(one.times_s)) - 1 for one in messages
-    ]
+    errors = []
+    for one in messages:
+        measured = float(np.median(one.times_s))
+        errors.append(predicted_message_s(one, transport) / measured - 1)
+    return errors
 
 
 def _pair(testbed: TestbedConfig, first: int, second: int) -> TestbedConfig:
     """The two hosts alone, with the uplink between them where they are in different racks."""
     rack = {host: number for number, hosts in enumerate(testbed.switches) for host in hosts}
-    racks = (
-        testbed.racks.model_copy(update={"racks": ((0,), (1,))})
-        if testbed.racks and rack[first] != rack[second]
-        else None
-    )
-    return testbed.model_copy(
-        update={"hosts": 2, "rate": (testbed.rates[first], testbed.rates[second]), "racks": racks}
-    )
+    racks = None
+    if testbed.racks and rack[first] != rack[second]:
+        racks = testbed.racks.model_copy(update={"racks": ((0,), (1,))})
+    rates = testbed.rates[first], testbed.rates[second]
+    return testbed.model_copy(update={"hosts": 2, "rate": rates, "racks": racks})
 
 
 def _rate(testbed: TestbedConfig) -> float:
     """The nominal rate of the slowest link between the two hosts, B/s."""
-    return min(*testbed.rates, *([testbed.racks.uplink] if testbed.racks else []))
+    uplinks = [testbed.racks.uplink] if testbed.racks else []
+    return min(*testbed.rates, *uplinks)

@@ -22,9 +22,8 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
     Raises DpsimError where the transport says too little for that.
     """
     cluster = _cluster(case.testbed, transport)
-    library, algorithm = (
-        ("gloo", "auto") if case.algorithm == LIBRARY else ("ideal", case.algorithm)
-    )
+    by_library = case.algorithm == LIBRARY
+    library, algorithm = ("gloo", "auto") if by_library else ("ideal", case.algorithm)
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     model = transport_model(
         algorithm, cluster, transport, operation=case.operation, library=library, gamma=gamma
@@ -46,12 +45,10 @@ def predicted(
     transport = profile.transport()
     found = []
     for count, record in enumerate(records, 1):
-        seconds = (
-            predicted_s(case_of(record), transport)
-            if record.kind == "collective"
-            else record.predicted_s
-        )
-        found.append(record.model_copy(update={"predicted_s": seconds}))
+        if record.kind == "collective":
+            seconds = predicted_s(case_of(record), transport)
+            record = record.model_copy(update={"predicted_s": seconds})  # noqa: PLW2901
+        found.append(record)
         done(count)
     return found
 

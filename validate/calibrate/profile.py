@@ -19,7 +19,10 @@ from validate.records import RunRecord
 _QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
 LEAST = 10  # cases: with fewer, parameters would be guessed
 
-FORMULA = "Ranks share processors; a receive is announced before its message comes; links are token buckets (dpsim.network.transport.transport)"
+FORMULA = (
+    "Ranks share processors; a receive is announced before its message comes; links are token "
+    "buckets (dpsim.network.transport.transport)"
+)
 
 
 def calibrate(
@@ -44,33 +47,21 @@ def calibrate(
             f"have {len(collectives)}"
         )
     cases = [case_of(record) for record in chosen]
-    found = fit(
-        cases,
-        [record.median_s for record in chosen],
-        known(case.testbed for case in cases),
-        done=done,
-    )
-    fitted = {id(record) for record in chosen}
-    told = [
-        record.model_copy(
-            update={
-                "predicted_s": predicted_s(case_of(record), found.transport),
-                "fitted": id(record) in fitted,
-            }
-        )
-        for record in collectives
-    ]
+    given = known(case.testbed for case in cases)
+    found = fit(cases, [record.median_s for record in chosen], given, done=done)
+    told = []
+    for number, record in enumerate(collectives):
+        predicted = predicted_s(case_of(record), found.transport)
+        changes = {"predicted_s": predicted, "fitted": number % every == 0}
+        told.append(record.model_copy(update=changes))
+    not_fitted = known_parameters(found.transport.model_dump(), found.parameters)
+    held_out = [record for record in told if not record.fitted]
     profile = CalibrationProfile(
         name=name,
         kind=TRANSPORT,
         formula=FORMULA,
-        parameters={
-            **found.parameters,
-            **known_parameters(found.transport.model_dump(), found.parameters),
-        },
-        residuals=_residuals(
-            [record for record in told if not record.fitted] or told, _counted(every > 1)
-        ),
+        parameters={**found.parameters, **not_fitted},
+        residuals=_residuals(held_out or told, _counted(every > 1)),
         residuals_by=_parts(told),
         runs=dict(sources or {}),
         provenance={**(provenance or {}), **stamp()},

@@ -50,9 +50,9 @@ class Collective(ABC):
     def buffers(self, *, in_place: bool) -> tuple[Any, Any]:
         """An input and an output tensor on the device, the same one where it runs ``in_place``."""
         source = torch.empty(self.elements_in, dtype=self.dtype, device=self.world.device)
-        return source, source if in_place else torch.empty(
-            self.elements_out, dtype=self.dtype, device=self.world.device
-        )
+        if in_place:
+            return source, source
+        return source, source.new_empty(self.elements_out)
 
     def prepare(self, source: Any, target: Any) -> None:
         """Puts the rank's input into ``source``, and nonsense into a ``target`` of its own."""
@@ -66,13 +66,13 @@ class Collective(ABC):
 
     @cached_property
     def _input(self) -> Any:
-        return values(self.world.rank, 0, self.elements_in, self.dtype, self.redop).to(
-            self.world.device
-        )
+        made = values(self.world.rank, 0, self.elements_in, self.dtype, self.redop)
+        return made.to(self.world.device)
 
     @cached_property
     def _check(self) -> Check:
         return Check(self.parts, self.dtype, self.redop, self.world.device)
 
     def __repr__(self) -> str:
-        return f"<{self.operation}/{self.name} of {self.elements_in} elements on {self.world.size} ranks>"
+        amount = f"{self.elements_in} elements on {self.world.size} ranks"
+        return f"<{self.operation}/{self.name} of {amount}>"

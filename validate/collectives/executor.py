@@ -23,7 +23,7 @@ Three ways, by backend and device:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -33,14 +33,14 @@ import torch.distributed as dist
 from dpsim.collectives import Schedule
 from validate.collectives.collective import Collective
 from validate.collectives.payload import poison, promised, reduction
-from validate.collectives.rank_rounds import RankRound, Receive, lockstep, rank_rounds
+from validate.collectives.rank_rounds import RankRound, lockstep, rank_rounds
 from validate.ranks.processes import World
 
 
 class _BoundRound(NamedTuple):
-    """A round with its slices laid out as views.
+    """A round with its slices laid out as views: (views, peer) to receive and to send.
 
-    (views, peer) to receive and to send, (own, received, reduce) to finish.
+    ``finish`` has (own, received, reduce) for what is taken from scratch when all has come.
     """
 
     receives: tuple[tuple[list[Any], int], ...]
@@ -80,19 +80,19 @@ class Executor(Collective):
         self._in_groups = world.backend == "nccl"
         channels = rank_rounds(schedule, chunking, world.rank)
         self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
-        self._threads = (
-            ThreadPoolExecutor(len(self._channels) - 1) if len(self._channels) > 1 else None
-        )
+        # The calling thread carries the first channel itself.
+        beside = len(self._channels) - 1
+        self._threads = ThreadPoolExecutor(beside) if beside > 0 else None
         self._reduce = reduction(redop)
         on_gpu = world.device.type == "cuda"
         staged = (on_gpu and not self._in_groups) if through_host is None else through_host
         self._where = torch.device("cpu") if staged else world.device
         self._host = torch.empty(total, dtype=dtype, pin_memory=on_gpu) if staged else None
-        self._scratch = [
-            self._empty(max((each.scratch for each in rounds), default=0))
-            for rounds in self._channels
-        ]
-        self._signal = self._empty(1).zero_()
+        self._scratch = []
+        for rounds in self._channels:
+            most = max((each.scratch for each in rounds), default=0)
+            self._scratch.append(self._empty(most))
+        self._signal = self._empty(1).zero_()  # sent for a transfer of no elements
         self._bound_to: Any = None
         self._bound: list[list[_BoundRound]] = []
 
@@ -129,11 +129,10 @@ class Executor(Collective):
 
     def _run_channels(self) -> None:
         run = self._run_groups if self._in_groups else self._run_rounds
-        others = (
-            []
-            if self._threads is None
-            else [self._threads.submit(run, *each) for each in enumerate(self._bound[1:], 1)]
-        )
+        others = []
+        if self._threads is not None:
+            for channel, rounds in enumerate(self._bound[1:], 1):
+                others.append(self._threads.submit(run, channel, rounds))
         if self._bound:
             run(0, self._bound[0])
         for other in others:
@@ -158,11 +157,9 @@ class Executor(Collective):
         Waiting and reducing is queued on the stream, not done by the host.
         """
         for current in rounds:
-            operations = [
-                dist.P2POp(dist.irecv, views[0], peer) for views, peer in current.receives
-            ]
-            operations += [dist.P2POp(dist.isend, views[0], peer) for views, peer in current.sends]
-            for work in dist.batch_isend_irecv(operations):
+            receives = [dist.P2POp(dist.irecv, views[0], peer) for views, peer in current.receives]
+            sends = [dist.P2POp(dist.isend, views[0], peer) for views, peer in current.sends]
+            for work in dist.batch_isend_irecv(receives + sends):
                 work.wait()
             self._finish(current)
 
@@ -175,37 +172,23 @@ class Executor(Collective):
 
     def _bind(self, vector: Any) -> None:
         """Lays every round out over ``vector`` and scratch."""
-        pairs = zip(self._channels, self._scratch, strict=True)
-        self._bound = [
-            [self._lay_out(each, vector, scratch) for each in rounds] for rounds, scratch in pairs
-        ]
+        self._bound = []
+        for rounds, scratch in zip(self._channels, self._scratch, strict=True):
+            self._bound.append([self._lay_out(each, vector, scratch) for each in rounds])
         self._bound_to = vector
 
     def _lay_out(self, current: RankRound, vector: Any, scratch: Any) -> _BoundRound:
-        places = [_place(receive, vector, scratch) for receive in current.receives]
-        sends = [
-            vector[send.start : send.end] if send.end > send.start else self._signal
-            for send in current.sends
-        ]
-        return _BoundRound(
-            tuple(
-                ([view], receive.peer)
-                for view, receive in zip(places, current.receives, strict=True)
-            ),
-            tuple(([view], send.peer) for view, send in zip(sends, current.sends, strict=True)),
-            tuple(_finishing(current.receives, places, vector)),
-        )
-
-
-def _place(receive: Receive, vector: Any, scratch: Any) -> Any:
-    if receive.scratch < 0:
-        return vector[receive.start : receive.end]
-    return scratch[receive.scratch : receive.scratch + receive.length]
-
-
-def _finishing(
-    receives: Sequence[Receive], places: Sequence[Any], vector: Any
-) -> Iterable[tuple[Any, Any, bool]]:
-    for receive, view in zip(receives, places, strict=True):
-        if receive.scratch >= 0 and receive.end > receive.start:
-            yield vector[receive.start : receive.end], view, receive.reduce
+        receives, sends, finish = [], [], []
+        for receive in current.receives:
+            own = vector[receive.start : receive.end]
+            if receive.scratch < 0:
+                receives.append(([own], receive.peer))
+                continue
+            received = scratch[receive.scratch : receive.scratch + receive.length]
+            receives.append(([received], receive.peer))
+            if receive.end > receive.start:
+                finish.append((own, received, receive.reduce))
+        for send in current.sends:
+            view = vector[send.start : send.end] if send.end > send.start else self._signal
+            sends.append(([view], send.peer))
+        return _BoundRound(tuple(receives), tuple(sends), tuple(finish))

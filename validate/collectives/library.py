@@ -47,7 +47,7 @@ class LibraryCollective(Collective):
     ) -> None:
         OPERATIONS[operation]  # raises for one that is not known
         ranks = world.size
-        whole = whole_chunks(operation, elements, ranks)
+        whole = _whole_chunks(operation, elements, ranks)
         self._chunk = whole // ranks
         parts = _parts(operation, world.rank, ranks, whole)
         super().__init__(operation, world.backend, world, (whole, whole), parts, dtype, redop)
@@ -60,11 +60,14 @@ class LibraryCollective(Collective):
         self._call(source, target)
 
     def _own(self, vector: Any) -> Any:
-        return vector[self.world.rank * self._chunk : (self.world.rank + 1) * self._chunk]
+        start = self.world.rank * self._chunk
+        return vector[start : start + self._chunk]
 
     def _chunks(self, vector: Any) -> list[Any] | None:
         """All chunks on the root, nothing elsewhere: what torch wants of a rooted operation."""
-        return None if self.world.rank != _ROOT else list(vector.split(self._chunk))
+        if self.world.rank != _ROOT:
+            return None
+        return list(vector.split(self._chunk))
 
     def _all_reduce(self, source: Any, target: Any) -> None:
         _copied(source, target)
@@ -98,33 +101,7 @@ class LibraryCollective(Collective):
         dist.barrier()
 
 
-class Pair(Collective):
-    """Ranks 2 k and 2 k + 1 swap vectors by ``isend`` and ``irecv``, receives first.
-
-    The last of an odd number does nothing.
-    """
-
-    in_place = False
-
-    def __init__(self, elements: int, world: World, dtype: Any = torch.float32) -> None:
-        peer = world.rank ^ 1
-        self._peer = peer if peer < world.size else None
-        parts = (Part(0, elements, (peer,), 0),) if self._peer is not None and elements else ()
-        super().__init__("sendrecv", world.backend, world, (elements, elements), parts, dtype)
-
-    def run(self, source: Any, target: Any) -> None:
-        """Swaps, and waits for both directions."""
-        if self._peer is None:
-            return
-        operations = [
-            dist.P2POp(dist.irecv, target, self._peer),
-            dist.P2POp(dist.isend, source, self._peer),
-        ]
-        for work in dist.batch_isend_irecv(operations):
-            work.wait()
-
-
-def whole_chunks(operation: str, elements: int, ranks: int) -> int:
+def _whole_chunks(operation: str, elements: int, ranks: int) -> int:
     """``elements`` rounded down to equal chunks, where ``operation`` cuts its vector.
 
     A chunk has one element at least.
@@ -137,7 +114,10 @@ def whole_chunks(operation: str, elements: int, ranks: int) -> int:
 
 
 def _parts(operation: str, rank: int, ranks: int, elements: int) -> tuple[Part, ...]:
-    """As a schedule's; but an all-to-all takes and gives one vector, chunk i for and from rank i."""
+    """What a schedule promises too, but of an all-to-all.
+
+    The library's takes and gives one vector, whose chunk i is for and from rank i.
+    """
     if operation != "all-to-all":
         return promised(operation, rank, ranks, Chunking(elements, ranks))
     chunk = elements // ranks

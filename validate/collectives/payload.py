@@ -1,11 +1,9 @@
-"""What ranks put in and what they must get out.
-
-Whole numbers that every rank can compute of every other, so that checks are exact.
+"""What ranks put in, and what they must get out.
 
 A rank's input is a fixed function of its rank and an element's place: small whole numbers,
 different from place to place and from rank to rank, whose sums and products over the ranks stay
-exact in the given type. So an output is right or wrong, whatever the order in which it was reduced,
-and no rank has to hold another's input.
+exact in the given type. So every rank can compute every other's input, and an output is right or
+wrong, whatever the order in which it was reduced.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from dpsim.base.errors import UnknownNameError
@@ -39,15 +38,8 @@ REDUCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "max": lambda own, received: torch.maximum(own, received, out=own),
 }
 
-_BLOCK = 2**20  # elements made at once
+_BLOCK = 2**20  # elements made at once: a hash takes 8 bytes of each, whatever its type
 _MASK = 2**32 - 1
-
-
-def datatype(name: str) -> Any:
-    """The torch type of nccl-tests' ``name``; raises UnknownNameError for another."""
-    if name not in TYPES:
-        raise UnknownNameError("data type", name, TYPES)
-    return TYPES[name]
 
 
 def reduction(name: str) -> Callable[[Any, Any], Any]:
@@ -71,6 +63,7 @@ def values(rank: int, start: int, end: int, dtype: Any, redop: str = "sum") -> A
 
 
 def _block(rank: int, start: int, end: int, dtype: Any, redop: str) -> Any:
+    # A multiplicative hash by Knuth's constant, then one round of xxHash's avalanche.
     mixed = (torch.arange(start, end) * 2654435761 + rank * 2246822519) & _MASK
     mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & _MASK
     mixed ^= mixed >> 13
@@ -94,15 +87,11 @@ class Part:
     def expected(self, dtype: Any, redop: str) -> Any:
         """The elements, on the CPU."""
         reduce = reduction(redop)
-        total = values(
-            self.sources[0], self.origin, self.origin + self.end - self.start, dtype, redop
-        )
-        for source in self.sources[1:]:
-            reduce(
-                total,
-                values(source, self.origin, self.origin + self.end - self.start, dtype, redop),
-            )
-        return total
+        last = self.origin + self.end - self.start
+        first, *others = (values(rank, self.origin, last, dtype, redop) for rank in self.sources)
+        for other in others:
+            reduce(first, other)
+        return first
 
 
 def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple[Part, ...]:
@@ -113,9 +102,7 @@ def promised(operation: str, rank: int, ranks: int, chunking: Chunking) -> tuple
     everyone = range(ranks)
 
     def chunk(number: int, sources: Sequence[int]) -> Part:
-        start, end = (
-            int(chunking.start(torch.tensor(edge).numpy())) for edge in (number, number + 1)
-        )
+        start, end = chunking.start(np.array([number, number + 1])).tolist()
         return Part(start, end, sources, start)
 
     whole = chunking.elements
@@ -150,5 +137,5 @@ class Check:
 
 
 def poison(tensor: Any) -> None:
-    """Fills a tensor with what no right output has, so that a transfer that never happened is seen."""
+    """Fills a tensor with what no right output has, so that a transfer left out is seen."""
     tensor.fill_(float("nan") if tensor.is_floating_point() else torch.iinfo(tensor.dtype).max)

@@ -1,6 +1,4 @@
-"""A schedule as one rank carries it out.
-
-For each channel its own rounds, each a few slices to send and to receive.
+"""A schedule as one rank carries it out: rounds of slices to send and to receive, by channel.
 
 Compiled once, so that nothing loops over other ranks' transfers while time is measured. A received
 slice goes straight into the rank's vector where nothing else of the round touches that place;
@@ -12,6 +10,7 @@ elements (a barrier's, or of a chunk that is empty) is still a message: one elem
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -83,12 +82,13 @@ def _round(
     starts = chunking.start(current.chunk[which])
     ends = chunking.start(current.chunk[which] + current.count[which])
     sends, receives = [], []
-    for place, start, end in zip(which, starts, ends, strict=True):
-        source, destination = int(current.source[place]), int(current.destination[place])
+    for transfer, start, end in zip(which, starts.tolist(), ends.tolist(), strict=True):
+        source = int(current.source[transfer])
+        destination = int(current.destination[transfer])
         if source == rank:
-            sends.append(Send(destination, int(start), int(end)))
+            sends.append(Send(destination, start, end))
         else:
-            receives.append(Receive(source, int(start), int(end), bool(current.reduce[place])))
+            receives.append(Receive(source, start, end, bool(current.reduce[transfer])))
     return _with_scratch(number, sends, receives)
 
 
@@ -96,18 +96,21 @@ def _with_scratch(
     number: int, sends: Sequence[Send], receives: Sequence[Receive], first: int = 0
 ) -> RankRound:
     """Gives scratch, from ``first`` on, to the receives that need it."""
-    placed, scratch = [], first
+    placed = []
+    scratch = first
     for at, receive in enumerate(receives):
         others: list[Send | Receive] = [*sends, *receives[:at], *receives[at + 1 :]]
-        straight = (
-            not receive.reduce and receive.end > receive.start and not _touched(receive, others)
-        )
-        placed.append(receive._replace(scratch=-1 if straight else scratch))
-        scratch += 0 if straight else receive.length
+        empty = receive.end == receive.start
+        if receive.reduce or empty or _touched(receive, others):
+            placed.append(receive._replace(scratch=scratch))
+            scratch += receive.length
+        else:
+            placed.append(receive._replace(scratch=-1))
     return RankRound(number, tuple(sends), tuple(placed), scratch - first)
 
 
 def _touched(receive: Receive, others: Iterable[Send | Receive]) -> bool:
+    """Whether another message of the round has some of the same elements."""
     return any(other.start < receive.end and receive.start < other.end for other in others)
 
 
@@ -116,11 +119,12 @@ def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
 
     For a library that takes one group of transfers after another.
     """
-    numbers = sorted({each.number for rounds in channels for each in rounds})
-    by_number: dict[int, list[RankRound]] = {number: [] for number in numbers}
-    for rounds in channels:
-        for each in rounds:
-            by_number[each.number].append(each)
-    for number, merged in by_number.items():
-        receives = [receive for each in merged for receive in each.receives]
-        yield _with_scratch(number, [send for each in merged for send in each.sends], receives)
+    # The sort is stable: rounds of one number stay in the order of their channels.
+    rounds = sorted(chain.from_iterable(channels), key=lambda each: each.number)
+    for number, merged in groupby(rounds, key=lambda each: each.number):
+        sends: list[Send] = []
+        receives: list[Receive] = []
+        for each in merged:
+            sends += each.sends
+            receives += each.receives
+        yield _with_scratch(number, sends, receives)

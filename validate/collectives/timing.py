@@ -7,7 +7,7 @@ ends compare; between machines only durations do.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,14 +43,9 @@ class Timing:
 
         None without one clock.
         """
-        return (
-            np.asarray(self.ends.max(axis=1) - self.begins.max(axis=1)) if self.one_clock else None
-        )
-
-    @property
-    def median(self) -> float:
-        """The median of `times`."""
-        return float(np.median(self.times))
+        if not self.one_clock:
+            return None
+        return np.asarray(self.ends.max(axis=1) - self.begins.max(axis=1))
 
 
 def measure(
@@ -59,20 +54,19 @@ def measure(
     repetitions: int = 20,
     warmup: int = 1,
     in_place: bool = True,
-    starts: Sequence[float] | None = None,
     done: Callable[[], None] | None = None,
 ) -> Timing:
     """Runs it ``warmup`` times and then ``repetitions`` times.
 
-    All ranks call this alike, and get the same answer. ``starts`` are seconds, a number a rank,
-    that each waits after the barrier before it begins. ``done`` is called after each run.
+    All ranks call this alike, and get the same answer. ``done`` is called after each run.
     """
     world = collective.world
     source, target = collective.buffers(in_place=in_place)
-    stamps, wrong = np.empty((repetitions, 2)), 0
+    stamps = np.empty((repetitions, 2))
+    wrong = 0
     for turn in range(-warmup, repetitions):
         collective.prepare(source, target)
-        stamp = _timed(collective, source, target, 0.0 if starts is None else starts[world.rank])
+        stamp = _timed(collective, source, target)
         wrong += collective.wrong(target)
         if turn >= 0:
             stamps[turn] = stamp
@@ -81,11 +75,10 @@ def measure(
     return _gathered(world, stamps, wrong)
 
 
-def _timed(collective: Collective, source: Any, target: Any, start: float) -> tuple[float, float]:
+def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, float]:
+    """When this rank began and ended, on its own clock."""
     world = collective.world
     world.barrier()
-    if start > 0:
-        time.sleep(start)
     begin = time.perf_counter()
     collective.run(source, target)
     world.synchronize()
@@ -94,9 +87,9 @@ def _timed(collective: Collective, source: Any, target: Any, start: float) -> tu
 
 def _gathered(world: World, stamps: FloatArray, wrong: int) -> Timing:
     everyone = world.gather((stamps, wrong))
-    begins, ends = (
-        np.stack([each[:, column] for each, _ in everyone], axis=1) for column in (0, 1)
-    )
+    begins = np.stack([own[:, 0] for own, _ in everyone], axis=1)
+    ends = np.stack([own[:, 1] for own, _ in everyone], axis=1)
     one_clock = same_clock(world)
-    first = begins.min(axis=1, keepdims=True) if one_clock else begins.copy()
-    return Timing(begins - first, ends - first, one_clock, sum(count for _, count in everyone))
+    zero = begins.min(axis=1, keepdims=True) if one_clock else begins
+    wrong_anywhere = sum(count for _, count in everyone)
+    return Timing(begins - zero, ends - zero, one_clock, wrong_anywhere)
