@@ -90,19 +90,20 @@ def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
             raise DpsimError(f"{path}: must hold at most {_MOST_BYTES:,} bytes, but holds more")
         return _parsed(text)
     except (OSError, EOFError, zlib.error) as error:
-        raise DpsimError(
-            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        raise DpsimError(f"{path}: cannot be read: {why}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(
-            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        rule = first["msg"].removeprefix("Value error, ")
+        raise DpsimError(": ".join(filter(None, (str(path), where, rule)))) from None
 
 
 def _unpacked(data: bytes) -> bytes:
-    """What gzip packed, but no more than a byte above the limit: few bytes may stand for very many."""
+    """What gzip packed, but no more than a byte above the limit.
+
+    A few bytes may stand for very many.
+    """
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         return file.read(_MOST_BYTES + 1)
 

@@ -25,16 +25,15 @@ def predict_again(
     Those of steps come from their scenario files, those of collectives (with ``profile`` alone)
     from its transport. Raises DpsimError where a scenario's file is not where the record says.
     """
+    loaded = None if profile is None else load_profile(profile)
     found = []
     for count, record in enumerate(records, 1):
         if record.kind == "step":
             found.append(_step(record, profile))
+        elif loaded is None:
+            found.append(record)
         else:
-            found += (
-                [record]
-                if profile is None
-                else predicted_collectives([record], load_profile(profile))
-            )
+            found += predicted_collectives([record], loaded)
         done(count)
     return found
 

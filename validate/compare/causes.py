@@ -33,10 +33,15 @@ class Cause:
         off = f"{self.name}: predicted {self.error:+.1%}"
         if self.part is None or self.off_s is None:
             return off
-        both = self.parts_s[self.part]
+        part = _WORDS.get(self.part, self.part)
         much = "too much" if self.off_s > 0 else "too little"
-        said = f"{_WORDS.get(self.part, self.part)} is {1e3 * abs(self.off_s):.1f} ms {much}"
-        return f"{off}; {said} ({1e3 * both['predicted']:.1f} ms, measured {1e3 * both['measured']:.1f} ms)"
+        predicted_ms, measured_ms = (
+            1e3 * self.parts_s[self.part][side] for side in ("predicted", "measured")
+        )
+        return (
+            f"{off}; {part} is {1e3 * abs(self.off_s):.1f} ms {much} "
+            f"({predicted_ms:.1f} ms, measured {measured_ms:.1f} ms)"
+        )
 
 
 def cause(record: RunRecord) -> Cause:
@@ -53,7 +58,5 @@ def cause(record: RunRecord) -> Cause:
 
 def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:
     """The worst cases, worst first."""
-    return [
-        cause(record)
-        for record in sorted(records, key=lambda record: -abs(record.error or 0.0))[:most]
-    ]
+    by_error = sorted(records, key=lambda record: -abs(record.error or 0.0))
+    return [cause(record) for record in by_error[:most]]

@@ -1,4 +1,4 @@
-"""Records of runs, with what was predicted: errors, choices, and the worst cases with their causes."""
+"""What records of runs say of predictions: errors, choices, and the worst cases."""
 
 from __future__ import annotations
 

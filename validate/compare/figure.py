@@ -5,14 +5,16 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from validate.compare.comparison import Comparison
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _COLOURS = {"step": "#0072b2", "collective": "#d55e00"}  # told apart by everybody
+_STYLE = (
+    "body{font-family:sans-serif;max-width:70em;margin:2em auto}"
+    "td,th{padding:.2em .8em;text-align:left}"
+)
 _HEADINGS = ("cases of", "n", "median", "mean", "95th percentile", "worst", "worst case")
 
 
@@ -36,15 +38,11 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
                 name=f"{kind}s ({len(records)})",
                 marker={"color": colour, "size": 8, "opacity": 0.7},
             )
-    seconds = np.array(
-        [
-            value
-            for record in comparison.counted
-            for value in (record.median_s, record.predicted_s or np.nan)
-        ]
-    )
-    if len(seconds):
-        ends = [float(np.nanmin(seconds)) / 1.2, float(np.nanmax(seconds)) * 1.2]
+    # A prediction of 0 s has no place on a logarithmic axis.
+    seconds = [record.median_s for record in comparison.counted]
+    seconds += [record.predicted_s for record in comparison.counted if record.predicted_s]
+    if seconds:
+        ends = [min(seconds) / 1.2, max(seconds) * 1.2]
         figure.add_scatter(
             x=ends,
             y=ends,
@@ -61,35 +59,28 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
 def page(comparison: Comparison) -> str:
     """One page that needs nothing else: the picture, the table of errors, and the worst cases."""
     figure = comparison_figure(comparison).to_html(full_html=False, include_plotlyjs=True)
-    rows = "".join(
-        _cells(
-            "td",
-            (
-                name,
-                one.n,
-                *(f"{x:.1%}" for x in (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)),
-                one.worst,
-            ),
-        )
-        for name, one in comparison.groups.items()
-    )
+    rows = [_cells("th", _HEADINGS)]
+    for name, one in comparison.groups.items():
+        errors = (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)
+        rows.append(_cells("td", (name, one.n, *(f"{error:.1%}" for error in errors), one.worst)))
     worst = "".join(f"<li>{escape(str(cause))}</li>" for cause in comparison.worst)
-    style = "body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.2em .8em;text-align:left}"
+    title = "Predicted and measured"
     return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Predicted and "
-        f"measured</title><style>{style}</style>"
-        f"<h1>Predicted and measured</h1>{figure}<h2>Absolute "
-        f"errors</h2><table>{_cells('th', _HEADINGS)}{rows}</table>"
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
+        f"<style>{_STYLE}</style><h1>{title}</h1>{figure}"
+        f"<h2>Absolute errors</h2><table>{''.join(rows)}</table>"
         f"<h2>Worst cases</h2><ul>{worst}</ul></html>\n"
     )
 
 
 def _cells(tag: str, values: tuple[object, ...]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(str(value))}</{tag}>" for value in values) + "</tr>"
+    cells = [f"<{tag}>{escape(str(value))}</{tag}>" for value in values]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _title(comparison: Comparison) -> str:
     overall = comparison.overall
     if overall is None:
         return "No case that counts"
-    return f"{overall.n} cases on real ranks: mean error {overall.mean_ape:.1%}, worst {overall.worst_ape:.1%}"
+    errors = f"mean error {overall.mean_ape:.1%}, worst {overall.worst_ape:.1%}"
+    return f"{overall.n} cases on real ranks: {errors}"

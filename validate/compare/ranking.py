@@ -39,10 +39,8 @@ def choices(records: Iterable[RunRecord]) -> list[Choice]:
 
 def within(chosen: Iterable[Choice], tolerance: float = 0.05) -> float:
     """The share of settings whose choice takes at most ``tolerance`` longer than the fastest."""
-    regrets = [choice.regret for choice in chosen]
-    return (
-        sum(regret <= tolerance for regret in regrets) / len(regrets) if regrets else float("nan")
-    )
+    right = [choice.regret <= tolerance for choice in chosen]
+    return sum(right) / len(right) if right else float("nan")
 
 
 def _choice(setting: str, tried: list[RunRecord]) -> Choice:
@@ -51,10 +49,10 @@ def _choice(setting: str, tried: list[RunRecord]) -> Choice:
     fastest = min(tried, key=lambda record: record.median_s)
     return Choice(
         setting,
-        _algorithm(predicted),
-        _algorithm(fastest),
-        predicted.median_s / fastest.median_s - 1,
-        len(tried),
+        predicted=_algorithm(predicted),
+        measured=_algorithm(fastest),
+        regret=predicted.median_s / fastest.median_s - 1,
+        tried=len(tried),
     )
 
 

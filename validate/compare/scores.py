@@ -52,9 +52,14 @@ def score(records: Sequence[RunRecord]) -> Score | None:
         return None
     errors = np.array([abs(record.error or 0.0) for record in records])
     worst = records[int(errors.argmax())].name
-    figures = (np.median(errors), errors.mean(), np.percentile(errors, 95), errors.max())
-    median, mean, p95, most = (float(figure) for figure in figures)
-    return Score(len(records), median, mean, p95, most, worst)
+    return Score(
+        n=len(records),
+        median_ape=float(np.median(errors)),
+        mean_ape=float(errors.mean()),
+        p95_ape=float(np.percentile(errors, 95)),
+        worst_ape=float(errors.max()),
+        worst=worst,
+    )
 
 
 def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -69,15 +74,14 @@ def groups(records: Iterable[RunRecord]) -> dict[str, list[RunRecord]]:
 def _groups(record: RunRecord) -> Iterator[str]:
     if record.kind == "step":
         yield "steps"
-        yield from (
-            f"steps, {key} {record.case[key]}"
-            for key in ("aggregation", "sync", "overlap")
-            if key in record.case
-        )
+        for key in ("aggregation", "sync", "overlap"):
+            if key in record.case:
+                yield f"steps, {key} {record.case[key]}"
         return
     yield "collectives"
     if "bytes" in record.case:
-        yield f"collectives, {'below' if record.case['bytes'] < SMALL else 'from'} 256 KiB"
+        side = "below" if record.case["bytes"] < SMALL else "from"
+        yield f"collectives, {side} 256 KiB"
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -1,6 +1,4 @@
-"""Joins a process to the others of its run.
-
-Rank and size from the environment, a device, a backend, and an orderly end.
+"""Joins a process to the others of its run: rank, device, backend, and an orderly end.
 
 A launcher (torchrun, or `validate.ranks.launch`) sets RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT, and on machines with several ranks LOCAL_RANK and LOCAL_WORLD_SIZE. Without RANK and
@@ -34,9 +32,9 @@ DEFAULT_TIMEOUT = 60.0  # seconds that ranks wait for each other
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the launcher put this process.
+    """Where the launcher put this process: ``rank`` of ``size``.
 
-    ``rank`` of ``size``, and ``local_rank`` of ``local_size`` on this machine.
+    And ``local_rank`` of ``local_size`` on this machine.
     """
 
     rank: int = 0
@@ -136,12 +134,11 @@ def _number(environment: Mapping[str, str], name: str, least: int, most: int) ->
 
 
 def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, Any]:
-    """The backend and the torch device.
+    """The backend and the torch device: CUDA and NCCL where each rank here has a GPU.
 
-    CUDA and NCCL where this machine has a GPU for each of its ranks, else what there is.
-
-    Ranks share GPUs in turns where there are fewer; NCCL does not take part in that, so gloo is
-    chosen. Raises DpsimError for what is not known or not on this machine.
+    Otherwise it is what there is. Ranks share GPUs in turns where there are fewer; NCCL does not
+    take part in that, so gloo is chosen. Raises DpsimError for what is not known or not on this
+    machine.
     """
     _known("backend", backend, (AUTO, *BACKENDS))
     _known("device", device, (AUTO, *DEVICES))
@@ -153,17 +150,14 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     if device == AUTO:
         device = "cuda" if gpus else "cpu"
     if backend == AUTO:
-        backend = (
-            "nccl"
-            if device == "cuda" and gpus >= place.local_size and dist.is_nccl_available()
-            else "gloo"
-        )
+        gpu_each = device == "cuda" and gpus >= place.local_size
+        backend = "nccl" if gpu_each and dist.is_nccl_available() else "gloo"
     missing = why_missing(backend)
     if missing:
         raise DpsimError(f"--backend must be one that is here, but got {backend}: {missing}")
-    return backend, torch.device(
-        "cuda", place.local_rank % gpus
-    ) if device == "cuda" else torch.device("cpu")
+    if device == "cuda":
+        return backend, torch.device("cuda", place.local_rank % gpus)
+    return backend, torch.device("cpu")
 
 
 def _known(what: str, name: str, names: tuple[str, ...]) -> None:
@@ -211,6 +205,7 @@ def grouped(world: World, name: str) -> Iterator[World]:
 
     A ``name`` is used once a store.
     """
+    on_gpus = (world.backend, world.device.type) == ("nccl", "cuda")
     try:
         dist.init_process_group(
             world.backend,
@@ -218,9 +213,7 @@ def grouped(world: World, name: str) -> Iterator[World]:
             rank=world.rank,
             world_size=world.size,
             timeout=timedelta(seconds=world.timeout),
-            device_id=world.device
-            if (world.backend, world.device.type) == ("nccl", "cuda")
-            else None,
+            device_id=world.device if on_gpus else None,
         )
     except RuntimeError as error:
         raise FailedError(
@@ -243,17 +236,16 @@ def meet(place: Place, timeout: float) -> Any:
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
         return dist.HashStore()
+    patience = timedelta(seconds=timeout)
     try:
-        store, _, _ = next(
-            iter(rendezvous("env://", place.rank, place.size, timeout=timedelta(seconds=timeout)))
-        )
+        store, _, _ = next(iter(rendezvous("env://", place.rank, place.size, timeout=patience)))
     except RuntimeError as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         what = f"waited for {place.size - 1} others" if place.rank == 0 else "did not reach rank 0"
         raise FailedError(
             f"{_who(place)} {what} at {where} for {timeout:g} s: {first_line(error)}"
         ) from None
-    store.set_timeout(timedelta(seconds=timeout))
+    store.set_timeout(patience)
     return store
 
 
@@ -263,15 +255,16 @@ def _who(place: Place) -> str:
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line without torch's traces and places in its sources."""
-    lines = [
-        re.sub(r"^\[\S+:\d+\]\s*", "", line.strip())
-        for line in str(error).splitlines()
-        if line.strip()
-    ]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    kind = type(error).__name__
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return kind
+    # torch begins with the place in its sources: "[../torch/csrc/...cpp:123] ".
+    return kind + ": " + re.sub(r"^\[\S+:\d+\]\s*", "", lines[0].strip())
 
 
 def same_clock(world: World) -> bool:
     """Whether all ranks read one monotonic clock: whether they run on one booted machine."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    return len(set(world.gather(boot.read_text() if boot.exists() else _who(world.place)))) == 1
+    mine = boot.read_text() if boot.exists() else _who(world.place)
+    return len(set(world.gather(mine))) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
@@ -18,23 +18,9 @@ def method_of(scenario: Scenario) -> Method:
     _check_network(scenario)
     strategy = scenario.strategy
     aggregation, sync, codec = strategy.aggregation, strategy.sync, strategy.compression
-    known: dict[tuple[str, str, bool], Callable[[], Method | None]] = {
-        ("allreduce", "bsp", True): lambda: (
-            method_named("compressed", codec=codec) if _by_ring(scenario) else None
-        ),
-        ("allreduce", "bsp", False): lambda: _all_reduced(scenario),
-        ("allreduce", "local-sgd", False): lambda: _averaged(scenario),
-        ("allreduce", "sma", False): lambda: _drawn_together(scenario),
-        ("gossip", "bsp", False): lambda: method_named(
-            "gossip", graph=getattr(aggregation, "graph", "ring")
-        ),
-        ("gossip", "asp", False): lambda: method_named("ad-psgd"),
-        **{
-            ("parameter-server", kind, False): lambda: _at_servers(scenario)
-            for kind in ("bsp", "ssp", "asp", "backup")
-        },
-    }
-    found = known.get((aggregation.kind, sync.kind, codec.kind != "none"), _nothing)()
+    known = _PLAIN if codec.kind == "none" else _COMPRESSED
+    choose = known.get((aggregation.kind, sync.kind))
+    found = None if choose is None else choose(scenario)
     if found is None:
         raise DpsimError(
             "strategy must be one with a method for real computing (all-reduce with bsp in "
@@ -53,10 +39,6 @@ def _check_network(scenario: Scenario) -> None:
                 f"disturbance.{name}: must be left out of real runs, but got "
                 f"{len(getattr(scenario.disturbance, name))}"
             )
-
-
-def _nothing() -> None:
-    """The method where there is none."""
 
 
 def _by_ring(scenario: Scenario) -> bool:
@@ -81,6 +63,12 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     if library == "ideal":
         return method_named("schedule", algorithm=getattr(aggregation, "algorithm", "ring"))
     return method_named("library") if library == "gloo" else None
+
+
+def _compressed(scenario: Scenario) -> Method | None:
+    if not _by_ring(scenario):
+        return None
+    return method_named("compressed", codec=scenario.strategy.compression)
 
 
 def _averaged(scenario: Scenario) -> Method | None:
@@ -113,3 +101,28 @@ def _at_servers(scenario: Scenario) -> Method | None:
     return method_named(
         "parameter-server", servers=servers, sync=sync.kind, staleness=getattr(sync, "staleness", 0)
     )
+
+
+def _gossip(scenario: Scenario) -> Method | None:
+    return method_named("gossip", graph=getattr(scenario.strategy.aggregation, "graph", "ring"))
+
+
+def _in_pairs(scenario: Scenario) -> Method | None:
+    return method_named("ad-psgd")
+
+
+# By the kinds of aggregation and of sync: what chooses the method, None where that has none.
+_PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
+    ("allreduce", "bsp"): _all_reduced,
+    ("allreduce", "local-sgd"): _averaged,
+    ("allreduce", "sma"): _drawn_together,
+    ("gossip", "bsp"): _gossip,
+    ("gossip", "asp"): _in_pairs,
+    ("parameter-server", "bsp"): _at_servers,
+    ("parameter-server", "ssp"): _at_servers,
+    ("parameter-server", "asp"): _at_servers,
+    ("parameter-server", "backup"): _at_servers,
+}
+_COMPRESSED: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
+    ("allreduce", "bsp"): _compressed,
+}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dpsim.engine import Interval, Recording, Result, Run
-from dpsim.scenario import Scenario
 from validate.emulate import Case, Measured
 from validate.records import RunRecord
 from validate.run.typical import typical
@@ -69,7 +68,7 @@ class StepRun:
         """The record of it that comparisons read."""
         sides = {"predicted": self.predicted.to_json(), "measured": self.measured.to_json()}
         shared = {side: {key: content[key] for key in _SHARED} for side, content in sides.items()}
-        strategy = self.predicted_scenario.strategy
+        strategy = self.case.scenario().strategy
         case = {
             "scenario": self.case.file,
             "set": list(self.case.set),
@@ -91,11 +90,6 @@ class StepRun:
             fitted=fitted,
             notes=(f"partial: {self.failed}",) if self.failed else (),
         )
-
-    @property
-    def predicted_scenario(self) -> Scenario:
-        """The scenario."""
-        return self.case.scenario()
 
 
 def step_run(
@@ -140,28 +134,32 @@ def _collectives(run: Run, repetitions: Sequence[Measured]) -> dict[str, dict[st
 
     Measured: the median of the repetitions.
     """
+    predicted = _message_seconds(run)
+    measured: dict[str, list[float]] = {}
+    for repetition in repetitions:
+        for name, seconds in repetition.collectives.items():
+            measured.setdefault(name, []).append(seconds)
+    return {
+        name: {
+            "predicted_s": float(np.mean(predicted[name])) if name in predicted else None,
+            "measured_s": float(np.median(measured[name])) if name in measured else None,
+        }
+        for name in dict.fromkeys([*predicted, *measured])
+    }
+
+
+def _message_seconds(run: Run) -> dict[str, list[float]]:
+    """Seconds of each message as predicted, one of every worker in every step."""
     stages: dict[tuple[int, str], dict[str, list[Interval]]] = {}
     for each in run.intervals():
         if each.stream == "communication":
             message = each.worker, each.name.rpartition(": ")[0]
             stages.setdefault(message, {}).setdefault(each.name, []).append(each)
-    taken: dict[str, list[float]] = {}
-    for (_, name), own in stages.items():
-        for turn in zip(*own.values(), strict=False):  # a message's collectives of one step
-            taken.setdefault(name, []).append(
-                max(each.end for each in turn) - min(each.start for each in turn)
-            )
-    names = dict.fromkeys([*taken, *(name for each in repetitions for name in each.collectives)])
-    return {
-        name: {
-            "predicted_s": float(np.mean(taken[name])) if name in taken else None,
-            "measured_s": _median(
-                [each.collectives[name] for each in repetitions if name in each.collectives]
-            ),
-        }
-        for name in names
-    }
-
-
-def _median(seconds: Sequence[float]) -> float | None:
-    return float(np.median(seconds)) if seconds else None
+    seconds: dict[str, list[float]] = {}
+    for (_, name), by_stage in stages.items():
+        # A message may be several collectives, such as a reduce-scatter and an all-gather.
+        for of_step in zip(*by_stage.values(), strict=False):
+            start = min(each.start for each in of_step)
+            end = max(each.end for each in of_step)
+            seconds.setdefault(name, []).append(end - start)
+    return seconds

@@ -32,9 +32,9 @@ def waits_of(job: Job) -> Waits:
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
     alone = job.positions[-1, job.kind_of]
-    return Waits(
-        stretch, tuple(map(tuple, ((factors * stretch - 1) * alone).clip(min=0.0).T.tolist()))
-    )
+    # Rounding may leave a wait just below nothing.
+    seconds = ((factors * stretch - 1) * alone).clip(min=0.0)
+    return Waits(stretch, tuple(map(tuple, seconds.T.tolist())))
 
 
 def stretched(times: MeasuredTimes, factor: float) -> MeasuredTimes:

@@ -5,7 +5,7 @@ On the testbed's hosts or on this machine alone.
     from validate.ranks.launch import launch, loopback
 
     run = launch([sys.executable, "-m", "package.program", "argument"], loopback(4), timeout_s=60)
-    run.rows            # what the ranks wrote: a list of dicts, each with its "rank", sorted by rank, then by time
+    run.rows               # a list of dicts: what the ranks wrote, each with its "rank", in order
     run.ranks[2].stdout    # and .stderr, .exit_code, .host, .rows of one rank
 
     with Testbed(TestbedConfig(hosts=4)) as testbed:      # from validate.ranks.testbed
@@ -20,8 +20,8 @@ MASTER_PORT (free there), GLOO_SOCKET_IFNAME, OMP_NUM_THREADS=1, PYTHONUNBUFFERE
 not; where that is not permitted ``run.notes`` says so): a rank that waits there must sleep, since
 one that spins keeps others of its priority off its processor.
 
-**What a rank says.** `write_row` appends one JSON object to the rank's own file at once, so that what
-was measured before a crash is kept; `connected` says that the rank has found the others, which
+**What a rank says.** `write_row` appends one JSON object to the rank's own file at once, so that
+what was measured before a crash is kept; `connected` says that the rank has found the others, which
 ``connect_timeout_s`` waits for. Everything on stdout and stderr is collected (the last 256 KiB of
 each), and given to ``on_line(rank, stream, line)`` as it comes.
 

@@ -1,4 +1,4 @@
-"""The ranks of a run as one process group, which ends as a whole, also when the launcher is killed."""
+"""The ranks of a run as one process group, which ends as a whole, however the launcher does."""
 
 from __future__ import annotations
 

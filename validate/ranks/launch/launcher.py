@@ -20,7 +20,7 @@ from validate.ranks.launch.run import RankRun, Run, RunFailed
 from validate.ranks.launch.watch import Limits, Watch
 
 ENDED_WITHIN_S = 5.0
-"""So many seconds after a rank's failure or a limit, at most, all ranks are gone and the error is raised."""
+"""Seconds at most after a rank's failure or a limit until all ranks are gone."""
 
 REALTIME = ("chrt", "-f", "5")  # before all other work of the machine; see the testbed's accuracy
 
@@ -51,26 +51,23 @@ def launch(
         Output(on_line) as output,
     ):
         began = time.monotonic()
-        for rank, (host, variables) in enumerate(
-            zip(hosts, environments(hosts, place, environment or {}), strict=True)
-        ):
-            process = group.start(
-                [*host.prefix, *(first if host.realtime else ()), *command], variables
-            )
+        variables = environments(hosts, place, environment or {})
+        for rank, (host, own) in enumerate(zip(hosts, variables, strict=True)):
+            before = first if host.realtime else ()
+            process = group.start([*host.prefix, *before, *command], own)
             assert process.stdout
             assert process.stderr
             output.add(rank, "stdout", process.stdout)
             output.add(rank, "stderr", process.stderr)
-        trouble = Watch(group.processes, output, place).wait(
-            Limits(began, timeout_s, connect_timeout_s)
-        )
+        limits = Limits(began, timeout_s, connect_timeout_s)
+        trouble = Watch(group.processes, output, place).wait(limits)
         codes = [process.poll() for process in group.processes]
         immortal = group.kill(ENDED_WITHIN_S / 2)
         output.drain(ENDED_WITHIN_S / 4)
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
-        ranks = (
-            _rank_run(rank, host, codes[rank], output, place) for rank, host in enumerate(hosts)
-        )
+        ranks = []
+        for rank, host in enumerate(hosts):
+            ranks.append(_rank_run(rank, host, codes[rank], output, place))
         run = Run(tuple(ranks), time.monotonic() - began, notes)
     if trouble:
         raise RunFailed(trouble.rank, trouble.reason, run, trouble.others)
@@ -97,10 +94,8 @@ def _check(
         if seconds is not None and not 0 < seconds < float("inf"):
             raise DpsimError(f"{name} must be above 0 and finite, but got {seconds}")
     if not command or shutil.which(command[0]) is None:
-        raise DpsimError(
-            "the command must be a program that is there, but got "
-            f"{repr(command[0]) if command else 'none'}"
-        )
+        got = repr(command[0]) if command else "none"
+        raise DpsimError(f"the command must be a program that is there, but got {got}")
 
 
 def _realtime(hosts: Sequence[Host], wanted: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -136,7 +131,7 @@ def _rows_folder(folder: Path | None, ranks: int) -> Iterator[Path]:
         return
     if not folder.is_dir():
         raise DpsimError(f"{folder}: must be a folder, but is not")
-    found = [file.name for rank in range(ranks) if (file := rows_file(folder, rank)).exists()]
-    if found:
-        raise DpsimError(f"{folder}: must be without rows of another run, but has {found[0]}")
+    for file in (rows_file(folder, rank) for rank in range(ranks)):
+        if file.exists():
+            raise DpsimError(f"{folder}: must be without rows of another run, but has {file.name}")
     yield folder.resolve()

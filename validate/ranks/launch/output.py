@@ -74,7 +74,8 @@ class Output:
         kept += chunk
         del kept[:-_KEPT]
         *lines, rest = (self._unfinished[rank, stream] + chunk).split(b"\n")
+        # A rank that prints without ever ending a line must not fill the launcher's memory.
         self._unfinished[rank, stream] = rest[-_KEPT:]
-        for line in lines if self._on_line else ():
-            assert self._on_line
-            self._on_line(rank, stream, line.decode(errors="replace"))
+        if self._on_line is not None:
+            for line in lines:
+                self._on_line(rank, stream, line.decode(errors="replace"))

@@ -11,9 +11,8 @@ from typing import Any
 from dpsim.base.errors import FailedError
 
 _LAST_LINES = 12
-_LOGGED = re.compile(
-    r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ "
-)  # what torch logs for information, or as a warning
+# What torch logs for information, or as a warning.
+_LOGGED = re.compile(r"\[[IW]\d{4} \d{2}:\d{2}:\d{2}\.\d+ ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,16 @@ class RankRun:
     @property
     def exit_code(self) -> int | None:
         """The code that the rank exited with, or None where a signal ended it or it still ran."""
-        return self.returncode if self.returncode is not None and self.returncode >= 0 else None
+        if self.returncode is None or self.returncode < 0:
+            return None
+        return self.returncode
 
     @property
     def signal(self) -> str | None:
         """The name of the signal that killed the rank, such as SIGSEGV, or None."""
-        return (
-            _signal_name(-self.returncode)
-            if self.returncode is not None and self.returncode < 0
-            else None
-        )
+        if self.returncode is None or self.returncode >= 0:
+            return None
+        return _signal_name(-self.returncode)
 
     @property
     def last_words(self) -> str:
@@ -108,11 +107,11 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
         self.signal = end.signal
         self.last_words = end.last_words
         also = ", ".join(map(str, others))
+        message = f"rank {rank} on {end.host} {reason}"
+        if also:
+            message += f" (so did rank {also})"
         said = "".join(f"\n  {line}" for line in self.last_words.splitlines()) or " none"
-        super().__init__(
-            f"rank {rank} on {end.host} {reason}{also and f' (so did rank {also})'}; its last "
-            f"words:{said}"
-        )
+        super().__init__(f"{message}; its last words:{said}")
 
     def to_json(self) -> dict[str, Any]:
         """Which rank and why, as plain values; the run is beside it."""
@@ -124,11 +123,9 @@ class RunFailed(FailedError):  # noqa: N818 - it says what happened, as Keyboard
 
 def how_it_ended(returncode: int) -> str:
     """``"exited with code 3"`` or ``"was killed by SIGSEGV"``."""
-    return (
-        f"exited with code {returncode}"
-        if returncode >= 0
-        else f"was killed by {_signal_name(-returncode)}"
-    )
+    if returncode >= 0:
+        return f"exited with code {returncode}"
+    return f"was killed by {_signal_name(-returncode)}"
 
 
 def _signal_name(number: int) -> str:

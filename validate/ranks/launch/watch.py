@@ -62,51 +62,47 @@ class Watch:
                 return trouble
 
     def _failed(self, codes: list[int | None], limits: Limits) -> Trouble | None:
-        """Of ranks that failed since the last look.
+        """What ranks failed of since the last look.
 
-        One that was killed, before those that gave up because it was gone.
+        One that was killed comes before those that gave up because it was gone.
         """
-        failed = sorted((code > 0, rank) for rank, code in enumerate(codes) if code)
+        failed = [(code, rank) for rank, code in enumerate(codes) if code]
         if not failed:
             return None
-        rank = failed[0][1]
-        code = codes[rank]
-        assert code is not None
-        others = tuple(other for _, other in failed[1:] if codes[other] == code)
-        return Trouble(
-            rank, f"{how_it_ended(code)} after {time.monotonic() - limits.began:.1f} s", others
-        )
+        killed_first = sorted(failed, key=lambda found: found[0] > 0)
+        code, rank = killed_first[0]
+        others = tuple(other for same, other in killed_first[1:] if same == code)
+        seconds = time.monotonic() - limits.began
+        return Trouble(rank, f"{how_it_ended(code)} after {seconds:.1f} s", others)
 
     def _late(self, codes: list[int | None], limits: Limits) -> Trouble | None:
-        """Of the ranks that are late to connect or to finish, the one that is silent for longest."""
+        """Of ranks that are late to connect or to finish, the one that is silent for longest."""
         seconds = time.monotonic() - limits.began
-        if limits.connect_timeout_s is not None and self._unconnected:
-            self._unconnected = {
-                rank
-                for rank in self._unconnected
-                if not connected_file(self._folder, rank).exists()
-            }
-            if seconds > limits.connect_timeout_s and self._unconnected:
-                return self._longest_silent(
-                    self._unconnected, f"had not connected after {limits.connect_timeout_s:g} s"
-                )
-        if seconds > limits.timeout_s:
-            running = {rank for rank, code in enumerate(codes) if code is None}
-            return (
-                self._longest_silent(running, f"had not finished after {limits.timeout_s:g} s")
-                if running
-                else None
-            )
+        if limits.connect_timeout_s is not None:
+            unconnected = self._still_unconnected()
+            if seconds > limits.connect_timeout_s and unconnected:
+                reason = f"had not connected after {limits.connect_timeout_s:g} s"
+                return self._longest_silent(unconnected, reason)
+        running = {rank for rank, code in enumerate(codes) if code is None}
+        if seconds > limits.timeout_s and running:
+            return self._longest_silent(running, f"had not finished after {limits.timeout_s:g} s")
         return None
 
-    def _longest_silent(self, ranks: set[int], reason: str) -> Trouble:
-        signs = {rank: max(self._spoke[rank], self._recorded(rank)) for rank in ranks}
-        first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
-        return Trouble(
-            first, f"{reason}, silent for {time.time() - signs[first]:.1f} s", tuple(sorted(others))
-        )
+    def _still_unconnected(self) -> set[int]:
+        """The ranks that have not said that they reached the others."""
+        connected = {
+            rank for rank in self._unconnected if connected_file(self._folder, rank).exists()
+        }
+        self._unconnected -= connected
+        return self._unconnected
 
-    def _recorded(self, rank: int) -> float:
-        """When a rank last recorded something, in seconds of the wall clock; 0 for never."""
+    def _longest_silent(self, ranks: set[int], reason: str) -> Trouble:
+        signs = {rank: max(self._spoke[rank], self._wrote(rank)) for rank in ranks}
+        first, *others = sorted(ranks, key=lambda rank: (signs[rank], rank))
+        silent = time.time() - signs[first]
+        return Trouble(first, f"{reason}, silent for {silent:.1f} s", tuple(sorted(others)))
+
+    def _wrote(self, rank: int) -> float:
+        """When a rank last wrote a row, in seconds of the wall clock; 0 for never."""
         file = rows_file(self._folder, rank)
         return file.stat().st_mtime if file.exists() else 0.0

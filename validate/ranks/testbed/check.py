@@ -1,4 +1,4 @@
-"""The testbed's self-check: how long plain TCP takes on its links, beside how long it should take."""
+"""The testbed's self-check: how long plain TCP takes on its links, and how long it should."""
 
 from __future__ import annotations
 
@@ -70,10 +70,11 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     ]
     rows = launch(command, testbed.hosts, timeout_s=timeout_s, connect_timeout_s=timeout_s / 2).rows
     took = [_makespan(rows, number) for number in range(len(runs))]
-    return [
-        _row(testbed.config, name, flows, tuple(took[number :: len(sized)]))
-        for number, (name, flows) in enumerate(sized.items())
-    ]
+    found = []
+    for number, (name, flows) in enumerate(sized.items()):
+        of_pattern = tuple(took[number :: len(sized)])  # patterns take turns
+        found.append(_row(testbed.config, name, flows, of_pattern))
+    return found
 
 
 def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
@@ -85,23 +86,21 @@ def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
     rates: dict[tuple[str, int], float] = {}
     rack = {host: number for number, members in enumerate(config.switches) for host in members}
     for source, destination, size in flows:
-        ends = [
-            ("from", source, config.rates[source]),
-            ("to", destination, config.rates[destination]),
-        ]
+        links = {
+            ("from", source): config.rates[source],
+            ("to", destination): config.rates[destination],
+        }
         if config.racks and rack[source] != rack[destination]:
-            ends += [
-                ("leaving rack", rack[source], config.racks.uplink),
-                ("entering rack", rack[destination], config.racks.uplink),
-            ]
-        for way, number, rate in ends:
-            carried[way, number] += size
-            rates[way, number] = rate
+            links["leaving rack", rack[source]] = config.racks.uplink
+            links["entering rack", rack[destination]] = config.racks.uplink
+        rates |= links
+        carried.update(dict.fromkeys(links, size))
     fraction = goodput_fraction(config.mtu)
-    return max(
-        max(0, carried[link] - burst_bytes(rate, config.mtu)) / (rate * fraction)
-        for link, rate in rates.items()
-    )
+    seconds = []
+    for link, rate in rates.items():
+        limited = max(0, carried[link] - burst_bytes(rate, config.mtu))
+        seconds.append(limited / (rate * fraction))
+    return max(seconds)
 
 
 def _patterns(config: TestbedConfig) -> Iterator[tuple[str, list[Flow]]]:
@@ -118,10 +117,9 @@ def _patterns(config: TestbedConfig) -> Iterator[tuple[str, list[Flow]]]:
         yield "uplink", [(host, second[place % len(second)], 1) for place, host in enumerate(first)]
     if len(set(config.rates)) > 1:
         for host in hosts:
-            other = max(
-                (other for other in hosts if other != host), key=lambda other: config.rates[other]
-            )
-            yield f"link {host}", [(host, other, 1), (other, host, 1)]
+            others = [other for other in hosts if other != host]
+            fastest = max(others, key=lambda other: config.rates[other])
+            yield f"link {host}", [(host, fastest, 1), (fastest, host, 1)]
 
 
 def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
@@ -133,11 +131,11 @@ def _sized(config: TestbedConfig, flows: list[Flow]) -> list[Flow]:
 
 
 def _makespan(rows: list[dict[str, Any]], number: int) -> float:
-    rows = [row for row in rows if row["pattern"] == number]
-    seconds: float = max(row["ended"] for row in rows if "ended" in row) - min(
-        row["began"] for row in rows if "began" in row
-    )
-    return seconds
+    """Seconds from when the first sender of a run began to when the last receiver had all."""
+    of_run = [row for row in rows if row["pattern"] == number]
+    began: float = min(row["began"] for row in of_run if "began" in row)
+    ended: float = max(row["ended"] for row in of_run if "ended" in row)
+    return ended - began
 
 
 def _row(config: TestbedConfig, name: str, flows: list[Flow], took: tuple[float, ...]) -> CheckRow:

@@ -1,6 +1,4 @@
-"""One rank of the testbed's self-check.
-
-Bytes over plain TCP sockets from rank to rank, all flows of a pattern at once.
+"""One rank of the testbed's self-check: bytes over plain TCP, all flows of a pattern at once.
 
 Started as ``python probe.py PATTERNS ADDRESSES``, in JSON: a list of patterns, each a list of flows
 ``[source, destination, bytes]``, and the address of each rank. For every flow the sender records
@@ -27,9 +25,9 @@ Flow = tuple[int, int, int]
 
 
 class Ranks:
-    """The sockets between this rank and the others.
+    """A socket between this rank and each other one, used both ways.
 
-    One from each lower rank to each higher one, used both ways.
+    The higher rank of the two reaches out to the lower one.
     """
 
     def __init__(self, rank: int, ranks: int, addresses: Sequence[str], port: int) -> None:
@@ -55,16 +53,13 @@ class Ranks:
 
     def transfer(self, number: int, flows: Sequence[Flow]) -> None:
         """Do the rank's part of a pattern: send and receive at once, and record when."""
-        parts = [
-            threading.Thread(target=self._send, args=(number, flow))
-            for flow in flows
-            if flow[0] == self.rank
-        ]
-        parts += [
-            threading.Thread(target=self._take, args=(number, flow))
-            for flow in flows
-            if flow[1] == self.rank
-        ]
+        parts = []
+        for flow in flows:
+            source, destination, _ = flow
+            if source == self.rank:
+                parts.append(threading.Thread(target=self._send, args=(number, flow)))
+            if destination == self.rank:
+                parts.append(threading.Thread(target=self._take, args=(number, flow)))
         for part in parts:
             part.start()
         for part in parts:
@@ -84,7 +79,8 @@ class Ranks:
 
     def _take(self, number: int, flow: Flow) -> None:
         source, _, size = flow
-        left, room = size, memoryview(bytearray(_CHUNK))
+        left = size
+        room = memoryview(bytearray(_CHUNK))
         while left:
             got = self.to[source].recv_into(room, min(left, _CHUNK))
             if not got:
@@ -122,7 +118,8 @@ def _receive(peer: socket.socket, size: int) -> bytes:
 
 def main() -> None:
     """Connect, run each pattern between two barriers, and record."""
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank = int(os.environ["RANK"])
+    ranks = int(os.environ["WORLD_SIZE"])
     patterns, addresses = map(json.loads, sys.argv[1:])
     others = Ranks(rank, ranks, addresses, int(os.environ["MASTER_PORT"]))
     connected()

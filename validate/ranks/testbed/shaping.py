@@ -1,7 +1,4 @@
-"""How a link's rate is limited.
-
-The token bucket's parameters, and what is left of the rate for the bytes of a TCP stream.
-"""
+"""How a link's rate is limited: the token bucket, and what it leaves for a stream's bytes."""
 
 from __future__ import annotations
 
@@ -22,14 +19,13 @@ _LATENCY = "2000ms"
 def burst_bytes(rate: float, mtu: int = 9000) -> int:
     """Bytes that pass a limiter at once after a pause; ``rate`` in B/s.
 
-    At least one frame, which must fit into the bucket.
-
-    So many bytes of a message after a pause cost no time: T = latency + max(0, S - burst) /
-    (goodput fraction x rate).
+    At least one frame, which must fit into the bucket. So many bytes of a message after a pause
+    cost no time: T = latency + max(0, S - burst) / (goodput fraction x rate).
     """
     return max(round(rate * _BURST_S), mtu + _ETHERNET)
 
 
 def limiter(device: str, rate: float, mtu: int) -> str:
     """The line of ``tc -batch`` that limits what leaves ``device``."""
-    return f"qdisc add dev {device} root tbf rate {round(rate * 8)}bit burst {burst_bytes(rate, mtu)} latency {_LATENCY}"
+    bucket = f"rate {round(rate * 8)}bit burst {burst_bytes(rate, mtu)} latency {_LATENCY}"
+    return f"qdisc add dev {device} root tbf {bucket}"

@@ -49,23 +49,26 @@ def address(host: int) -> str:
 
 
 def _bridges(config: TestbedConfig) -> Iterator[str]:
-    for bridge in (
-        *(f"rack{rack}" for rack in range(len(config.switches))),
-        *(["core"] if _has_core(config) else []),
-    ):
+    bridges = [f"rack{rack}" for rack in range(len(config.switches))]
+    if _has_core(config):
+        bridges.append("core")
+    for bridge in bridges:
         yield f"link add {bridge} type bridge stp_state 0 mcast_snooping 0"
         yield f"link set {bridge} up"
 
 
 def _links(config: TestbedConfig, hosts: list[str]) -> Iterator[str]:
+    mtu = f"mtu {config.mtu}"
     for rack, members in enumerate(config.switches):
         for host in members:
-            yield f"link add host{host} mtu {config.mtu} type veth peer name {INTERFACE} mtu {config.mtu} netns {hosts[host]}"
+            peer = f"peer name {INTERFACE} {mtu} netns {hosts[host]}"
+            yield f"link add host{host} {mtu} type veth {peer}"
             yield f"link set host{host} master rack{rack} up"
+    above = "core" if _has_core(config) else "rack1"
     for rack, (near, far) in enumerate(_uplinks(config)):
-        yield f"link add {near} mtu {config.mtu} type veth peer name {far} mtu {config.mtu}"
+        yield f"link add {near} {mtu} type veth peer name {far} {mtu}"
         yield f"link set {near} master rack{rack} up"
-        yield f"link set {far} master {'core' if _has_core(config) else 'rack1'} up"
+        yield f"link set {far} master {above} up"
 
 
 def _has_core(config: TestbedConfig) -> bool:
@@ -75,17 +78,17 @@ def _has_core(config: TestbedConfig) -> bool:
 def _uplinks(config: TestbedConfig) -> list[tuple[str, str]]:
     """The two ends of each uplink; one link joins two racks."""
     racks = len(config.switches)
-    return [
-        (f"up{rack}", f"down{rack}") for rack in range(racks if _has_core(config) else racks - 1)
-    ]
+    uplinks = racks if _has_core(config) else racks - 1
+    return [(f"up{rack}", f"down{rack}") for rack in range(uplinks)]
 
 
 def _switch_limits(config: TestbedConfig) -> Iterator[str]:
     for host, rate in enumerate(config.rates):
         yield limiter(f"host{host}", rate, config.mtu)
-    for end in (end for ends in _uplinks(config) for end in ends):
+    for near, far in _uplinks(config):
         assert config.racks
-        yield limiter(end, config.racks.uplink, config.mtu)
+        yield limiter(near, config.racks.uplink, config.mtu)
+        yield limiter(far, config.racks.uplink, config.mtu)
 
 
 def _settings() -> str:
