@@ -10,8 +10,10 @@ from dpsim.strategy import RULES, Rule, StrategyConfig
 _HEAD = """\
 # Which strategies go together
 
-Made from `dpsim/strategy/combinations.py` by `make golden`; do not edit. Every combination that no rule speaks of is simulated; the
-others are refused with the rule's reason. A number is a rule below: after **no** it refuses the combination, after *but* it
+Made from `dpsim/strategy/combinations.py` by `make golden`; do not edit. Every combination that \
+no rule speaks of is simulated; the
+others are refused with the rule's reason. A number is a rule below: after **no** it refuses the \
+combination, after *but* it
 refuses some overlap policy, codec, average of the loss or way of the aggregation with it.
 """
 
@@ -38,15 +40,18 @@ def _row(*cells: str) -> str:
 
 
 def _cell(aggregation: str, sync: str) -> str:
-    here = {
-        number: rule
-        for number, rule in enumerate(RULES, 1)
-        if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync")
-    }
-    refused = [str(number) for number, rule in here.items() if not _is_of_some(rule)]
-    if refused:
-        return f"**no** {', '.join(refused)}"
-    return f"yes, *but* {', '.join(map(str, here))}" if here else "yes"
+    """Whether the two go together, and which rules say what of it."""
+    refusing: list[str] = []
+    limiting: list[str] = []
+    for number, rule in enumerate(RULES, 1):
+        if aggregation in _kinds(rule, "aggregation") and sync in _kinds(rule, "sync"):
+            numbers = limiting if _is_of_some(rule) else refusing
+            numbers.append(str(number))
+    if refusing:
+        return f"**no** {', '.join(refusing)}"
+    if limiting:
+        return f"yes, *but* {', '.join(limiting)}"
+    return "yes"
 
 
 def _is_of_some(rule: Rule) -> bool:
@@ -55,13 +60,15 @@ def _is_of_some(rule: Rule) -> bool:
 
 
 def _kinds(rule: Rule, part: str) -> list[str]:
-    """The kinds of a part of a strategy that the rule speaks of, in some form; all if it asks none."""
+    """The kinds of a part of a strategy that the rule speaks of, in one of their forms.
+
+    All where it does not ask for that part.
+    """
     question = rule.asked.get(part)
-    return [
-        kind
-        for kind in kinds_of(part)
-        if question is None or any(question(form) for form in forms_of(part, kind))
-    ]
+    kinds = kinds_of(part)
+    if question is None:
+        return kinds
+    return [kind for kind in kinds if any(question(form) for form in forms_of(part, kind))]
 
 
 def forms_of(part: str, kind: str) -> list[Any]:

@@ -29,10 +29,14 @@ from dpsim.network.libraries.nccl import cost, selection
 from tools.reference_pages.markdown import heading, page, plain, prose, table
 
 _HEAD = """\
-Symbols: m ranks, S bytes of a rank's vector, n its elements, c bytes of the largest chunk, k chunks or channels; a message
-costs o seconds of its sender and alpha seconds on its way, a byte beta seconds on a link and gamma seconds where it is reduced.
-Times are those of one uniform, non-blocking, full-duplex switch with all ranks starting together; there, rounds and flows give
-the same to 1e-9 (a test says so). On a cluster the schedule is timed on its links instead: [network
+Symbols: m ranks, S bytes of a rank's vector, n its elements, c bytes of the largest chunk, k \
+chunks or channels; a message
+costs o seconds of its sender and alpha seconds on its way, a byte beta seconds on a link and \
+gamma seconds where it is reduced.
+Times are those of one uniform, non-blocking, full-duplex switch with all ranks starting \
+together; there, rounds and flows give
+the same to 1e-9 (a test says so). On a cluster the schedule is timed on its links instead: \
+[network
 models](../explanation/network-models.md).
 """
 _LAYOUTS = ((8, 4), (6, 3))  # ranks, of which so many on a node
@@ -64,7 +68,10 @@ def _lines() -> Iterator[str]:
     )
     yield from heading(2, "Algorithms")
     yield from table(["operation", "algorithm", "time, s", "exact"], map(_time_row, ALGORITHMS))
-    yield "What each sends: rounds, and bytes as multiples of S, for 8 ranks on 2 nodes and 6 ranks on 2 nodes."
+    yield (
+        "What each sends: rounds, and bytes as multiples of S, for 8 ranks on 2 nodes and 6 ranks "
+        "on 2 nodes."
+    )
     yield ""
     counts = [
         "operation",

@@ -1,7 +1,4 @@
-"""The page of the command line.
-
-Every command with its help, arguments, options and defaults, as Typer has them.
-"""
+"""The page of the command line: every command with its help, arguments, options and defaults."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
     found = dict(sorted(_commands("dpsim", group)))
     contents = table(
         ["command", "what it does"],
-        ([f"[`{name}`]({anchor(name)})", summary(one.help)] for name, one in found.items()),
+        ([_link(name), summary(one.help)] for name, one in found.items()),
     )
     lines = [plain(exit_codes), "", *contents]
     for name, one in found.items():
@@ -49,19 +46,21 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def _section(name: str, command: Any) -> Iterator[str]:
     yield from heading(2, name)
-    yield from (line for paragraph in command.text.split("\n\n") for line in (plain(paragraph), ""))
-    yield from [*(f"- `{example}`" for example in command.examples), ""] if command.examples else []
+    for paragraph in command.text.split("\n\n"):
+        yield plain(paragraph)
+        yield ""
+    if command.examples:
+        yield from (f"- `{example}`" for example in command.examples)
+        yield ""
     hints = get_type_hints(inspect.unwrap(command.callback))
     rows = [_row(each, hints[each.name]) for each in command.params if not each.hidden]
     yield from table(["argument or option", "takes", "if left out", "what it is"], rows)
 
 
 def _row(parameter: Any, hint: Any) -> list[str]:
-    names = (
-        [*parameter.opts, *parameter.secondary_opts]
-        if parameter.param_type_name == "option"
-        else [parameter.name.upper()]
-    )
+    names = [parameter.name.upper()]
+    if parameter.param_type_name == "option":
+        names = [*parameter.opts, *parameter.secondary_opts]
     takes = "" if _bare(hint) is bool else _takes(parameter, hint)
     return [
         ", ".join(f"`{name}`" for name in sorted(names, key=len)),
@@ -74,11 +73,8 @@ def _row(parameter: Any, hint: Any) -> list[str]:
 def _takes(parameter: Any, hint: Any) -> str:
     kind = _bare(hint)
     several = get_origin(kind) in (list, tuple)
-    word = (
-        f"`{parameter.metavar}`"
-        if parameter.metavar
-        else _WORDS[_bare(get_args(kind)[0]) if several else kind]
-    )
+    one = _bare(get_args(kind)[0]) if several else kind
+    word = f"`{parameter.metavar}`" if parameter.metavar else _WORDS[one]
     least, most = getattr(parameter, "min", None), getattr(parameter, "max", None)
     if least is not None:
         word += f", {least:,} to {most:,}" if most is not None else f", at least {least:,}"
@@ -98,10 +94,6 @@ def _default(parameter: Any) -> str:
         return "required"
     if value is True:
         return f"`{parameter.opts[0]}`"
-    return (
-        ""
-        if value in (None, False, [], ())
-        else f"`{value:g}`"
-        if isinstance(value, float)
-        else f"`{value}`"
-    )
+    if value in (None, False, [], ()):
+        return ""
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

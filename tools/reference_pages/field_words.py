@@ -111,9 +111,10 @@ def _unwrapped(annotation: Any, metadata: Iterable[Any]) -> tuple[Any, list[Any]
     while get_origin(annotation) is Annotated:
         annotation, *more = get_args(annotation)
         found += more
-    return annotation, [
-        one for each in found for one in (each.metadata if isinstance(each, FieldInfo) else [each])
-    ]
+    said: list[Any] = []
+    for each in found:
+        said += each.metadata if isinstance(each, FieldInfo) else [each]
+    return annotation, said
 
 
 def _stated(metadata: Iterable[Any]) -> str | None:
@@ -130,8 +131,9 @@ def _stated(metadata: Iterable[Any]) -> str | None:
     dimension = _dimension(said)
     if dimension is None:
         return None
+    name = dimension.name.removeprefix("an ").removeprefix("a ")
     above = " above 0" if "gt" in _limits(said) else ""
-    return f"{dimension.name.removeprefix('an ').removeprefix('a ')}{above}, such as `{dimension.example}`"
+    return f"{name}{above}, such as `{dimension.example}`"
 
 
 def _dimension(metadata: Iterable[Any]) -> Dimension | None:

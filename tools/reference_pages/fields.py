@@ -1,7 +1,4 @@
-"""The fields of configuration models as sections of a page.
-
-A table for each model, a part for each kind that a field may have.
-"""
+"""Fields of configuration models as sections of a page: a table a model, a part a kind."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ class Part:
 
 
 def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator[str]:
-    """All that may stand at ``part`` and below it; ``elsewhere``.
+    """All that may stand at ``part`` and below it.
 
-    The pages of the paths that have one of their own.
+    ``elsewhere`` are the pages of the paths that have one of their own.
     """
     pages = elsewhere or {}
     union = part.shape.union()
@@ -45,9 +42,10 @@ def sections(part: Part, elsewhere: Mapping[str, str] | None = None) -> Iterator
     models = _models(part.shape)
     for model in models:
         if part.path:
-            yield from heading(
-                part.level, f"`{part.path}`" + (f" as {_named(model)}" if len(models) > 1 else "")
-            )
+            title = f"`{part.path}`"
+            if len(models) > 1:
+                title += f" as {_named(model)}"
+            yield from heading(part.level, title)
             yield from prose(model.__doc__)
         yield from _fields(part, model, pages)
         yield from _below(part, model, pages)
@@ -64,21 +62,23 @@ def _named(model: type[BaseModel]) -> str:
 
 
 def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
-    key, kinds = str(union.discriminator), union.kinds()
+    key = str(union.discriminator)
+    kinds = union.kinds()
     yield from heading(part.level, f"`{part.path}`")
-    yield from table(
-        [f"`{key}`", "what it is"],
-        [[f"`{name}`", fields_of(model)[key].description] for name, model in kinds.items()],
-    )
+    rows = [[f"`{name}`", fields_of(model)[key].description] for name, model in kinds.items()]
+    yield from table([f"`{key}`", "what it is"], rows)
+    # A kind is explained by the docstring of its file; where kinds share a file, that comes once
+    # and each has its class's beside it.
     said: set[str] = set()
     modules = Counter(model.__module__ for model in kinds.values())
     for name, model in kinds.items():
+        module = model.__module__
         yield from heading(part.level + 1, f"`{part.path}`: `{name}`")
-        if model.__module__ not in said:
-            yield from prose(sys.modules[model.__module__].__doc__)
-        if modules[model.__module__] > 1:
+        if module not in said:
+            yield from prose(sys.modules[module].__doc__)
+        if modules[module] > 1:
             yield from prose(model.__doc__)
-        said.add(model.__module__)
+        said.add(module)
         yield from _fields(part, model, pages, key)
         yield from _below(Part(part.path, part.shape, part.level + 1), model, pages)
 
@@ -111,16 +111,15 @@ def _type(
     models = below.shape.models()
     if any(issubclass(each, (Gpu, Link, Node)) for each in models):
         return f"name, or a [mapping]({_HARDWARE}#own-entries)"
-    return (
-        f"[{takes(field)}]({anchor(below.path)})"
-        if len(_models(below.shape)) == 1
-        else takes(field)
-    )
+    if len(_models(below.shape)) == 1:
+        return f"[{takes(field)}]({anchor(below.path)})"
+    return takes(field)
 
 
 def _child(part: Part, model: type[BaseModel], key: str) -> Part:
     """What may stand under a key, or in the list or mapping there."""
-    shape, path = shape_of(model).below(key), f"{part.path}.{key}".lstrip(".")
+    shape = shape_of(model).below(key)
+    path = f"{part.path}.{key}".lstrip(".")
     for step, mark in ((0, "[]"), ("*", ".*")):
         inside = shape.below(step)
         if not shape.models() and inside.models():
@@ -132,7 +131,9 @@ def _below(part: Part, model: type[BaseModel], pages: Mapping[str, str]) -> Iter
     """The sections of what stands under the keys of a model."""
     for key in fields_of(model):
         below = _child(part, model, key)
-        if below.path not in pages and (_models(below.shape) or below.shape.union() is not None):
+        if below.path in pages:
+            continue
+        if _models(below.shape) or below.shape.union() is not None:
             yield from sections(below, pages)
 
 

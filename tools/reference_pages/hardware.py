@@ -16,13 +16,17 @@ from tools.reference_pages.fields import entry_sections
 from tools.reference_pages.markdown import code, heading, page, plain, prose, table
 
 _OWN = """\
-Wherever a scenario takes the name of a GPU, link or node it also takes a mapping with these fields (a node: also the path of a
-YAML file with them, beside the scenario). `dpsim import nvidia-topo` and `nccl-topo` write nodes from what a machine says of
+Wherever a scenario takes the name of a GPU, link or node it also takes a mapping with these \
+fields (a node: also the path of a
+YAML file with them, beside the scenario). `dpsim import nvidia-topo` and `nccl-topo` write \
+nodes from what a machine says of
 itself. A figure is the bare value, or a mapping of `value` and `source`.
 """
 _OF_MODELS = """\
-Built layer by layer when asked for; FLOP are those of matrix products, two for a multiply and an add. Other spellings
-(`ResNet-50`) are found too. A model of your own: `workload.model` in [the scenario](scenario.md#workload).
+Built layer by layer when asked for; FLOP are those of matrix products, two for a multiply and \
+an add. Other spellings
+(`ResNet-50`) are found too. A model of your own: `workload.model` in [the \
+scenario](scenario.md#workload).
 """
 
 
@@ -34,7 +38,10 @@ def hardware_page() -> str:
 def _hardware() -> Iterator[str]:
     yield from heading(2, "GPUs")
     precisions = get_args(Precision)
-    yield "Dense peak rates, with tensor cores where frameworks use them; an empty cell is arithmetic that the GPU lacks."
+    yield (
+        "Dense peak rates, with tensor cores where frameworks use them; an empty cell is "
+        "arithmetic that the GPU lacks."
+    )
     yield ""
     figures = ["GPU", *precisions, "memory", "bandwidth", "power"]
     yield from table(figures, (_gpu(gpus()[name], precisions) for name in gpus()))
@@ -92,10 +99,8 @@ def _entries(entries: Iterable[Gpu | Link | Node]) -> Iterator[str]:
     """What each is, its other names, and where its figures are from."""
     for entry in entries:
         names = f" (also {', '.join(entry.aliases)})" if entry.aliases else ""
-        said = [
-            plain(entry.description),
-            *(f"*{what}*: {source}." for source, what in _sources(entry).items()),
-        ]
+        said = [plain(entry.description)]
+        said += [f"*{what}*: {source}." for source, what in _sources(entry).items()]
         yield f"- **{entry.name}**{names}: {' '.join(said)}"
     yield ""
 
@@ -109,26 +114,22 @@ def _sources(entry: Gpu | Link | Node) -> dict[str, str]:
 
 
 def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
+    """What each figure is called, and its source."""
     match entry:
         case Gpu():
-            yield from ((precision, peak.source) for precision, peak in entry.peak.items())
-            yield from (
-                ("memory", entry.memory.source),
-                ("bandwidth", entry.memory_bandwidth.source),
-            )
+            for precision, peak in entry.peak.items():
+                yield precision, peak.source
+            yield "memory", entry.memory.source
+            yield "bandwidth", entry.memory_bandwidth.source
             if entry.power is not None:
                 yield "power", entry.power.source
         case Link():
-            yield from (
-                ("rate", entry.rate.source),
-                ("achievable", entry.achievable.source),
-                ("latency", entry.latency.source),
-            )
+            yield "rate", entry.rate.source
+            yield "achievable", entry.achievable.source
+            yield "latency", entry.latency.source
         case Node():
-            yield from (
-                (f"capacity of {kind}", capacity.source)
-                for kind, capacity in entry.capacities.items()
-            )
+            for kind, capacity in entry.capacities.items():
+                yield f"capacity of {kind}", capacity.source
 
 
 def models_page() -> str:
@@ -139,9 +140,10 @@ def models_page() -> str:
 def _models() -> Iterator[str]:
     yield from [*_OF_MODELS.splitlines(), ""]
     columns = ("name", "parameters", "tensors", "forward FLOP", "sample")
-    rows = (
-        [f"`{row['name']}`", *(row[each] for each in columns[1:])] for row in CATALOGUES["models"]()
-    )
+    rows = []
+    for row in CATALOGUES["models"]():
+        name, *figures = (row[column] for column in columns)
+        rows.append([f"`{name}`", *figures])
     yield from table(["model", "parameters", "tensors", "forward FLOP a sample", "sample"], rows)
     yield from heading(2, "Families")
     families: dict[str, list[str]] = defaultdict(list)

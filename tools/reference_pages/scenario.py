@@ -1,7 +1,4 @@
-"""Pages on what a scenario may say.
-
-All its fields, the strategies and disturbances, and the networks.
-"""
+"""Pages on what a scenario may say: its fields, strategies and disturbances, and networks."""
 
 from __future__ import annotations
 
@@ -16,17 +13,23 @@ _ELSEWHERE = {"strategy": _STRATEGIES, "disturbance": _STRATEGIES, "cluster.netw
 _MODELS = "the scenario's pydantic models"
 
 _OF_FIELDS = """\
-A scenario is one YAML file. Quantities are text with a unit (`25 Gbit/s`, `1.5 us`, `100 MiB`; k, M, G, T are powers of 1000,
-Ki, Mi, Gi, Ti of 1024, b is a bit, B a byte); 0 needs none. Keys that are not known are errors. `--set path=value` replaces any
-of them: `--set strategy.sync.kind=ssp`. `dpsim schema` prints the same as a JSON Schema for editors.
+A scenario is one YAML file. Quantities are text with a unit (`25 Gbit/s`, `1.5 us`, `100 MiB`; \
+k, M, G, T are powers of 1000,
+Ki, Mi, Gi, Ti of 1024, b is a bit, B a byte); 0 needs none. Keys that are not known are errors. \
+`--set path=value` replaces any
+of them: `--set strategy.sync.kind=ssp`. `dpsim schema` prints the same as a JSON Schema for \
+editors.
 """
 _OF_STRATEGIES = """\
-How gradients meet (`aggregation`), when (`sync`), what runs beside what (`overlap`), what is done to payloads (`compression`),
-and what keeps steps from being alike (`disturbance`). Every kind runs with nothing but its name. Which of them go together:
+How gradients meet (`aggregation`), when (`sync`), what runs beside what (`overlap`), what is \
+done to payloads (`compression`),
+and what keeps steps from being alike (`disturbance`). Every kind runs with nothing but its \
+name. Which of them go together:
 [combinations](../combinations.md). The models behind them: [explanations](../explanation/).
 """
 _OF_NETWORKS = """\
-What joins the nodes: `cluster.network`. The inside of a node is part of [its entry in the catalogue](hardware.md). How routes
+What joins the nodes: `cluster.network`. The inside of a node is part of [its entry in the \
+catalogue](hardware.md). How routes
 are found and links shared: [topology and routing](../explanation/topology.md).
 """
 

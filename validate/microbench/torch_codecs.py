@@ -67,7 +67,7 @@ def _weights(bits: int, device: Any) -> Any:
 
 
 def _bits(numbers: Any, bits: int) -> Any:
-    """The lowest ``bits`` of each number as 0 and 1, the highest first; one number after another."""
+    """The lowest ``bits`` of each number as 0 and 1, the highest first."""
     shifts = torch.arange(bits - 1, -1, -1, device=numbers.device)
     return ((numbers.unsqueeze(1) >> shifts) & 1).view(-1)
 
