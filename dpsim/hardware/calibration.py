@@ -1,6 +1,6 @@
-"""Calibration profiles.
+"""Calibration profiles: parameters fitted on measurements, with their errors.
 
-Parameters fitted on measurements, with their errors, what was measured, and how well the fit holds.
+They also say what was measured, and how well the fit holds.
 """
 
 from __future__ import annotations
@@ -151,8 +151,9 @@ class MeasuredModel(Config):
 
 
 class Transport(Config):
-    """How messages travel between ranks of different nodes; what is left out stays as the catalogue
-    and the formulas say.
+    """How messages travel between ranks of different nodes.
+
+    What is left out stays as the catalogue and the formulas say.
     """
 
     latency: float | None = Field(

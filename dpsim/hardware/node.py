@@ -49,9 +49,9 @@ class Nics(Config):
 
 
 class Node(Config):
-    """One machine.
+    """One machine: its devices, and the full-duplex links between them.
 
-    Its devices, named kind and number (gpu0, pcie-switch1), and the full-duplex links between them.
+    A device is named kind and number: gpu0, pcie-switch1.
     """
 
     name: str = Field(default="inline", description="Its name in the catalogue.")
@@ -103,16 +103,15 @@ class Node(Config):
         ]
 
     def capacity(self, device: str) -> float | None:
-        """Bytes a second that all traffic through ``device`` may reach together, or None where only
-        its links limit it.
+        """Bytes a second that all traffic through ``device`` may reach together.
+
+        None where only its links limit it.
         """
         found = self.capacities.get(device.rstrip("0123456789"))
         return None if found is None else found.value
 
     def expand_edges(self) -> list[tuple[str, str, Link, int]]:
-        """Each joined pair of devices once, with the link and how many of it run in parallel (full
-        duplex).
-        """
+        """Each joined pair of devices once: both names, the link, how many run in parallel."""
         return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
 
     def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
@@ -135,8 +134,9 @@ class Node(Config):
 
 
 def _joined(node: Node) -> dict[tuple[str, str], Edge]:
-    """Which edge joins each pair of devices; raises ValueError where one joins nothing or two join
-    the same pair.
+    """Which edge joins each pair of devices.
+
+    Raises ValueError where an edge joins nothing or two join the same pair.
     """
     devices = node.device_names()
     joined: dict[tuple[str, str], Edge] = {}
@@ -215,8 +215,9 @@ def _check_connected(node: Node) -> None:
 
 
 def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
-    """From each GPU to each other and to every slot there must be a way that no GPU stands on,
-    since GPUs forward nothing.
+    """Raises ValueError where GPUs or slots can only meet through another GPU.
+
+    GPUs forward nothing, so no way may lead over one.
     """
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
     part = _parts(neighbours, gpus)

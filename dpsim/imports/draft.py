@@ -1,7 +1,4 @@
-"""A node under construction.
-
-A PCIe tree with NVLinks over it, and its text in the catalogue's format.
-"""
+"""A node under construction: a PCIe tree with NVLinks over it, and its text as a file."""
 
 from __future__ import annotations
 
@@ -47,9 +44,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class NvLinks:
-    """Who is joined by NVLink.
+    """Which GPUs NVLink joins: pairs directly, or all by switches.
 
-    Pairs directly, or GPUs by so many links each to one plane of switches; ``planes`` lists those.
+    ``planes`` lists the planes of switches, with the links of each GPU to them.
     """
 
     pairs: Pairs
@@ -182,9 +179,7 @@ def draft_node(
 
 
 def _walk(sockets: list[Part]) -> tuple[list[str], list[str], list[tuple[str, str, str]]]:
-    """Names of switches and sockets, the slot of each network card, and the edges (lower, upper,
-    link), tree by tree.
-    """
+    """Names of devices, the slot of each network card, and the edges (lower, upper, link)."""
     names: list[str] = []
     slots: dict[int, str] = {}
     edges: list[tuple[str, str, str]] = []
@@ -229,8 +224,10 @@ def _grouped(
 
 
 def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[str]:
-    """``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone
-    where one has two digits.
+    """Patterns for the devices of ``indices``, or their names.
+
+    ``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone where
+    one has two digits.
     """
     if len(indices) == 1 or (len(indices) != total and max(indices) > 9):
         return [f"{kind}{index}" for index in indices]

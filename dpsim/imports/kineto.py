@@ -159,8 +159,9 @@ def _steps(trace: Trace) -> list[_Step]:
 def _forward(
     trace: Trace, step_of: Callable[[Event], _Step | None], updates: Collection[int]
 ) -> _Owners:
-    """Makes the layers of each step; returns them by sequence number (a later operator wins), and
-    by their operator's identity.
+    """Makes the layers of each step, by sequence number and by their operator's identity.
+
+    Of two operators with one sequence number the later one counts.
     """
     owners: _Owners = {}
     modules = innermost(trace.modules, trace.operators)
@@ -246,8 +247,9 @@ def _measured(steps: list[_Step], kept: list[str], batch: int, trace: Trace) -> 
 
 
 def _ready(step: _Step, kept: list[str]) -> list[float]:
-    """Seconds after the start of backward when each layer's gradient is there; without one, when
-    those after it have theirs.
+    """Seconds after the start of backward when each layer's gradient is there.
+
+    A layer without one is as late as those after it.
     """
     times: list[float] = []
     latest = 0.0
@@ -260,8 +262,9 @@ def _ready(step: _Step, kept: list[str]) -> list[float]:
 
 
 def _collectives(step: _Step) -> list[MeasuredCollective]:
-    """The calls of a step by start; what a kernel does not say of itself, the call that launched it
-    does.
+    """The calls of a step by start.
+
+    What a kernel does not say of itself, the call that launched it does.
     """
     found = []
     for kernel, operator in sorted(step.collectives, key=lambda pair: pair[0].start):

@@ -47,9 +47,7 @@ class Event:
         return self.end - self.start
 
     def number(self, key: str) -> int | None:
-        """A whole number among its arguments, also where it is written as text; None where there is
-        none.
-        """
+        """A whole number among its arguments, also where it is written as text, or None."""
         value = self.args.get(key)
         if isinstance(value, str) and value.lstrip("-").isdigit():
             value = int(value)
@@ -219,8 +217,9 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
 
 
 def nested(events: Iterable[Event]) -> list[Event]:
-    """Puts each event into the innermost one around it on its thread; returns those that are in
-    none, by start.
+    """Puts each event into the innermost one around it on its thread.
+
+    Returns those that are in none, by start.
     """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
@@ -238,8 +237,9 @@ def nested(events: Iterable[Event]) -> list[Event]:
 
 
 def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, Event]:
-    """For each event, by its identity, the innermost of the intervals around it on its thread;
-    without those that are in none.
+    """The innermost of the intervals around each event on its thread, by the event's identity.
+
+    Events that are in no interval are left out.
     """
     found: dict[int, Event] = {}
     stacks: dict[object, list[Event]] = {}

@@ -52,8 +52,9 @@ def first_batch(operators: Iterable[Event]) -> int | None:
 
 
 def guess(root: Event) -> Guess:
-    """What an outermost operator is; of operators inside each other only the outer one that is
-    known counts.
+    """What an outermost operator is.
+
+    Of operators inside each other only the outer one that is known counts.
     """
     known = _KNOWN.get(root.name)
     found = known(root) if known else None
@@ -74,8 +75,9 @@ def _at(dims: Dims, index: int) -> tuple[int, ...]:
 
 
 def _convolution(event: Event) -> Guess | None:
-    """``aten::convolution(input, weight, bias, stride, padding, dilation, transposed,
-    output_padding, groups)``.
+    """A convolution, from the arguments of ``aten::convolution``.
+
+    They are (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
     """
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
     if len(weight) < 3 or len(entering) != len(weight):
@@ -158,8 +160,9 @@ def _text(concrete: Any, index: int) -> str:
 
 
 def _numbers(concrete: Any, index: int, count: int) -> list[int]:
-    """A list of whole numbers that is written as text, such as ``[1, 1]``; empty where it is not
-    one of ``count``.
+    """A list of whole numbers that is written as text, such as ``[1, 1]``.
+
+    Empty where it is not one of ``count`` numbers.
     """
     try:
         value = json.loads(_text(concrete, index))

@@ -34,9 +34,9 @@ _MOST_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line of the table.
+    """One size of the table: bytes, seconds and busbw (B/s) out of place.
 
-    Bytes, and seconds and busbw (B/s) out of place; seconds in place, or None where not measured.
+    Seconds in place stand beside them, or None where they were not measured.
     """
 
     bytes: int
@@ -193,8 +193,9 @@ def _operation(
     rows: list[TableRow],
     ranks: int,
 ) -> str:
-    """The operation that the user or the log names, or the only one that its columns and bandwidths
-    agree with.
+    """The operation that the user or the log names.
+
+    Where neither does: the only one that the log's columns and bandwidths agree with.
     """
     if given is not None:
         if given not in OPERATIONS:

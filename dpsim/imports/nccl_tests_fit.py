@@ -89,8 +89,9 @@ def _physical(parameters: FloatArray) -> tuple[float, float, float]:
 
 
 def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
-    """The line alone, or with a floor where that describes the rows better by the Bayesian
-    information criterion (Schwarz 1978).
+    """The line alone, or with a floor where that describes the rows better.
+
+    Better is by the Bayesian information criterion (Schwarz 1978).
     """
     least, per_byte = float(times.min()), float(np.min(times / moved))
     line, line_cost = _fit(moved, times, [np.log([least, per_byte])])
@@ -140,8 +141,9 @@ def _fit(
 
 
 def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> list[float]:
-    """Standard deviation of each parameter over fits to the fitted times with relative errors drawn
-    from those found.
+    """Standard deviation of each parameter over repeated fits.
+
+    Each is to the fitted times with relative errors drawn from those found.
     """
     fitted = _times(best, moved)
     relative = times / fitted

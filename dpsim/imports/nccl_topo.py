@@ -26,10 +26,7 @@ _MOST_DEVICES = 256
 
 @dataclass(slots=True)
 class _Found:
-    """What the file holds.
-
-    GPUs and networks by their place in order, and the PCIe links that occur.
-    """
+    """The GPUs and networks of the file, by their place in order, and its PCIe links."""
 
     gpus: list[Element]  # the <pci> elements around <gpu>, by dev
     nets: list[Element]  # the <net> elements in use
@@ -174,8 +171,9 @@ def _chip(element: Element) -> tuple[str, str]:
 
 
 def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
-    """NVLinks between GPUs, those to NVSwitches summed up as one plane, and a note on those that
-    lead elsewhere.
+    """NVLinks between GPUs and to NVSwitches, and a note on those that lead elsewhere.
+
+    Those to NVSwitches are summed up as one plane.
     """
     place = {_busid(pci.text("busid")): index for index, pci in enumerate(holders)}
     pairs: Pairs = {}
@@ -200,8 +198,9 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
 
 
 def _nic_bus(found: _Found, root: Element) -> Choice:
-    """The link of the first card's own <pci>, or the assumed one where the card has none (a virtual
-    one).
+    """The link of the first card's own <pci>.
+
+    The assumed one where the card has none, as a virtual card.
     """
     for pci in root.below("pci"):
         for nic in pci.all("nic"):

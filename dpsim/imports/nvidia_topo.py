@@ -1,6 +1,4 @@
-"""``nvidia-smi topo -m``.
-
-The matrix of how GPUs and network cards are joined, and the node that it describes.
+"""The matrix of ``nvidia-smi topo -m``, and the node that it describes.
 
 Each cell names the farthest thing between two devices: NV# (so many NVLinks), PIX (one PCIe
 bridge), PXB (several, no host bridge), PHB (a host bridge, the CPU), NODE (host bridges of one NUMA
@@ -37,10 +35,10 @@ _MOST_DEVICES = 256
 
 @dataclass(frozen=True, slots=True)
 class TopoMatrix:
-    """The matrix.
+    """How each device is joined to each other one.
 
-    Devices in order, GPUs first; ``cells[i][j]`` as written; affinity (``numa``, ``cpus``) of each
-    GPU, or None.
+    Devices stand in order, GPUs first, and ``cells[i][j]`` as written. ``numa`` and ``cpus`` are the
+    affinity of each GPU, or None.
     """
 
     devices: list[str]
@@ -101,9 +99,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
 
 
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
-    """How many lines come up to the header and with it, its devices, and the names of the columns
-    of affinity.
-    """
+    """The lines up to the header and with it, its devices, and its columns of affinity."""
     for number, line in enumerate(lines, 1):
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
         if words and _GPU.fullmatch(words[0]) and "X" not in words:
@@ -210,8 +206,9 @@ def node_from_nvidia_topo(matrix: TopoMatrix, options: NodeOptions, file: str = 
 
 
 def _used_cards(matrix: TopoMatrix, options: NodeOptions) -> tuple[list[int], list[str]]:
-    """The cards that are the nearest of some GPU (those that NCCL would take), or those that the
-    user names; and notes.
+    """The cards that the user names, or else the nearest ones of some GPU; and notes.
+
+    NCCL would take the nearest ones too.
     """
     cards = list(range(matrix.gpus, len(matrix.devices)))
     if options.use_nics:
@@ -279,8 +276,9 @@ def _pcie_groups(matrix: TopoMatrix, farthest: int) -> Groups:
 
 
 def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
-    """The one device, or the switch over ``members``, with switches below it where some of them are
-    nearer to each other.
+    """The one device, or the switch over ``members``.
+
+    Where some of them are nearer to each other, they have a switch below it.
     """
     leaves = {
         device: Part("gpu", device, pcie)
@@ -303,8 +301,9 @@ def _switch(matrix: TopoMatrix, members: list[int], pcie: str) -> Part:
 
 
 def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
-    """A NUMA number for each device, from the columns of affinity and from cells that stay inside a
-    NUMA node; and notes.
+    """A NUMA number for each device; and notes.
+
+    It comes from the columns of affinity and from cells that stay inside a NUMA node.
     """
     groups = _pcie_groups(matrix, 4)
     known: dict[int | str, int] = {}

@@ -1,7 +1,4 @@
-"""A profile of a torch module.
-
-Its layers traced without weights, as ``dpsim import torch`` writes them.
-"""
+"""A profile of a torch module, its layers traced without weights: ``dpsim import torch``."""
 
 from __future__ import annotations
 

@@ -142,8 +142,9 @@ def constants_text(
 
 
 def _groups(known: Mapping[Slot, float], digits: int = 5) -> dict[str, dict[str, float]]:
-    """By group, then name; without the effects of single machines and without groups that no
-    machine of the fit needed.
+    """Constants by group, then name.
+
+    Without the effects of single machines and without groups that no machine of the fit needed.
     """
     groups: dict[str, dict[str, float]] = {}
     for (key, name), value in sorted(known.items()):

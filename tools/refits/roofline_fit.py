@@ -1,13 +1,15 @@
-"""Fits the constants of the simulator's roofline on public one-GPU training rows, and writes
-``dpsim/workload/efficiency.yaml``.
+"""Fits the constants of the simulator's roofline on public one-GPU training rows.
 
-    device = sum over layers and passes of max(FLOP / (fraction peak speed) + ramp, bytes / (memory B)) x framework x GPU
+    device = sum over layers and passes of
+                 max(FLOP / (fraction peak speed) + ramp, bytes / (memory B)) x framework x GPU
     host   = launch x kernels
-    step   = (device^p + host^p)^(1/p) + max(update bytes / (memory B), launch x update kernels) + per step
+    update = max(update bytes / (memory B), launch x update kernels)
+    step   = (device^p + host^p)^(1/p) + update + per step
 
-over the layer tables of `dpsim.workload`; frameworks and single GPUs have effects of their own,
+over the layer tables of `dpsim.workload`. Frameworks and single GPUs have effects of their own,
 which are not written. Each model counts as much as another from 20 rows on. Run ``python -m
-tools.refits.roofline_fit`` after a change of models or rows.
+tools.refits.roofline_fit`` after a change of models or rows: it writes
+``dpsim/workload/efficiency.yaml``.
 """
 
 from __future__ import annotations
@@ -108,8 +110,9 @@ def tokens_of(model: str, stated: float) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """All layers and passes of all rows, one after the other (``row`` says whose), and what belongs
-    to whole rows.
+    """All layers and passes of all rows, one after the other, and what belongs to whole rows.
+
+    ``row`` says whose each is.
     """
 
     row: IntArray
@@ -262,8 +265,9 @@ def _blocks(work: Work, count: int, priors: Mapping[str, Any]) -> list[Block]:
 
 
 def fit(rows: Columns) -> tuple[Work, FitResult, FloatArray]:
-    """Fits the constants to `usable` rows; returns the work, the values, and the fitted step
-    seconds.
+    """Fits the constants to `usable` rows.
+
+    Returns the work, the values, and the fitted step seconds.
     """
     priors = priors_file()
     work, measured = work_of(rows), measured_seconds(rows)
@@ -287,8 +291,9 @@ def fit(rows: Columns) -> tuple[Work, FitResult, FloatArray]:
 def _usual_of(
     result: FitResult, frameworks: Sequence[str], wanted: Sequence[str], meaning: str
 ) -> dict[str, Any]:
-    """The launch cost and the speed in the middle of the frameworks whose names have one of the
-    ``wanted`` words.
+    """The launch cost and the speed of the middle one of some frameworks.
+
+    These are the frameworks whose names have one of the ``wanted`` words.
     """
 
     def middle(name: str, among: Sequence[int], unit: str, meaning: str) -> dict[str, Any]:
@@ -366,8 +371,9 @@ def errors(predicted: Sequence[float] | FloatArray, measured: FloatArray) -> dic
 
 
 def leave_models_out(rows: Columns) -> FloatArray:
-    """Step seconds of each row by constants, and effects of frameworks and GPUs, fitted on the rows
-    of all other models.
+    """Step seconds of each row, fitted on the rows of all other models.
+
+    Constants, and effects of frameworks and GPUs, are those of the fit.
     """
     priors = priors_file()
     out = np.full(len(rows), np.nan)

@@ -1,7 +1,7 @@
-"""Fits the shipped constants of the step-time models on the public tables, with standard errors,
-and writes their YAML files.
+"""Fits the shipped constants of the step-time models on the public tables.
 
-Run ``python -m tools.refits.step_constants`` after a change of a model, its priors or the tables.
+Writes their YAML files, with standard errors. Run ``python -m tools.refits.step_constants`` after a
+change of a model, its priors or the tables.
 """
 
 from __future__ import annotations

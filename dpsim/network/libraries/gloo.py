@@ -69,9 +69,7 @@ class GlooModel(CollectiveModel):
 
     @cached_property
     def _slowest(self) -> tuple[float, float]:
-        """Seconds of a message without bytes, and B/s of the slowest hop of the ring towards rank -
-        1.
-        """
+        """The slowest hop of the ring towards rank - 1: seconds without bytes, and B/s."""
         rank = np.arange(self.network.ranks)
         routes = self.network.routes(rank, (rank - 1) % self.network.ranks)
         rates = max_min_rates(routes.links, self.network.capacities)

@@ -24,11 +24,10 @@ def library_model(
     operation: str = "all-reduce",
     itemsize: int = 4,
 ) -> CollectiveModel:
-    """The model of ``operation`` by ``library`` (not "ideal"), held to the algorithm
-    ``restriction`` unless that is "auto".
+    """The model of ``operation`` by ``library``, which is not "ideal".
 
-    Raises UnknownNameError for a library that is not known, DpsimError for what the library does
-    not have.
+    Held to the algorithm ``restriction`` unless that is "auto". Raises UnknownNameError for a
+    library that is not known, DpsimError for what the library does not have.
     """
     if library not in LIBRARIES[1:]:
         raise UnknownNameError("library", library, LIBRARIES)

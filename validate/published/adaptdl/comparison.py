@@ -70,8 +70,9 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
 
 
 class _Cluster:
-    """The tested rows of one cluster, what was known of it beforehand, and the fits that may
-    predict them.
+    """The tested rows of one cluster, and the fits that may predict them.
+
+    ``known`` rows or the shipped constants say what was known beforehand.
     """
 
     def __init__(

@@ -83,8 +83,9 @@ class Placement:
 
     @staticmethod
     def of(rows: Columns) -> Placement:
-        """Reads gpus, nodes, local_bsz; the fullest node from the digits of `placement`, or evenly
-        spread.
+        """Reads gpus, nodes, local_bsz and placement.
+
+        The fullest node is that of the digits of `placement`; without it, GPUs are spread evenly.
         """
         ranks, nodes = rows.positive("gpus"), rows.positive("nodes")
         even = np.ceil(ranks / nodes)
@@ -126,8 +127,9 @@ def communication(
 def step_seconds(
     place: Placement, v: Mapping[str, FloatArray], bucket: float, crowd: float
 ) -> FloatArray:
-    """Step seconds per row; `v` holds each parameter per row, `gpu_s` the compute at the row's
-    batch.
+    """Step seconds per row.
+
+    `v` holds each parameter per row, `gpu_s` the compute at the row's batch.
     """
     n, g = place.ranks, place.densest
     q, p = v["host_norm"], v["overlap_norm"]
@@ -150,8 +152,9 @@ def _named(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _network_prior(
     constants: Mapping[str, Any], description: tuple[str, str] | None
 ) -> dict[str, tuple[float, float]]:
-    """Returns (value, spread) per network parameter, centred on the rates that the cluster's links
-    suggest.
+    """Returns (value, spread) per network parameter.
+
+    They are centred on the rates that the cluster's links suggest.
     """
     prior = {
         name: (float(entry["value"]), float(entry["spread"]))
@@ -281,8 +284,9 @@ def unmeasured_cluster(description: tuple[str, str] | None) -> ClusterParameters
 
 
 def predict(rows: Columns, cluster: ClusterParameters, job: ModelParameters) -> FloatArray:
-    """Step seconds of rows of one cluster and model; reads placement, nodes, gpus and local_bsz
-    only.
+    """Step seconds of rows of one cluster and model.
+
+    Reads placement, nodes, gpus and local_bsz only.
     """
     constants = constants_file("adaptdl/settings.yaml")
     place = Placement.of(rows)

@@ -36,8 +36,9 @@ POINTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One run: at each evaluation its steps, progress in steps of the smallest batch, quality, and
-    noise scale in samples.
+    """One run, as it stood at each evaluation.
+
+    Steps, progress in steps of the smallest batch, quality, and noise scale in samples.
     """
 
     steps: FloatArray
@@ -48,8 +49,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of a task, ascending in batch; ``curves`` has one a run, or is empty where none were
-    published.
+    """The runs of a task, ascending in batch.
+
+    ``curves`` has one for each run, or is empty where none were published.
     """
 
     batches: tuple[float, ...]
@@ -58,9 +60,9 @@ class Runs:
 
     @property
     def noise_scales(self) -> tuple[float, ...] | None:
-        """Each run's noise scale.
+        """Each run's noise scale: the median over its evaluations up to the target.
 
-        The median over its evaluations up to the target; None where no curves were published.
+        None where no curves were published.
         """
         if not self.curves:
             return None
@@ -153,8 +155,9 @@ def _curves(model: str, batches: FloatArray) -> tuple[Curve, ...]:
 
 
 def _curve(rows: Columns, base: float) -> Curve:
-    """One run; where a noise was logged as nothing (a zero), that of the evaluations around it is
-    taken.
+    """One run of the table.
+
+    Where a noise was logged as nothing (a zero), that of the evaluations around it is taken.
     """
     steps, squared, variance = (
         rows.positive("iteration"),

@@ -49,9 +49,9 @@ IDENTITY = (
 
 @dataclass(frozen=True, slots=True)
 class RecordRow(StepRow):
-    """A record.
+    """A record, its time and what was assumed of it.
 
-    ``predicted`` and ``measured`` are seconds of the whole training; ``assumed`` what the row did
+    ``predicted`` and ``measured`` are seconds of the whole training; ``assumed`` is what the row did
     not say.
     """
 
@@ -77,8 +77,9 @@ class RecordRow(StepRow):
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
-    """Predict each record of ``tested`` by effects fitted on ``known`` (None: shipped), without the
-    record itself.
+    """Predict each record of ``tested`` without the record itself.
+
+    Effects are fitted on ``known`` (None: shipped).
     """
     result = StepReference("imagenet")
     source, words = (

@@ -36,10 +36,10 @@ _TABLE = ("gpu", "model", "precision", "mode", "batch", "throughput")
 
 @dataclass(frozen=True)
 class Effects:
-    """Fitted factors on compute times, by effect and member; a member that is not there has the
-    factor 1.
+    """Fitted factors on compute times, by effect and member.
 
-    ``errors`` are standard deviations of their logarithms.
+    A member that is not there has the factor 1. ``errors`` are standard deviations of their
+    logarithms.
     """
 
     values: Mapping[str, Mapping[str, float]]
@@ -73,8 +73,9 @@ def members(record: Record) -> dict[str, str]:
 
 
 def fit(curves: Sequence[Curve], measured: FloatArray) -> Effects:
-    """Effects fitted to records (``measured`` seconds, shape (records,)) and to the anchors of
-    single_gpu.csv.
+    """Effects fitted to records and to the anchors of single_gpu.csv.
+
+    ``measured`` are the records' seconds, of shape (records,).
     """
     constants = constants_file(FILE)
     alone, seconds = anchors()
@@ -122,7 +123,7 @@ def _sizes(curves: Sequence[Curve]) -> FloatArray:
 
 @cache
 def anchors() -> tuple[list[Curve], FloatArray]:
-    """Steps of one GPU.
+    """Steps of one GPU, the anchors of the fit.
 
     The fastest row of single_gpu.csv for each chip and model, with its seconds.
     """

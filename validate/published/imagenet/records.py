@@ -47,10 +47,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: what ran on what, the ways to run it that the row allows (one where it states a
-    batch), what had to be assumed.
+    """One row: what ran on what, in which ways, and what had to be assumed.
 
-    ``cluster`` and ``strategy`` are those parts of a scenario, as its file says them.
+    The row allows one way where it states a batch, else several. ``cluster`` and ``strategy`` are
+    those parts of a scenario, as its file says them.
     """
 
     line: int
@@ -95,7 +95,7 @@ class Record:
 
 
 def read_record(rows: Columns, row: int) -> Record:
-    """One row.
+    """The record that a row of the table states.
 
     Raises DpsimError, in words for the user, where what it ran on or how long cannot be told.
     """
@@ -240,8 +240,9 @@ def _batch(text: str) -> float | None:
 def _by_reference(
     entry: Mapping[str, Any], devices: int, batch: float | None
 ) -> tuple[tuple[Plan, ...], list[str]]:
-    """Plans with samples to the target from MLPerf's reference points; all batches that fit the
-    devices, where none is stated.
+    """Plans with samples to the target from MLPerf's reference points.
+
+    Where no batch is stated, all batches that fit the devices.
     """
     task, most = tasks()[entry["task"]], entry["most_per_device"]
     fitting = [known for known in runs_of(task.name).batches if devices <= known <= devices * most]

@@ -1,5 +1,6 @@
-"""Step times of a record over factors on its compute times, and the plan that a competitor would
-choose.
+"""Step times of a record over factors on its compute times.
+
+And the plan that a competitor would choose.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _CHOOSING = np.log(0.5)  # records are run by tuned software
 
 @dataclass(frozen=True)
 class Curve:
-    """ln(seconds of the whole training) of one record at each of `LOG_FACTORS` on compute times, by
-    ``plan``.
+    """ln(seconds of the whole training) of one record by ``plan``.
+
+    One for each of `LOG_FACTORS` on compute times.
     """
 
     record: Record

@@ -51,8 +51,9 @@ def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float]) -> Constants:
 
 
 def label_graphs(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Case]:
-    """The cases, each with the topology-search result under which the whole table that it belongs
-    to fits best.
+    """The cases, each with a result of the topology search.
+
+    It is the one under which the whole table that the case belongs to fits best.
     """
     costs: dict[tuple[object, ...], dict[int, float]] = {}
     for case in cases:

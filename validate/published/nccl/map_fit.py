@@ -143,7 +143,7 @@ def _problem(
 
 
 def _looseness(key: str, name: str) -> int:
-    """Tail of a prior.
+    """How heavy the tail of a parameter's prior is.
 
     0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch: floors go unstated).
     """
@@ -204,8 +204,9 @@ def objective(problem: Problem, x: FloatArray) -> float:
 def solve(
     problem: Problem, start: FloatArray | None = None, max_iterations: int = 80
 ) -> FloatArray:
-    """Levenberg-Marquardt on iteratively reweighted squares; stops when the gain falls under
-    `TOLERANCE` of the cost.
+    """Levenberg-Marquardt on iteratively reweighted squares.
+
+    Stops when the gain falls under `TOLERANCE` of the cost.
     """
     x = (problem.prior if start is None else start).copy()
     cost, damping = objective(problem, x), 1e-3

@@ -19,9 +19,9 @@ RegimeName = Literal["specification", "calibrated"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Scored rows of one table.
+    """The scored rows of one table.
 
-    Those that count, those that only stand beside them, and what its texts left open.
+    Those that count, those that only stand beside them, and what the table's texts left open.
     """
 
     kind: Kind

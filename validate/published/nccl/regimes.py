@@ -1,7 +1,4 @@
-"""The two regimes.
-
-Predict a machine from its description alone, or with every fourth size of each case measured.
-"""
+"""The two regimes: a machine is described alone, or every fourth size of it is measured."""
 
 from __future__ import annotations
 
@@ -27,8 +24,9 @@ _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """A case with seconds for each of its sizes, and which of them may count (those that nothing
-    was fitted on).
+    """A case with seconds for each of its sizes, and which of them may count.
+
+    Those count that nothing was fitted on.
     """
 
     case: Case
@@ -49,11 +47,10 @@ def specification(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Pr
 
 
 def calibrated(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
-    """One machine's cases after a MAP refinement of ``known`` on every fourth size, and what that
-    leaves interpolated over size.
+    """One machine's cases after a MAP refinement of ``known`` on every fourth size.
 
-    The machine's constants are refined first, then each case's; see
-    `validate.published.nccl.residual_curves` for the rest.
+    The machine's constants are refined first, then each case's. What that leaves is interpolated
+    over size: see `validate.published.nccl.residual_curves`.
     """
     thinned = [_thin(case) for case in cases]
     labelled = label_graphs([part for part, _ in thinned], known)
@@ -102,8 +99,9 @@ def _residual(case: Case, fit: _Fit, counts: npt.NDArray[np.bool_]) -> FloatArra
 
 
 def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
-    """The mean of ln seconds over topology-search results by their posterior odds; the branches of
-    the likeliest.
+    """The mean of ln seconds over topology-search results by their posterior odds.
+
+    The branches are those of the likeliest.
     """
     fits = [_refine(part, own, graph) for graph in GRAPHS]
     odds = np.exp((min(cost for cost, _, _ in fits) - np.array([cost for cost, _, _ in fits])) / 2)

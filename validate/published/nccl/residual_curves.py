@@ -35,7 +35,7 @@ _REWEIGHTINGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One case.
+    """What the model leaves of one case, over its sizes.
 
     Bytes, the branch that runs at each size, and ln(measured / model), NaN where nothing was
     measured.

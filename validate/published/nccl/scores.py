@@ -79,8 +79,9 @@ def transport_group(machine: NcclMachine) -> str:
 
 
 def summary(scores: Sequence[Score]) -> dict[str, float | int]:
-    """n; median, mean, 95th percentile and worst error over rows; and the mean over machines of
-    each machine's mean.
+    """Errors over rows, and the mean over machines of each machine's mean.
+
+    n; median, mean, 95th percentile and worst.
     """
     errors = np.array([score.ape for score in scores])
     machines = sorted({score.case.machine_name for score in scores})

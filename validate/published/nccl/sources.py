@@ -25,8 +25,9 @@ class Source(Protocol):
     """Where constants come from."""
 
     def seen(self, cases: Sequence[Case]) -> str | None:
-        """The machine of the fit that ``cases``, one machine's, belong to; None where it took no
-        part.
+        """The machine of the fit that ``cases``, one machine's, belong to.
+
+        None where it took no part.
         """
 
     def constants(self, without: str | None) -> tuple[Known, str]:
@@ -117,7 +118,7 @@ def assign(
 
 @cache
 def left_out_file() -> dict[str, Any]:
-    """left_out.json.
+    """The content of left_out.json.
 
     ``without`` (machine, group, name, ln value) and ``curves`` (fingerprint, machine) of what was
     fitted on.

@@ -86,8 +86,9 @@ class OverlapReference(StepReference):
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> OverlapReference:
-    """Predict the rows of overlap policies, parameter servers and gossip; corrections from
-    ``known`` (None: the public table).
+    """Predict the rows of overlap policies, parameter servers and gossip.
+
+    Corrections come from ``known`` (None: the public table).
     """
     result = OverlapReference(
         "overlap",

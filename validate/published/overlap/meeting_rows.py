@@ -38,9 +38,9 @@ _STEPS = 3
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """One row that is predicted.
+    """The predicted step of one row.
 
-    Which it is, by what gradients meet, seconds predicted, and what compute was scaled to.
+    Which row it is, by what gradients meet, seconds, and what compute was scaled to.
     """
 
     index: int
@@ -64,8 +64,9 @@ def aggregation_of(system: str, sync: str, notes: str) -> Mapping[str, Any] | No
 
 
 def meeting_rows(rows: Columns) -> tuple[list[Meeting], dict[int, str]]:
-    """The rows of parameter servers and gossip, predicted; and why others of them cannot be, by
-    index.
+    """The rows of parameter servers and gossip, predicted.
+
+    And why others of them cannot be, by index.
     """
     found, refused = [], {}
     cells = zip(*(rows.text(name).tolist() for name in ("system", "sync", "notes")), strict=True)

@@ -46,8 +46,9 @@ def step_seconds(row: PolicyRow, costs: Costs) -> float:
 
 
 def fit(rows: Sequence[PolicyRow]) -> Costs:
-    """The costs that fit the measured steps of ``rows`` best, robustly and with weak priors;
-    without rows, the priors' means.
+    """The costs that fit the measured steps of ``rows`` best.
+
+    Robustly and with weak priors; without rows, the priors' means.
     """
     from scipy.optimize import least_squares
 

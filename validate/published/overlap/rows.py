@@ -64,10 +64,10 @@ class PolicyRow:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A row of comm_fits.csv.
+    """What comm_fits.csv states of one network.
 
-    ``rate`` (B/s) of the network; ``alpha``, ``beta``, ``gamma`` of all-reduces or a ring's
-    message.
+    ``rate`` is in B/s; ``alpha``, ``beta`` and ``gamma`` are of whole all-reduces, or of one message
+    of a ring.
     """
 
     k80: bool
@@ -86,8 +86,9 @@ def policy_of(system: str) -> str | None:
 
 
 def policy_rows(rows: Columns) -> tuple[list[PolicyRow], dict[int, str]]:
-    """The rows of known policies that can be predicted; and why the others of them cannot, by
-    index.
+    """The rows of known policies that can be predicted.
+
+    And why the others of them cannot, by index.
     """
     found, refused = [], {}
     compute = _compute(rows)
@@ -154,8 +155,9 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
 
 
 def _batch(rows: Columns, index: int) -> int:
-    """Samples per GPU; 32 where the row states none, which only shifts shares between layers a
-    little.
+    """Samples per GPU; 32 where the row states none.
+
+    That only shifts shares between layers a little.
     """
     batch = rows.above_zero("per_gpu_batch")[index]
     return 32 if np.isnan(batch) else int(batch)
@@ -168,8 +170,9 @@ def _gpu_word(gpu: str) -> str:
 
 @cache
 def _positions(name: str, gpu: str, precision: str, batch: int) -> tuple[Model, FloatArray]:
-    """The model, and the seconds from a step's start to each position of it by the catalogue's
-    figures.
+    """The model, and the seconds from a step's start to each position of it.
+
+    By the catalogue's figures.
     """
     half = precision == "fp16" and _gpu_word(gpu) == "v100"
     scenario = Scenario.model_validate(

@@ -43,8 +43,9 @@ FOLDS = (
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
-    """Predict every larger configuration of ``tested``; overheads from ``known`` (None: shipped),
-    without the cases it shares.
+    """Predict every larger configuration of ``tested``.
+
+    Overheads come from ``known`` (None: shipped), without the cases it shares.
     """
     result = StepReference("scaling")
     source, words = (

@@ -141,8 +141,9 @@ def timed(rows: Columns) -> BoolArray:
 
 
 def speed_per_gpu(rows: Columns) -> FloatArray:
-    """Measured throughput per GPU, or samples per step time where no throughput stands; NaN where
-    neither does.
+    """Measured throughput per GPU.
+
+    Samples per step time where no throughput stands; NaN where neither does.
     """
     step, batch = (
         rows.above_zero("step_time_ms") * 1e-3,
@@ -267,8 +268,9 @@ def fit(rows: Columns) -> ScalingParameters:
 
 
 def predict(rows: Columns, parameters: ScalingParameters) -> tuple[FloatArray, Pairs]:
-    """Predicts efficiencies of the larger configurations; an unknown system takes the median
-    software share.
+    """Predicts efficiencies of the larger configurations.
+
+    An unknown system takes the median software share.
     """
     constants = constants_file("scaling/settings.yaml")
     setup, pairs = (

@@ -29,8 +29,9 @@ TABLE, FITTED = "single_gpu.csv", "single_gpu/fitted.yaml"
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
-    """Predict each row of ``tested`` from constants fitted on ``known`` (None: shipped), without
-    its model where that was seen.
+    """Predict each row of ``tested`` from constants fitted on ``known`` (None: shipped).
+
+    Without its model where that was seen.
     """
     result = StepReference("single-gpu")
     source, words = (

@@ -1,5 +1,4 @@
-"""Step time on one GPU from a model's work per sample, the GPU, the precision, the batch and the
-framework.
+"""Step time on one GPU from a model's work per sample and from what computes it.
 
     products = 3 x 2 gmac b (1 - q + q / winograd) / (e_kind,precision peak)
     memory = (passes elements b bytes + w params) / (e_m B)
@@ -277,8 +276,9 @@ def _grouped(names: tuple[str, ...]) -> tuple[list[str], IntArray]:
 
 
 def _centre(name: str, member: str, constants: Mapping[str, Any]) -> float:
-    """The prior of a framework's or GPU's effect; compiled graphs cost less host time than eager
-    code.
+    """The prior of a framework's or GPU's effect.
+
+    Compiled graphs cost less host time than eager code.
     """
     graph = name == "host" and any(
         word in member.casefold() for word in constants["graph_host"]["words"]
@@ -287,8 +287,9 @@ def _centre(name: str, member: str, constants: Mapping[str, Any]) -> float:
 
 
 def fit(rows: Columns) -> SingleGpuParameters:
-    """Fits efficiencies, framework and GPU effects to rows of known models (weights equal per
-    model).
+    """Fits efficiencies, framework and GPU effects to rows of known models.
+
+    Each model weighs as much as another.
     """
     constants = constants_file("single_gpu/settings.yaml")
     rows = rows.where(known(rows))

@@ -131,8 +131,9 @@ def fit_blocks(
     weights: FloatArray | None = None,
     max_evaluations: int = 80,
 ) -> FitResult:
-    """Fits the blocks to measured seconds; sigma is the relative noise of one row, weights multiply
-    residuals.
+    """Fits the blocks to measured seconds.
+
+    ``sigma`` is the relative noise of one row, ``weights`` multiply residuals.
     """
     from scipy.optimize import least_squares
 

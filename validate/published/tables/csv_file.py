@@ -35,7 +35,7 @@ class Row:
         )
 
     def positive(self, column: str) -> float:
-        """The number in ``column``.
+        """The number in ``column`` of a row.
 
         Raises DpsimError, with line and column, where it is none or not above 0.
         """

@@ -149,11 +149,10 @@ class StepReference:
 
 
 def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
-    """n; median, mean, 95th percentile, worst absolute percentage error and the worst row's line;
-    for efficiencies points too.
+    """Absolute percentage errors: n, median, mean, 95th percentile, worst and its line.
 
-    ``bias`` is the median of predicted / measured - 1; points are hundredths of efficiency, as
-    fractions (0.04 is 4 points).
+    ``bias`` is the median of predicted / measured - 1. Of efficiencies there are points too,
+    hundredths of efficiency as fractions (0.04 is 4 points).
     """
     errors = np.array([row.ape for row in rows])
     pairs = [row.efficiency or (row.predicted, row.measured) for row in rows]

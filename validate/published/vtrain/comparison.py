@@ -29,8 +29,9 @@ PAIR = ("hidden_size", "layers")
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
-    """Predict ``tested`` from constants fitted on ``known`` (None: shipped), without a row's
-    (width, layers) pair where seen.
+    """Predict ``tested`` from constants fitted on ``known`` (None: shipped).
+
+    Without a row's (width, layers) pair where seen.
     """
     result = StepReference("vtrain")
     source, words = (

@@ -224,8 +224,9 @@ def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> FloatA
 
 
 class _Picked(dict[str, FloatArray]):
-    """Constants of the rows of ``mask``; each is picked when it is first read, for a branch reads
-    few of them.
+    """Constants of the rows of ``mask``.
+
+    Each is picked when it is first read, for a branch reads few of them.
     """
 
     def __init__(self, constants: Params, mask: npt.NDArray[np.bool_]) -> None:

@@ -1,5 +1,6 @@
-"""Why NCCL takes the algorithm and the protocol that it takes, what its time is made of, and what
-would make it choose anew.
+"""Why NCCL takes the algorithm and the protocol that it takes.
+
+What its time is made of, and from which sizes it would choose anew.
 """
 
 from __future__ import annotations
@@ -39,12 +40,10 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One call.
+    """Why one call runs as it does.
 
     ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
-    overlaps).
-
-    ``below`` and ``above`` say from which size (bytes) down and up another choice is made, and
+    overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is made, and
     which.
     """
 
@@ -143,8 +142,10 @@ def _rivals(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> t
 def _terms(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> dict[str, float]:
-    """Latency: what next to nothing costs; transfer: bytes at the rate of the largest sizes; ramp:
-    the rest of the time.
+    """The seconds of a call as latency, transfer and ramp.
+
+    Latency is what next to nothing costs, transfer is the bytes at the rate of the largest sizes,
+    ramp the rest.
     """
     if machine.ranks == 1:
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}

@@ -84,8 +84,9 @@ class NcclModel(CollectiveModel):
         return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
 
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """All ranks leave together (s), having entered at ``starts``; nothing to send costs what
-        the smallest message does.
+        """All ranks leave together (s), having entered at ``starts``.
+
+        Nothing to send costs what the smallest message does.
         """
         seconds, _ = self._time(max(nbytes, 1))
         return Outcome(np.full(len(starts), starts.max() + seconds), self._ring.loads(nbytes))

@@ -53,8 +53,9 @@ def transport_of(text: str) -> str | None:
 
 
 def parse_transport(text: str) -> tuple[str, list[Note]]:
-    """The kind of network; TCP where only a speed is given, "unknown" (priced as InfiniBand) where
-    nothing is known; both noted.
+    """The kind of network, and notes on what had to be assumed.
+
+    TCP where only a speed is given; "unknown" (priced as InfiniBand) where nothing is known.
     """
     named = transport_of(text)
     if named is not None:
@@ -65,8 +66,9 @@ def parse_transport(text: str) -> tuple[str, list[Note]]:
 
 
 def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
-    """Line rate in B/s, one way, of the network cards of a node that ``local`` GPUs can use; an
-    assumed number is noted.
+    """Line rate (B/s, one way) of the network cards of a node that ``local`` GPUs can use.
+
+    An assumed number of cards is noted.
     """
     cleaned = _MEASURED.sub(" ", text)
     counted = _COUNTED.search(cleaned)
@@ -102,8 +104,9 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
 
 
 def _bits(number: str, unit: str) -> float:
-    """Bits per second; "GB/s" and "GBps" are bytes, everything else is bits, as network cards are
-    sold.
+    """Bits per second of a network card as it is sold.
+
+    "GB/s" and "GBps" are bytes, everything else is bits.
     """
     return float(number) * 1e9 * (8 if unit in ("GB/s", "GBps") else 1)
 

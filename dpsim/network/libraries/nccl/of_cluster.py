@@ -1,7 +1,4 @@
-"""The `NcclMachine` of a cluster.
-
-What joins its GPUs and its nodes, read off the catalogue's entries.
-"""
+"""A cluster as NCCL's model sees it, read off the catalogue's entries."""
 
 from __future__ import annotations
 
@@ -82,10 +79,10 @@ def _ring_rate(kind: NodeGraph, bus: Link) -> float:
 
 
 def network_cards(kind: NodeGraph) -> tuple[float, str]:
-    """Line rate (B/s) of the cards in use by a node's GPUs, as far as their buses carry it, and the
-    transport.
+    """Line rate (B/s) of the cards that a node's GPUs use, and the transport.
 
-    That is "unknown" where the link's name, aliases and description do not say it.
+    The rate is what their buses carry of it. The transport is "unknown" where the link's name,
+    aliases and description do not say it.
     """
     link = kind.node.nics.link
     each = min(link.rate.value, kind.node.nic_bus.rate.value)

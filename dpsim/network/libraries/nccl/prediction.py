@@ -38,11 +38,10 @@ def predict(
     nbytes: npt.ArrayLike,
     known: Known | None = None,
 ) -> Prediction:
-    """Predict operation ``op`` (`OPS`) for each size of ``nbytes``; ``known`` stands in for the
-    shipped constants.
+    """Predict operation ``op`` (`OPS`) for each size of ``nbytes``.
 
-    One rank moves nothing and takes no time. Raises DpsimError for an unknown operation and for
-    sizes that are not above 0.
+    ``known`` stands in for the shipped constants. One rank moves nothing and takes no time. Raises
+    DpsimError for an unknown operation and for sizes that are not above 0.
     """
     if op not in OPS:
         raise UnknownNameError("NCCL operation", op, OPS)
