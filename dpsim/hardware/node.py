@@ -115,16 +115,20 @@ class Node(Config):
         return [(a, b, edge.link, edge.count) for (a, b), edge in _joined(self).items()]
 
     def nic_edges(self, count: int | None = None) -> list[tuple[str, str, Link, int]]:
-        """The buses of ``count`` network cards (the node's own number where None).
+        """The buses of ``count`` network cards: (nic0, its slot, link, 1) and so on.
 
-        (nic0, its slot, link, 1) and so on.
-
-        Fewer cards than slots are spread evenly over the slots; more go round the slots in turn.
+        None is the node's own number. Fewer cards than slots are spread evenly over the slots; more
+        go round the slots in turn.
         """
-        number, slots = self.nics.count if count is None else count, len(self.nic_slots)
-        places = [i * slots // number if number < slots else i % slots for i in range(number)]
+        number = self.nics.count if count is None else count
+        slots = len(self.nic_slots)
+        if number < slots:
+            places = [card * slots // number for card in range(number)]
+        else:
+            places = [card % slots for card in range(number)]
         return [
-            (f"nic{i}", self.nic_slots[place], self.nic_bus, 1) for i, place in enumerate(places)
+            (f"nic{card}", self.nic_slots[place], self.nic_bus, 1)
+            for card, place in enumerate(places)
         ]
 
     def __repr__(self) -> str:

@@ -287,11 +287,13 @@ def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
     direct, planes = dict(pairs), []
     for group in _components(pairs, gpus):
         inside = {pair: count for pair, count in pairs.items() if pair[0] in group}
-        ends = {gpu: [count for pair, count in inside.items() if gpu in pair] for gpu in group}
-        full = len(inside) == len(group) * (len(group) - 1) // 2
-        if full and max(sum(counts) for counts in ends.values()) > most and len(group) > 2:
-            planes.append({gpu: max(ends[gpu]) for gpu in group})
-            direct = {pair: count for pair, count in direct.items() if pair not in inside}
+        counts = {gpu: [inside[pair] for pair in inside if gpu in pair] for gpu in group}
+        all_joined = len(inside) == len(group) * (len(group) - 1) // 2
+        too_many = max(sum(at_a_gpu) for at_a_gpu in counts.values()) > most
+        if len(group) > 2 and all_joined and too_many:
+            planes.append({gpu: max(at_a_gpu) for gpu, at_a_gpu in counts.items()})
+            for pair in inside:
+                del direct[pair]
     return NvLinks(direct, planes)
 
 

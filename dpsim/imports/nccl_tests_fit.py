@@ -97,10 +97,11 @@ def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
     line, line_cost = _fit(moved, times, [np.log([least, per_byte])])
     starts = [np.log([least * part, per_byte, least * (1 - part)]) for part in (0.99, 0.5, 0.05)]
     floor, floor_cost = _fit(moved, times, starts)
-    better = len(times) * np.log(max(line_cost, 1e-300) / max(floor_cost, 1e-300)) > np.log(
-        len(times)
-    )
-    return floor if better else line
+    n = len(times)
+    # A perfect fit costs nothing, whose logarithm has none.
+    gain = n * np.log(max(line_cost, 1e-300) / max(floor_cost, 1e-300))
+    one_more_parameter = np.log(n)
+    return floor if gain > one_more_parameter else line
 
 
 def _fit(
@@ -148,8 +149,11 @@ def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> 
     fitted = _times(best, moved)
     relative = times / fitted
     draws = np.random.default_rng(_SEED).integers(0, len(times), (_RESAMPLES, len(times)))
-    found = np.array([_physical(_fit(moved, fitted * relative[draw], [best])[0]) for draw in draws])
-    return [float(error) for error in found.std(axis=0, ddof=1)]
+    found = []
+    for draw in draws:
+        refitted, _ = _fit(moved, fitted * relative[draw], [best])
+        found.append(_physical(refitted))
+    return [float(error) for error in np.array(found).std(axis=0, ddof=1)]
 
 
 def _residuals(sizes: FloatArray, times: FloatArray, fitted: FloatArray) -> Residuals:

@@ -25,7 +25,7 @@ import numpy as np
 import dpsim.workload
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from dpsim.hardware import gpu_named_in
+from dpsim.hardware import Gpu, Precision, gpu_named_in
 from dpsim.workload import Model, build_model, is_throttled, is_winograd, update_bytes
 from validate.published.single_gpu import (
     REQUIRED,
@@ -139,76 +139,107 @@ class Work:
 def _vectors(name: str, tokens: int) -> dict[str, FloatArray]:
     """What the layers of a model do, forward and then backward, per sample and per pass."""
     model = layers(name, tokens)
-    own, steps, flop, back = (
-        model.vector(amount) for amount in ("own_weights", "steps", "forward_flop", "backward_flop")
+    steps, flop, back = (
+        model.vector(amount) for amount in ("steps", "forward_flop", "backward_flop")
     )
-    traffic, used = model.vector("backward_traffic"), own + model.vector("borrowed")
-    table = np.array([layer.kind == "embedding" for layer in model.layers])
+    own, traffic = model.vector("own_weights"), model.vector("backward_traffic")
+    used = own + model.vector("borrowed")
+    # Of an embedding only the rows looked up are read, but all of its gradient is written.
+    is_table = np.array([layer.kind == "embedding" for layer in model.layers])
+    read, written = np.where(is_table, 0, used), np.where(is_table, own, used)
+    # Products of a backward pass: one for the weights, one for the inputs where they are needed.
     gradients = np.where(flop > 0, back / np.maximum(flop, 1), traffic > 0)
-    read, written = np.where(table, 0, used), np.where(table, own, used)
-    kind = np.where(
-        steps > 1, 2, np.where(np.array([layer.kind == "conv" for layer in model.layers]), 0, 1)
-    )
-    square, product = np.array([is_winograd(layer) for layer in model.layers]), flop > 0
-    twice = {"square": square, "product": product, "kind": kind}
-    return {
+    is_convolution = np.array([layer.kind == "conv" for layer in model.layers])
+    both_ways = {
+        "square": np.array([is_winograd(layer) for layer in model.layers]),
+        "product": flop > 0,
+        "kind": np.where(steps > 1, 2, np.where(is_convolution, 0, 1)),  # a place in CLASSES
+    }
+    vectors = {
         "flop": np.concatenate([flop, back]),
         "traffic": np.concatenate([model.vector("forward_traffic"), traffic]),
         "weights": np.concatenate([read, read * (gradients > 1) + written]),
         "kernels": np.concatenate([steps, gradients * steps]),
-    } | {key: np.concatenate([value, value]).astype(float) for key, value in twice.items()}
+    }
+    for key, value in both_ways.items():
+        vectors[key] = np.concatenate([value, value]).astype(float)
+    return vectors
 
 
 def work_of(rows: Columns) -> Work:
     """Reads model, gpu, framework, precision, batch and seq_len."""
     texts = [rows.text(name).tolist() for name in ("model", "gpu", "framework", "precision")]
     names: dict[str, list[str]] = {"generation": [], "gpu": [], "framework": texts[2]}
-    parts: dict[str, list[FloatArray]] = {}
-    whole: list[tuple[float, ...]] = []
+    of_layers: dict[str, list[FloatArray]] = {}
+    of_rows: dict[str, list[float]] = {}
     batches = np.nan_to_num(rows.above_zero("batch"), nan=128.0)
+    sequences = rows.numbers("seq_len")
     for i, (name, gpu_name, framework, text) in enumerate(zip(*texts, strict=True)):
         gpu = gpu_named_in(gpu_name)
         assert gpu is not None
         precision, half = products_in(text, gpu)
-        key, tokens = catalogue_name(name) or "", tokens_of(name, float(rows.numbers("seq_len")[i]))
-        vectors, model = _vectors(key, tokens), layers(key, tokens)
-        column = ("fp32", "tf32", "fp16").index(precision)
-        recurrent = vectors["kind"] == 2
-        columns = np.where(recurrent & (column == 1), 0, column)  # cuDNN's recurrences stay in fp32
-        square = vectors["square"] * (precision == "fp32")
-        made = {
-            "flop": vectors["flop"] * batches[i], "traffic": vectors["traffic"] * batches[i] + vectors["weights"],
-            "kernels": vectors["kernels"], "ramps": vectors["kernels"] * vectors["product"], "square": square,
-            "product": vectors["product"], "fraction": 3 * vectors["kind"] + columns,
-            "lost": np.where(columns == column, 1.0, gpu.peak["fp32"].value / gpu.peak.get("tf32", gpu.peak["fp32"]).value),
-            "row": np.full(len(square), float(i)),
-        }  # fmt: skip
+        key, tokens = catalogue_name(name) or "", tokens_of(name, float(sequences[i]))
+        made = _layers_of_a_row(_vectors(key, tokens), gpu, precision, batches[i])
         for part, vector in made.items():
-            parts.setdefault(part, []).append(vector)
-        fused = "xla" in f"{framework} {text}".casefold()
-        peak = gpu.peak[precision].value
-        throttled = is_throttled(gpu.power.value if gpu.power else None)
-        flags = (float(half), float(fused), float(throttled))
-        whole.append(
-            (
-                peak,
-                gpu.memory_bandwidth.value,
-                *flags,
-                float(len(model.tensors().elements)),
-                float(model.parameters),
-            )
-        )
-        names["generation"].append(str(gpu.architecture))
+            of_layers.setdefault(part, []).append(vector)
+        of_layers.setdefault("row", []).append(np.full(len(made["flop"]), float(i)))
+        model = layers(key, tokens)
+        row = {
+            "peak": gpu.peak[precision].value,
+            "memory": gpu.memory_bandwidth.value,
+            "half": half,
+            "fused": "xla" in f"{framework} {text}".casefold(),
+            "throttled": is_throttled(gpu.power.value if gpu.power else None),
+            "tensors": len(model.tensors().elements),
+            "parameters": model.parameters,
+        }
+        for part, value in row.items():
+            of_rows.setdefault(part, []).append(float(value))
+        names["generation"].append(gpu.architecture)
         names["gpu"].append(figures_of(gpu))
-    flat = {part: np.concatenate(vectors) for part, vectors in parts.items()}
-    peaks, memory, half_flags, fused_flags, throttled, tensors, parameters = np.array(whole).T
+    flat = {part: np.concatenate(vectors) for part, vectors in of_layers.items()}
+    whole = {part: np.array(values) for part, values in of_rows.items()}
     return Work(
-        row=flat["row"].astype(np.int64), flop=flat["flop"], traffic=flat["traffic"], kernels=flat["kernels"], ramps=flat["ramps"],
-        square=flat["square"] > 0, product=flat["product"] > 0, fraction=flat["fraction"].astype(np.int64), lost=flat["lost"],
-        starts=np.searchsorted(flat["row"], np.arange(len(rows))), peak=peaks, memory=memory, half=half_flags > 0,
-        fused=fused_flags > 0, throttled=throttled > 0, tensors=tensors, parameters=parameters,
+        row=flat["row"].astype(np.int64),
+        flop=flat["flop"],
+        traffic=flat["traffic"],
+        kernels=flat["kernels"],
+        ramps=flat["ramps"],
+        square=flat["square"] > 0,
+        product=flat["product"] > 0,
+        fraction=flat["fraction"].astype(np.int64),
+        lost=flat["lost"],
+        starts=np.searchsorted(flat["row"], np.arange(len(rows))),
+        peak=whole["peak"],
+        memory=whole["memory"],
+        half=whole["half"] > 0,
+        fused=whole["fused"] > 0,
+        throttled=whole["throttled"] > 0,
+        tensors=whole["tensors"],
+        parameters=whole["parameters"],
         names={group: tuple(members) for group, members in names.items()},
-    )  # fmt: skip
+    )
+
+
+def _layers_of_a_row(
+    vectors: Mapping[str, FloatArray], gpu: Gpu, precision: Precision, batch: float
+) -> dict[str, FloatArray]:
+    """The passes of one row's layers over a batch in a precision of a GPU."""
+    column = ("fp32", "tf32", "fp16").index(precision)
+    recurrent = vectors["kind"] == 2
+    columns = np.where(recurrent & (column == 1), 0, column)  # cuDNN's recurrences stay in fp32
+    fp32 = gpu.peak["fp32"]
+    slower = fp32.value / gpu.peak.get("tf32", fp32).value
+    return {
+        "flop": vectors["flop"] * batch,
+        "traffic": vectors["traffic"] * batch + vectors["weights"],
+        "kernels": vectors["kernels"],
+        "ramps": vectors["kernels"] * vectors["product"],
+        "square": vectors["square"] * (precision == "fp32"),
+        "product": vectors["product"],
+        "fraction": 3 * vectors["kind"] + columns,
+        "lost": np.where(columns == column, 1.0, slower),
+    }
 
 
 def step_seconds(work: Work, v: Mapping[str, FloatArray], sharpness: float) -> FloatArray:

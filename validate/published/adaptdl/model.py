@@ -132,15 +132,14 @@ def step_seconds(
     `v` holds each parameter per row, `gpu_s` the compute at the row's batch.
     """
     n, g = place.ranks, place.densest
-    q, p = v["host_norm"], v["overlap_norm"]
     host = v["host_s"] * g ** v["host_exponent"]
-    compute = soft_maximum(v["gpu_s"], host, q) * g ** v["host_slowdown"]
-    longest = (1.0 + v["input_spread"] * _extreme(n * place.batch)) / (
-        1.0 + v["input_spread"] * _extreme(place.batch)
-    )
-    wait = compute * (longest - 1.0 + v["jitter"] * _extreme(n))
+    compute = soft_maximum(v["gpu_s"], host, v["host_norm"]) * g ** v["host_slowdown"]
+    # Samples differ in length: the longest of a step's against the longest of one GPU's.
+    longest_of_all = 1.0 + v["input_spread"] * _extreme(n * place.batch)
+    longest_of_one = 1.0 + v["input_spread"] * _extreme(place.batch)
+    wait = compute * (longest_of_all / longest_of_one - 1.0 + v["jitter"] * _extreme(n))
     network = communication(place, v, bucket, crowd)
-    covered = soft_maximum(v["overlap"] * compute, network, p)
+    covered = soft_maximum(v["overlap"] * compute, network, v["overlap_norm"])
     return np.asarray((1.0 - v["overlap"]) * compute + covered + wait + v["hook_s"] * (n > 1))
 
 

@@ -183,21 +183,24 @@ def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
 
 def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
     """The chain rule: slopes by constant -> the sparse Jacobian by slot."""
-    size = len(problem.slots)
+    size, cases, levels = len(problem.slots), len(slopes), len(problem.levels)
     columns = problem.levels[:, problem.owner, :].ravel()
-    rows = np.tile(np.repeat(np.arange(len(slopes)), len(NAMES)), len(problem.levels))
-    values = np.tile(slopes.ravel(), len(problem.levels))
+    row_of_each = np.repeat(np.arange(cases), len(NAMES))
+    rows = np.tile(row_of_each, levels)
+    values = np.tile(slopes.ravel(), levels)
+    # A column beyond the slots stands for a level that a machine has no constants at.
     keep = (columns < size) & (values != 0)
-    return csr_array((values[keep], (rows[keep], columns[keep])), shape=(len(slopes), size))
+    entries = (values[keep], (rows[keep], columns[keep]))
+    return csr_array(entries, shape=(cases, size))
 
 
 def objective(problem: Problem, x: FloatArray) -> float:
     """Soft-L1 over rows, Gaussian priors for families, heavy-tailed priors for single machines."""
     rows = (log_times(problem, case_logs(problem, x)) - problem.logt) / SIGMA
-    z = (x - problem.prior) / problem.spread
     data = (2 * (np.sqrt(1 + rows**2) - 1) * problem.weight**2).sum()
-    tails = [np.log1p(z**2), 2 * (np.sqrt(1 + z**2) - 1)]
-    prior = np.select([problem.loose == 2, problem.loose == 1], tails, z**2).sum()
+    z = (x - problem.prior) / problem.spread
+    cauchy, soft_l1, gaussian = np.log1p(z**2), 2 * (np.sqrt(1 + z**2) - 1), z**2
+    prior = np.select([problem.loose == 2, problem.loose == 1], [cauchy, soft_l1], gaussian).sum()
     return float(data + prior)
 
 
@@ -241,8 +244,10 @@ def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
     """Posterior standard deviations of x (log), from the curvature at the optimum."""
     logs = case_logs(problem, x)
     at = log_times(problem, logs)
-    jac = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
-    w = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
-    normal = csr_array(jac.T @ jac.multiply(w[:, None])).toarray() + np.diag(1 / problem.spread**2)
-    result: FloatArray = np.sqrt(np.diag(np.linalg.inv(normal)))
+    jacobian = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
+    # Far rows pull less: soft-L1 weighs a row by the slope of its loss.
+    weight = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
+    of_rows = csr_array(jacobian.T @ jacobian.multiply(weight[:, None])).toarray()
+    curvature = of_rows + np.diag(1 / problem.spread**2)
+    result: FloatArray = np.sqrt(np.diag(np.linalg.inv(curvature)))
     return result

@@ -104,12 +104,14 @@ def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
     The branches are those of the likeliest.
     """
     fits = [_refine(part, own, graph) for graph in GRAPHS]
-    odds = np.exp((min(cost for cost, _, _ in fits) - np.array([cost for cost, _, _ in fits])) / 2)
-    every = [
+    costs = np.array([cost for cost, _, _ in fits])
+    odds = np.exp((costs.min() - costs) / 2)
+    log_seconds = [
         np.log(predict_case(replace(case, machine=machine), logs)) for _, machine, logs in fits
     ]
-    likeliest = replace(case, machine=fits[int(np.argmax(odds))][1])
-    return _Fit(np.exp(np.average(every, axis=0, weights=odds)), likeliest.work().branch)
+    _, likeliest, _ = fits[int(np.argmax(odds))]
+    mean = np.average(log_seconds, axis=0, weights=odds)
+    return _Fit(np.exp(mean), replace(case, machine=likeliest).work().branch)
 
 
 def _refine(part: Case, own: FloatArray, graph: int) -> tuple[float, NcclMachine, FloatArray]:

@@ -52,8 +52,10 @@ def corrections(curves: Sequence[Curve]) -> list[FloatArray]:
     residual = np.concatenate([curve.residual for curve in curves])
     measured = np.isfinite(residual)
     covariance = _covariance(curves)[:, measured]
-    factors = np.exp(covariance @ _weights(covariance[measured], residual[measured]))
-    return np.split(factors, np.cumsum([len(curve.nbytes) for curve in curves])[:-1])
+    weights = _weights(covariance[measured], residual[measured])
+    factors = np.exp(covariance @ weights)
+    ends = np.cumsum([len(curve.nbytes) for curve in curves])
+    return np.split(factors, ends[:-1])
 
 
 def _covariance(curves: Sequence[Curve]) -> FloatArray:

@@ -113,16 +113,24 @@ def setup_of(rows: Columns, constants: Mapping[str, Any]) -> Setup:
 
 def overhead(setup: Setup, compute: FloatArray, v: Mapping[str, FloatArray]) -> FloatArray:
     """Step seconds beyond a micro-steps of compute; formula in the module's docstring."""
-    n, nodes = setup.ranks, setup.nodes
-    inside = n / nodes
-    size = setup.weights * np.where(setup.mixed, v["amp_bytes"], 4.0)
-    wire = 2.0 * (inside - 1.0) / inside * size / (v["inner_share"] * setup.link)
-    wire = wire + 2.0 * (nodes - 1.0) / nodes * size / (v["nic_share"] * setup.nic)
-    hidden, p = v["overlap"] * compute, v["overlap_norm"]
-    exposed = soft_maximum(hidden, wire, p) - hidden + v["software"] * wire
+    n = setup.ranks
+    inside = n / setup.nodes
+    wire = _wire_seconds(setup, inside, v)
+    hidden = v["overlap"] * compute
+    exposed = soft_maximum(hidden, wire, v["overlap_norm"]) - hidden + v["software"] * wire
+    # The largest of n normal draws lies about sqrt(2 ln n) deviations above their mean.
     slowest = (v["jitter"] + v["input_spread"]) * np.sqrt(2.0 * np.log(n))
-    fixed = v["host"] * np.log2(np.maximum(inside, 1.0)) * setup.accumulation + v["hook"] * (n > 1)
+    host = v["host"] * np.log2(np.maximum(inside, 1.0)) * setup.accumulation
+    fixed = host + v["hook"] * (n > 1)
     return np.asarray(setup.accumulation * compute * slowest + fixed + exposed)
+
+
+def _wire_seconds(setup: Setup, inside: FloatArray, v: Mapping[str, FloatArray]) -> FloatArray:
+    """Seconds of the all-reduce: a ring inside each node, and one between the nodes."""
+    nodes = setup.nodes
+    size = setup.weights * np.where(setup.mixed, v["amp_bytes"], 4.0)
+    within = 2.0 * (inside - 1.0) / inside * size / (v["inner_share"] * setup.link)
+    return within + 2.0 * (nodes - 1.0) / nodes * size / (v["nic_share"] * setup.nic)
 
 
 @dataclass(frozen=True)
@@ -169,23 +177,21 @@ def pairs_of(rows: Columns, default_step: float) -> Pairs:
     throughput stands.
     """
     ranks, nodes = rows.numbers("gpus"), np.nan_to_num(rows.above_zero("nodes"), nan=1.0)
-    step, accumulation, speed = (
-        rows.above_zero("step_time_ms") * 1e-3,
-        accumulation_of(rows),
-        speed_per_gpu(rows),
-    )
-    cases: dict[tuple[str, str, str], list[int]] = {}
-    for i, key in enumerate(
-        zip(rows.text("case_id"), rows.text("model"), rows.text("precision"), strict=True)
-    ):
-        cases.setdefault((str(key[0]), str(key[1]), str(key[2])), []).append(i)
-    chosen: list[tuple[int, int]] = []
+    names = [rows.text(column).tolist() for column in ("case_id", "model", "precision")]
+    cases: dict[tuple[str, ...], list[int]] = {}
+    for i, key in enumerate(zip(*names, strict=True)):
+        cases.setdefault(key, []).append(i)
+    larger: list[int] = []
+    bases: list[int] = []
     for members in cases.values():
         base = min(members, key=lambda i: (ranks[i], nodes[i]))
-        chosen += [(i, base) for i in members if (ranks[i], nodes[i]) > (ranks[base], nodes[base])]
-    row = np.array([i for i, _ in chosen], dtype=np.int64)
-    base_rows = np.array([b for _, b in chosen], dtype=np.int64)
-    seconds = np.where(np.isnan(step), default_step * accumulation, step)[base_rows]
+        for i in members:
+            if (ranks[i], nodes[i]) > (ranks[base], nodes[base]):
+                larger.append(i)
+                bases.append(base)
+    row, base_rows = np.array(larger, dtype=np.int64), np.array(bases, dtype=np.int64)
+    step, speed = rows.above_zero("step_time_ms") * 1e-3, speed_per_gpu(rows)
+    seconds = np.where(np.isnan(step), default_step * accumulation_of(rows), step)[base_rows]
     return Pairs(row, base_rows, speed[row] / speed[base_rows], seconds)
 
 

@@ -73,34 +73,58 @@ class Job:
 
 def layer_flops(job: Job, ramp: FloatArray) -> FloatArray:
     """FLOP of one layer, forward and backward, with each inner dimension lengthened by `ramp`."""
-    w, t, s, head = job.width, job.tokens, job.sequence, job.width / job.heads
-    total = np.zeros_like(w)
-    for n, k in ((3 * w, w), (w, w), (4 * w, w), (w, 4 * w)):
-        total += 2 * t * n * (k + ramp) + 2 * t * k * (n + ramp) + 2 * n * k * (t + ramp)
-    scores = job.micro_batch * job.heads * (4 * s * s * (head + ramp) + 8 * s * head * (s + ramp))
+    width, tokens, sequence = job.width, job.tokens, job.sequence
+    head = job.width / job.heads
+    total = np.zeros_like(width)
+    # Query, key and value; their projection; the two products of the feed-forward part.
+    for n, k in ((3 * width, width), (width, width), (4 * width, width), (width, 4 * width)):
+        forward = 2 * tokens * n * (k + ramp)
+        of_inputs = 2 * tokens * k * (n + ramp)
+        of_weights = 2 * n * k * (tokens + ramp)
+        total += forward + of_inputs + of_weights
+    by_head = 4 * sequence * sequence * (head + ramp)
+    by_sequence = 8 * sequence * head * (sequence + ramp)
+    scores = job.micro_batch * job.heads * (by_head + by_sequence)
     return np.asarray(total + scores)
 
 
 def step_seconds(job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, Any]) -> FloatArray:
     """Iteration seconds per row; formula in the module's docstring."""
-    peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
     vocabulary = float(constants["vocabulary"]["value"])
-    w, t = job.width, job.tokens
-    moved = float(constants["bytes_per_score"]["value"]) * job.heads * job.sequence * t
-    moved = moved + float(constants["bytes_per_channel"]["value"]) * w * t
-    bandwidth = v["memory_efficiency"] * memory
-    passes, launch = moved / bandwidth, v["layer_launch"]
-    device = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak) + passes
-    device = device + v["latency_share"] * np.sqrt(launch * passes)
-    layer = soft_maximum(launch, device, NORM)
-    head = (
-        6 * vocabulary * w * t / (v["head_efficiency"] * peak)
-        + 4 * v["head_passes"] * vocabulary * t / bandwidth
-    )
-    parameters = 12 * w * w * job.layers + vocabulary * w
+    layer = _layer_seconds(job, v, constants)
+    head = _head_seconds(job, v, constants)
+    parameters = 12 * job.width * job.width * job.layers + vocabulary * job.width
+    # A ring moves 2 (r - 1) / r of the gradients, of 2 bytes each, in and out of every GPU.
     reduce = 2 * parameters * 2 * (job.replicas - 1) / job.replicas / v["bus_bandwidth"]
     work = job.micro_batches * (job.layers * layer + head + v["microbatch_overhead"])
     return np.asarray(work + v["optimizer"] * parameters + reduce)
+
+
+def _layer_seconds(
+    job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, Any]
+) -> FloatArray:
+    """One layer of one micro-batch: the products, the passes over memory, or the launches."""
+    peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
+    per_score = float(constants["bytes_per_score"]["value"])
+    per_channel = float(constants["bytes_per_channel"]["value"])
+    moved = per_score * job.heads * job.sequence * job.tokens
+    moved = moved + per_channel * job.width * job.tokens
+    passes, launch = moved / (v["memory_efficiency"] * memory), v["layer_launch"]
+    device = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak) + passes
+    # Launches are partly hidden behind passes that take about as long.
+    device = device + v["latency_share"] * np.sqrt(launch * passes)
+    return soft_maximum(launch, device, NORM)
+
+
+def _head_seconds(
+    job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, Any]
+) -> FloatArray:
+    """The product with the vocabulary, forward and backward, and the passes over its outputs."""
+    peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
+    vocabulary = float(constants["vocabulary"]["value"])
+    bandwidth = v["memory_efficiency"] * memory
+    product = 6 * vocabulary * job.width * job.tokens / (v["head_efficiency"] * peak)
+    return product + 4 * v["head_passes"] * vocabulary * job.tokens / bandwidth
 
 
 def fit(rows: Columns) -> VtrainParameters:
