@@ -14,10 +14,13 @@ from dpsim.hardware import (
     Link,
     Node,
     Sourced,
+    gpu_named_in,
     gpus,
     links,
     nodes,
     normalised,
+    pcie_rate,
+    typical_gpus,
 )
 
 CATALOGUES = {"gpus": (gpus, Gpu), "links": (links, Link), "nodes": (nodes, Node)}
@@ -199,4 +202,64 @@ def test_finding_names_needs_no_slow_library():
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout
         == "[]\n"
+    )
+
+
+def test_no_two_gpus_have_one_pci_number():
+    numbers = [number for name in gpus() for number in gpus()[name].pci_ids]
+    assert len(numbers) > 50
+    assert len(numbers) == len(set(numbers))
+
+
+def test_a_compute_capability_has_one_typical_gpu_with_nvlinks_and_one_without():
+    kinds = [(gpu.capability, gpu.nvlink_fabric is None) for gpu in typical_gpus()]
+    assert sorted(kinds) == sorted(set(kinds))
+    nvidias = (gpus()[name] for name in gpus() if gpus()[name].capability)
+    assert {gpu.capability for gpu in nvidias} == {capability for capability, _ in kinds}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("LambdaCloud H100 80GB PCIe Gen5", "h100-pcie"),
+        ("8 x A100 80 GB PCIe", "a100-pcie-80gb"),
+        ("h100_sxm", "h100-sxm"),
+        ("RTX 2080Ti cluster", "rtx-2080-ti"),
+        ("RTX 6000 Ada", "rtx-6000-ada"),
+        ("V100-SXM3-32GB (450W, DGX-2H)", "v100-sxm3-32gb"),
+        ("Tesla P100-PCIE-16GB", "p100-pcie"),
+        ("A10G (from PCI id 2237)", "a10g"),
+    ],
+)
+def test_a_gpu_is_found_in_the_words_of_a_table(words, name):
+    assert gpu_named_in(words).name == name
+
+
+def test_of_several_gpus_in_a_text_the_one_with_the_slowest_memory_counts():
+    assert gpus().named_in("unknown (V100/T4 class)") == ["v100-sxm2-16gb", "t4"]
+    assert gpu_named_in("unknown (V100/T4 class)").name == "t4"
+
+
+@pytest.mark.parametrize("words", ["Ascend 910", "", "XA100", "4090000 images"])
+def test_a_text_without_a_gpu_names_none(words):
+    assert gpu_named_in(words) is None
+
+
+@given(text=st.text(max_size=60))
+def test_any_text_can_be_looked_through(text):
+    assert set(gpus().named_in(text)) <= set(gpus())
+
+
+@pytest.mark.parametrize(
+    ("generation", "lanes", "rate"), [(3, 16, 15.7538e9), (4, 8, 15.75385e9), (1, 4, 1e9)]
+)
+def test_a_pcie_link_has_its_lanes_share_of_sixteen(generation, lanes, rate):
+    assert pcie_rate(generation, lanes) == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in links() if name.startswith("pcie")])
+def test_links_of_eight_lanes_agree_with_those_of_sixteen(name):
+    generation, lanes = name.removeprefix("pcie").split("-x")
+    assert links()[name].rate.value == pytest.approx(
+        pcie_rate(int(generation), int(lanes)), rel=1e-5
     )

@@ -43,7 +43,8 @@ def _hardware() -> Iterator[str]:
         "arithmetic that the GPU lacks."
     )
     yield ""
-    figures = ["GPU", *precisions, "memory", "bandwidth", "power"]
+    ports = ["capability", "NVLinks", "PCIe"]
+    figures = ["GPU", *precisions, "memory", "bandwidth", "power", *ports]
     yield from table(figures, (_gpu(gpus()[name], precisions) for name in gpus()))
     yield from _entries(gpus()[name] for name in gpus())
     yield from heading(2, "Links")
@@ -69,12 +70,16 @@ def _hardware() -> Iterator[str]:
 def _gpu(gpu: Gpu, precisions: tuple[Precision, ...]) -> list[str]:
     peaks = [human(gpu.peak[each].value, SPEED) if each in gpu.peak else "" for each in precisions]
     power = "" if gpu.power is None else human(gpu.power.value, POWER)
+    nvlinks = "" if gpu.nvlink is None else f"{gpu.nvlink.count} x `{gpu.nvlink.link}`"
     return [
         f"`{gpu.name}`",
         *peaks,
         human(gpu.memory.value, DATA),
         human(gpu.memory_bandwidth.value, RATE),
         power,
+        "" if gpu.compute_capability is None else f"{gpu.compute_capability.value:.1f}",
+        f"{nvlinks} (bridge)" if gpu.nvlink and gpu.nvlink.bridge else nvlinks,
+        "" if gpu.pcie is None else f"{gpu.pcie.generation} x{gpu.pcie.lanes}",
     ]
 
 
@@ -123,6 +128,10 @@ def _figures(entry: Gpu | Link | Node) -> Iterator[tuple[str, str]]:
             yield "bandwidth", entry.memory_bandwidth.source
             if entry.power is not None:
                 yield "power", entry.power.source
+            if entry.nvlink is not None:
+                yield "NVLinks", entry.nvlink.source
+            if entry.network is not None:
+                yield "network", entry.network.source
         case Link():
             yield "rate", entry.rate.source
             yield "achievable", entry.achievable.source
