@@ -39,6 +39,7 @@ def check(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "check",
                 "files": [{"file": name, "problems": found} for name, found in problems.items()],
             }
         )

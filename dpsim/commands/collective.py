@@ -103,7 +103,9 @@ def collective(
             )
         )
     if as_json:
-        show_json({"schema_version": 1, "rows": [row.to_json() for row in rows]})
+        show_json(
+            {"schema_version": 1, "kind": "collective", "rows": [row.to_json() for row in rows]}
+        )
         return
     from dpsim.report.text.tables import collective_table
 

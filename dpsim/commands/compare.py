@@ -41,6 +41,7 @@ def compare(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "compare",
                 "rows": [{"variant": variant, **result.to_json()} for variant, result in rows],
             }
         )

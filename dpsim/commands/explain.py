@@ -128,7 +128,14 @@ def collective(
         raise DpsimError("-b: must be above 0, but got '0'")
     found = model.explain(nbytes)
     if as_json:
-        show_json({"schema_version": 1, "operation": operation, **found.to_json()})
+        show_json(
+            {
+                "schema_version": 1,
+                "kind": "explain-collective",
+                "operation": operation,
+                **found.to_json(),
+            }
+        )
     else:
         _show(found)
 

@@ -276,6 +276,7 @@ def _node(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "import-node",
                 "node": node.model_dump(mode="json"),
                 "assumptions": draft.assumptions(),
             }

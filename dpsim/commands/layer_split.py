@@ -62,6 +62,7 @@ def layer_split(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "layer-split",
                 "name": scenario.name,
                 "global_batch": scenario.global_batch,
                 "rows": rows,

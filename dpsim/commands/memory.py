@@ -35,6 +35,7 @@ def memory(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "memory",
                 "name": scenario.name,
                 **use.report(),
                 "learners": [asdict(row) for row in learners],

@@ -45,7 +45,7 @@ def report(
             {"path": source.name, "kind": source.kind, "rows": len(source.rows)}
             for source in sources
         ]
-        show_json({"schema_version": 1, "html": str(html), "sources": read})
+        show_json({"schema_version": 1, "kind": "report", "html": str(html), "sources": read})
     else:
         narrate(f"wrote {html}")
 

@@ -88,7 +88,9 @@ def _by_nodes(file: Path, nodes: str, overrides: list[str], as_json: bool) -> No
         listed = [
             {"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows
         ]
-        show_json({"schema_version": 1, "saturates_at_nodes": saturates, "rows": listed})
+        show_json(
+            {"schema_version": 1, "kind": "scale", "saturates_at_nodes": saturates, "rows": listed}
+        )
         return
     from dpsim.report.text.tables import compare_table
 
@@ -127,6 +129,7 @@ def _study(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "scale",
                 "by": by,
                 "fixed_global_batch": fixed_global_batch,
                 **study.to_json(),

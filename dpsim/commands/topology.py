@@ -56,6 +56,7 @@ def topology(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "topology",
                 "name": scenario.name,
                 "what": loads.what,
                 "time_s": loads.time_s,

@@ -183,6 +183,7 @@ class Result:
         """
         return {
             "schema_version": 1,
+            "kind": "run",
             "name": self.name,
             "step_time_s": self.step_time_s,
             "parts_s": self.parts_s,

@@ -33,7 +33,7 @@ def test_run_json_has_the_documented_keys(dpsim):
     code, out, _ = dpsim("run", QUICKSTART, "--json", *FEW)
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", *documented_keys("dpsim run")]
+    assert list(answer) == ["schema_version", "kind", *documented_keys("dpsim run")]
     assert list(answer["parts_s"]) == [
         "compute",
         "input",

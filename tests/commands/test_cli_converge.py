@@ -32,7 +32,7 @@ def test_json_has_the_documented_keys(dpsim):
     answer = json.loads(out)
     keys, section = documented()
     assert (code, err) == (0, "")
-    assert list(answer) == ["schema_version", *keys, "fates"]
+    assert list(answer) == ["schema_version", "kind", *keys, "fates"]
     assert len(answer["curve"]) == 11
     assert (
         answer["curve"][-1]["accuracy"] == answer["final_accuracy"] > answer["curve"][0]["accuracy"]

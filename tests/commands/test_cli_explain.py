@@ -35,7 +35,7 @@ def test_json_has_the_documented_keys(dpsim, before):
     answer = json.loads(out)
     section, keys = documented()
     assert code == 0
-    assert list(answer) == ["schema_version", *keys]
+    assert list(answer) == ["schema_version", "kind", *keys]
     assert all(f"`{key}`" in section for row in answer["knobs"] for key in row)
     assert all(f"`{key}`" in section for key in answer["critical_path"])
     changes = [row["change_per_sample"] for row in answer["knobs"] if row["change"] is not None]

@@ -132,7 +132,7 @@ def test_explain_json_has_the_documented_keys(dpsim):
         if line.startswith("| `")
         for key in re.findall(r"`(\w+)`", line.split("|")[1])
     }
-    assert set(json.loads(out)) == {"schema_version", *documented}
+    assert set(json.loads(out)) == {"schema_version", "kind", *documented}
 
 
 WRONG = {

@@ -60,6 +60,7 @@ def test_the_json_has_the_documented_keys(dpsim):
     _, out, _ = dpsim("memory", QUICKSTART, "--json")
     keys = set(json.loads(out)) - {
         "schema_version",
+        "kind",
         "gpu",
         "parts_bytes",
         "total_bytes",

@@ -30,7 +30,7 @@ def test_json_has_the_documented_keys(dpsim):
     code, out, _ = dpsim("--by", "workers", "--nodes", "2,4", "--fixed-global-batch", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", *documented_keys()]
+    assert list(answer) == ["schema_version", "kind", *documented_keys()]
     assert [
         (row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]
     ] == [(2, 128, 2048), (4, 64, 2048)]

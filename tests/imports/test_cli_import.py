@@ -36,7 +36,7 @@ def test_a_node_goes_to_stdout_or_to_a_file_and_assumptions_to_stderr(dpsim, tmp
     assert f"wrote {tmp_path / 'node.yaml'}" in err
     code, out, _ = dpsim("import", command, DATA / COMMANDS[command], "--json")
     answer = json.loads(out)
-    assert list(answer) == ["schema_version", "node", "assumptions"]
+    assert list(answer) == ["schema_version", "kind", "node", "assumptions"]
     assert Node.model_validate(answer["node"]) == node_in((tmp_path / "node.yaml").read_text())
 
 

@@ -185,10 +185,14 @@ def test_a_sweep_is_read_from_its_table():
         ("no JSON", "but is no JSON"),
         (
             "[]",
-            "must be JSON that dpsim run, compare, scale, collective or explain printed, but is not",
+            "must be JSON that dpsim run, compare, scale, collective or explain printed, but its key "
+            "kind says none of these",
         ),
-        ('{"rows": []}', "but is not"),
-        ('{"rows": [{"other": 1}]}', "but is not"),
+        ('{"rows": []}', "kind says none of these"),
+        ('{"kind": ["run"]}', "kind says none of these"),
+        ('{"kind": "run"}', "but is not"),
+        ('{"kind": "compare", "rows": []}', "but is not"),
+        ('{"kind": "compare", "rows": [{"other": 1}]}', "but is not"),
     ],
 )
 def test_other_files_are_refused(dpsim, tmp_path, content, problem):

@@ -208,7 +208,11 @@ def test_json_has_the_documented_keys(dpsim):
     code, out, _ = dpsim(QUICKSTART, "--json", "--top", "2", "--collective-bytes", "1M")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)]
+    assert list(answer) == [
+        "schema_version",
+        "kind",
+        *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE),
+    ]
     assert [list(link) for link in answer["links"]] == [
         ["link", "rate_Bps", "bytes", "utilisation"]
     ] * 2

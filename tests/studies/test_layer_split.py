@@ -188,7 +188,7 @@ def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main()
     answer = json.loads(capsys.readouterr().out)
-    assert list(answer) == ["schema_version", "name", "global_batch", "rows"]
+    assert list(answer) == ["schema_version", "kind", "name", "global_batch", "rows"]
     assert [(row["way"], row["micro_batches"]) for row in answer["rows"]] == [
         ("data-parallel", None),
         ("layer-split", 1),
@@ -198,7 +198,9 @@ def test_the_command_prints_both_beside_each_other(monkeypatch, capsys):
         (ROOT / "docs" / "json.md").read_text().split("## `dpsim layer-split")[1].split("\n## ")[0]
     )
     assert all(
-        f"`{key}`" in section for key in (*answer, *answer["rows"][0]) if key != "schema_version"
+        f"`{key}`" in section
+        for key in (*answer, *answer["rows"][0])
+        if key not in ("schema_version", "kind")
     )
     naive, piped = answer["rows"][1:]
     assert piped["step_time_s"] < naive["step_time_s"]

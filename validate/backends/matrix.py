@@ -199,6 +199,7 @@ def to_json(cells: Sequence[Cell]) -> dict[str, Any]:
     """The matrix as JSON."""
     return {
         "schema_version": 1,
+        "kind": "validate-backends",
         "documentation": DOCUMENTATION,
         "rows": [cell.to_json() for cell in cells],
     }

@@ -64,6 +64,7 @@ class Comparison:
         """The object of ``dpsim validate compare --json``."""
         return {
             "schema_version": 1,
+            "kind": "validate-compare",
             "overall": self.overall and self.overall.to_json(),
             "groups": {name: one.to_json() for name, one in self.groups.items()},
             "choices": [

@@ -53,6 +53,7 @@ class StepRun:
         measured = {**self.measured.to_json(), "once_s": {"startup": None, "consensus": None}}
         return {
             "schema_version": 1,
+            "kind": "validate-run",
             "scenario": self.case.file,
             "set": list(self.case.set),
             "predicted": self.predicted.to_json(),

@@ -93,6 +93,7 @@ def calibrate(
         show_json(
             {
                 "schema_version": 1,
+                "kind": "validate-calibrate",
                 "profile": profile.model_dump(mode="json"),
                 "choices": _choices(chosen),
             }

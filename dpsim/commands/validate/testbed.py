@@ -155,6 +155,7 @@ def _show_json(
     show_json(
         {
             "schema_version": 1,
+            "kind": "validate-testbed",
             "testbed": _described(config),
             "rows": rows,
             "run": run,

@@ -1,4 +1,4 @@
-"""What the other commands print with ``--json``, read back: each file is recognised by its keys."""
+"""What the other commands print with ``--json``, read back: each file says its kind."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
 _MOST_BYTES = 2**28
 _KNOWN = "dpsim run, compare, scale, collective or explain"
+
+# What a page shows of each kind: a row without these keys is none that the command printed.
+_NEEDED: dict[Kind, tuple[str, ...]] = {
+    "run": ("name", "parts_s", "throughput_samples_per_s"),
+    "explain": ("name", "critical_path", "knobs"),
+    "compare": ("variant", "parts_s"),
+    "scale": ("nodes", "parts_s"),
+    "collective": ("algorithm", "algbw_Bps"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +52,32 @@ def read_results(path: Path) -> Source:
         raise
     except (ValueError, RecursionError):
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is no JSON") from None
-    found = _recognised(str(path), content) if isinstance(content, dict) else None
-    if found is None:
+    kind = content.get("kind") if isinstance(content, dict) else None
+    known = next((each for each in _NEEDED if each == kind), None)
+    if known is None:
+        raise DpsimError(
+            f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
+        )
+    rows = [content] if known in ("run", "explain") else content.get("rows")
+    if not _are_of(known, rows):
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is not")
-    return found
+    return Source(str(path), known, tuple(rows), tuple(_label(known, row) for row in rows))
 
 
-def _recognised(name: str, content: dict[str, Any]) -> Source | None:
-    if "knobs" in content and "critical_path" in content:
-        return Source(name, "explain", (content,), (str(content["name"]),))
-    if "parts_s" in content and "throughput_samples_per_s" in content:
-        return Source(name, "run", (content,), (str(content["name"]),))
-    rows = content.get("rows")
-    return (
-        _of_rows(name, rows)
-        if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows)
-        else None
-    )
+def _are_of(kind: Kind, rows: object) -> bool:
+    """Whether these are rows of that kind, at least one."""
+    if not isinstance(rows, list) or not rows:
+        return False
+    return all(isinstance(row, dict) and row.keys() >= {*_NEEDED[kind]} for row in rows)
 
 
-def _of_rows(name: str, rows: list[Answer]) -> Source | None:
-    if "algbw_Bps" in rows[0]:
-        return Source(name, "collective", tuple(rows), tuple(str(row["algorithm"]) for row in rows))
-    if "variant" in rows[0]:
-        return Source(name, "compare", tuple(rows), tuple(_varied(row["variant"]) for row in rows))
-    if "nodes" in rows[0] and "parts_s" in rows[0]:
-        return Source(name, "scale", tuple(rows), tuple(_scaled(row) for row in rows))
-    return None
+def _label(kind: Kind, row: Answer) -> str:
+    """What a row is called on the page."""
+    if kind == "compare":
+        return _varied(row["variant"])
+    if kind == "scale":
+        return _scaled(row)
+    return str(row["algorithm" if kind == "collective" else "name"])
 
 
 def _varied(values: Mapping[str, Any]) -> str:

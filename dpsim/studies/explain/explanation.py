@@ -126,6 +126,7 @@ class Explanation:
         """The JSON object of ``dpsim explain FILE``."""
         return {
             "schema_version": 1,
+            "kind": "explain",
             "name": self.base.name,
             "step_time_s": _step(self.base),
             "parts_s": self.base.parts_s,

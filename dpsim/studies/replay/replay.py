@@ -87,6 +87,7 @@ class Replay:
         late = self.versions if len(self.versions) else np.zeros(1)
         return {
             "schema_version": 1,
+            "kind": "converge",
             "name": self.name,
             "final_accuracy": end.accuracy,
             "final_loss": finite(end.loss),

@@ -47,6 +47,7 @@ class Answer:
         rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         return {
             "schema_version": 1,
+            "kind": "results",
             "points": self.points,
             "done": self.done,
             "columns": list(self.columns),

@@ -71,6 +71,7 @@ class Sweep:
         """The JSON object of ``dpsim sweep --json``."""
         return {
             "schema_version": 1,
+            "kind": "sweep",
             "folder": str(self.folder),
             "points": self.points,
             "skipped": self.skipped,
@@ -102,6 +103,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
     """What a sweep was asked for."""
     return {
         "schema_version": 1,
+        "kind": "sweep-manifest",
         "files": list(plan.files),
         "points": len(plan.points),
         "varied": varied_names(plan.paths),

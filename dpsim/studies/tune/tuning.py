@@ -127,6 +127,7 @@ class Tuning:
         """The JSON object of ``dpsim tune``."""
         return {
             "schema_version": 1,
+            "kind": "tune",
             "name": self.best.scenario.name,
             "objective": self.objective.name,
             "higher_is_better": self.objective.higher,

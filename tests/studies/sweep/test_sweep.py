@@ -125,7 +125,7 @@ def test_the_command_says_what_it_did_and_ends_with_3_where_points_failed(dpsim,
     )
     answer = json.loads(out)
     assert (code, answer["skipped"], answer["computed"]) == (3, 12, 0)
-    assert list(answer) == ["schema_version", *documented("dpsim sweep")]
+    assert list(answer) == ["schema_version", "kind", *documented("dpsim sweep")]
     assert answer["failures"][0] == {
         "point": 6,
         "file": str(tmp_path / "tiny.yaml"),
@@ -145,7 +145,7 @@ def test_results_come_as_table_json_and_csv(dpsim, swept, tmp_path):
     assert "batch_per_gpu" in table
     code, text, _ = dpsim("results", tmp_path / "out", "--sql", sql, "--json")
     answer = json.loads(text)
-    assert list(answer) == ["schema_version", *documented("dpsim results")]
+    assert list(answer) == ["schema_version", "kind", *documented("dpsim results")]
     assert (answer["points"], answer["done"]) == (16, 16)
     _, text, _ = dpsim("results", tmp_path / "out", "--sql", sql, "--csv")
     header, *rows = csv.reader(io.StringIO(text))

@@ -22,7 +22,11 @@ def test_json_has_the_documented_keys_and_the_same_bytes_for_the_same_seed(dpsim
     _, out, _ = dpsim("tune", tiny, *OVER, "--evaluations", "6", "--seed", "7", "--json")
     _, again, _ = dpsim("tune", tiny, *OVER, "--evaluations", "6", "--seed", "7", "--json")
     answer, same = json.loads(out), json.loads(again)
-    assert list(answer) == ["schema_version", *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)]
+    assert list(answer) == [
+        "schema_version",
+        "kind",
+        *re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE),
+    ]
     for row in (answer["baseline"], answer["best"], *answer["front"], *answer["rows"]):
         assert list(row) == [name for name in row if f"`{name}`" in section]
     del answer["provenance"], same["provenance"]

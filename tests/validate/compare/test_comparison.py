@@ -169,7 +169,7 @@ def test_its_json_is_as_documented(dpsim, tmp_path):
     )
     content = json.loads(out)
     assert code == 0
-    assert set(content) - {"schema_version"} == set(
+    assert set(content) - {"schema_version", "kind"} == set(
         re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     )
     assert "Predicted and measured" in (tmp_path / "report.html").read_text()

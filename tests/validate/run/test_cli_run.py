@@ -69,7 +69,7 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
     ranks = launch(command, loopback(2), timeout_s=120).ranks
     assert ranks[1].stdout == ""
     content = json.loads(ranks[0].stdout)
-    assert set(content) - {"schema_version"} == documented()
+    assert set(content) - {"schema_version", "kind"} == documented()
     predicted, measured = content["predicted"], content["measured"]
     assert set(predicted) == set(measured)
     assert measured["parts_s"]["compute"] == pytest.approx(0.152, rel=0.2)

@@ -47,7 +47,7 @@ def test_json_of_the_self_check_has_the_documented_keys(dpsim, tmp_path):
     code, out, _ = dpsim("--topology", file, "--rates", "100 Mbit/s, 200 Mbit/s", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert list(answer) == ["schema_version", *documented_keys()]
+    assert list(answer) == ["schema_version", "kind", *documented_keys()]
     racks = {"racks": [[0], [1]], "uplink_Bps": 6.25e6}
     assert answer["testbed"] == {
         "hosts": 2,
