@@ -1,9 +1,12 @@
 """The errors that users see.
 
-DpsimError (ValueError)   something the user gave cannot be used: where, which rule, which value
-├── ScenarioError         a scenario file, with file:line:column of every problem in it
-├── UnknownNameError      a name that is not known, with the nearest one that is
-└── FailedError           what was asked for is right, but failed or cannot be done here
+Their tree::
+
+DpsimError (ValueError)    what the user gave cannot be used: where, rule and value
+├── ScenarioError          a scenario file, with file:line:column of every problem in it
+├── UnknownNameError       a name that is not known, with the nearest known one
+└── FailedError            what was asked for is right, but did not succeed or cannot be
+done on this machine
 """
 
 from __future__ import annotations

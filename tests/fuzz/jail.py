@@ -20,8 +20,6 @@ from pathlib import Path
 
 from judge import Case, Verdict, judged
 
-from dpsim.base import files
-
 SECONDS = 10.0  # of the processor until a case is stopped
 LIMIT = 0.5  # s of the processor that dpsim is told to give one simulation
 PATIENCE = 20  # times as long of the clock, on a machine that may be busy with other things
@@ -112,7 +110,6 @@ def _last_place(stacks: Path) -> str:
 
 def _serve(folder: Path, nbytes: int) -> None:
     """Judge the cases that come on stdin, each in a folder of its own."""
-    files.PIPE_PATIENCE = 0.2
     resource.setrlimit(resource.RLIMIT_AS, (nbytes, nbytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,7 +35,6 @@ def _sparse(path: Path) -> None:
 
 FILES: dict[str, Callable[[Path], object]] = {
     "a folder": Path.mkdir,
-    "a pipe without a writer": os.mkfifo,
     "a device without an end": lambda path: path.symlink_to("/dev/zero"),
     "a link to itself": lambda path: path.symlink_to(path.name),
     "another's secrets": lambda path: path.symlink_to("/etc/shadow"),
