@@ -70,6 +70,7 @@ class Edges:
             earliest = ready[tree, source[edges]]
             until_its_turn = (self.colour[edges] - earliest) % self.colours
             first[edges] = earliest + until_its_turn
+            # A rank can pass a chunk on in the round after it has come from all sides.
             np.maximum.at(ready, (tree, destination[edges]), first[edges] + 1)
         return first
 
@@ -124,6 +125,7 @@ def _two_colours(child: IntArray, parent: IntArray) -> IntArray:
     colours: edges that must differ form paths and cycles, in which the two ends take turns, so that
     cycles are even.
     """
+    # Walk along each path or cycle, colours taking turns.
     unlike = list(zip(_other(child), _other(parent), strict=True))
     colour = [-1] * len(child)
     for start in range(len(child)):
@@ -156,6 +158,7 @@ def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ..
     if ranks == 1:
         return ()
     edge = edges(ranks, trees)
+    # Each use of an edge carries the next chunk of its tree.
     chunk = Cyclic(0 * edge.tree, chunks, shift=1, base=edge.tree * chunks)
     up = Window(edge.first_up(ranks), chunks, edge.colours)
     down = Window(edge.first_down(ranks), chunks, edge.colours)

@@ -98,6 +98,7 @@ def _grid(ranks: int) -> Edges:
 
 
 def _matching(ranks: int, generator: np.random.Generator) -> Edges:
+    """Pairs drawn at random: neighbours in a random order of the ranks."""
     order = generator.permutation(ranks)[: ranks // 2 * 2].astype(np.int64)
     one, other = order[::2], order[1::2]
     return np.concatenate([one, other]), np.concatenate([other, one])

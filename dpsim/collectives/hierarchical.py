@@ -31,6 +31,7 @@ def in_groups(ranks: int, group: int) -> tuple[Phase, ...]:
     """
     rank, groups = ranks_array(ranks), ranks // group
     number, place = np.divmod(rank, group)
+    # Ranks of equal place hold equal parts after the first phase: rails of the second.
     inside = Rings(rank, place, number * group + (place + 1) % group, group, stride=groups)
     between = Rings(rank, number, (rank + group) % ranks, groups, base=place * groups)
     return (

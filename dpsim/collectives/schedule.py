@@ -153,6 +153,7 @@ class Phase:
 
     def round(self, number: int) -> Round:
         """The transfers of one round, ``0 <= number < rounds``."""
+        # In a window transfers are at turns of their own; elsewhere all are at the same one.
         if self.window is not None:
             happens, before = self.window.at(number)
             return self._laid_out([before], happens)

@@ -53,6 +53,7 @@ def fit_law(
         soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
         return np.append(soft, (x[1] - prior) / spread)
 
+    # No run needs fewer samples than the smallest batch would: a start for E_min.
     least = math.log(float((batch * measured).min()))
     starts = [(least, math.log(factor * largest)) for factor in _STARTS]
     starts.append((least, prior))

@@ -68,7 +68,7 @@ class CrashesConfig(Config):
         """
         from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
 
-        mtbf = self.mtbf / workers
+        mtbf = self.mtbf / workers  # the first of so many independent exponential times
         interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
         restart = self.restart_time + loading
         taken = expected_seconds(interval, interval, self.checkpoint_cost, restart, mtbf)

@@ -56,6 +56,7 @@ class TransientConfig(GroupedDisturbance):
         ]
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
 
+        # A slow spell of mean length n ends with chance 1/n at each step (geometric).
         stays = 1 - 1 / self.mean_steps
         slow = np.empty(draws.shape, dtype=np.bool_)
         slow[:1] = draws[:1] < self.slow_share  # the long-run state: no warm-up is needed

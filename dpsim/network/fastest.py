@@ -74,6 +74,8 @@ class FastestModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """The name of the fastest."""
         if nbytes not in self._chosen:
+            # Together, so that the choice is a matter of size alone and the same in every step, as a
+            # library's is.
             together = np.zeros(self.ranks)
             seconds = {
                 name: float(model.finish(together, nbytes).finishes.max())

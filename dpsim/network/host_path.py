@@ -41,6 +41,7 @@ class HostPathModel(CollectiveModel):
     def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
         network, node_of = self.hosts.network, self.hosts.node_of
+        # A node's CPU begins to add when the last of its GPUs' vectors is there.
         there = ends_of_flows(network, self._to_host, starts, nbytes, self.conditions)
         arrived = np.full(network.nodes, -np.inf)
         np.maximum.at(arrived, node_of, there)

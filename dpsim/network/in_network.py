@@ -101,6 +101,7 @@ class InNetworkModel(CollectiveModel):
         """
         if self._nodes == 1:
             return ready
+        # Pieces stream up and down at once, so that the bytes are paid for once and not twice.
         latency, rate = self._ways
         seconds = latency.max() + self._parts(nbytes) / rate
         ends = (ready + self.costs.overhead + seconds).reshape(self._nodes, self.group)

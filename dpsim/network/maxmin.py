@@ -55,6 +55,8 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
     active: IntArray | slice = slice(None)
     while True:
         check()
+        # What each link could offer if all of its flows were alike; a flow gets the least of its
+        # links' offers, and that of a bottleneck is its share for good.
         load = np.bincount(links.ravel(), demand.ravel(), len(left))
         levels = (left / np.maximum(load, _NO_LOAD))[links]
         offered = levels.min(axis=0)
@@ -72,7 +74,7 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
         given = np.where(np.isinf(offered), 0, offered)[through]
         taken = demand.take(through, axis=1) * given
         used = np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left))
-        left = np.maximum(left - used, 0.0)
+        left = np.maximum(left - used, 0.0)  # rounding may take a little too much
         active = np.arange(len(rates))[active][others]
         links = links.take(others, axis=1)
         demand = demand.take(others, axis=1)

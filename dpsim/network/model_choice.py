@@ -45,6 +45,7 @@ def collective_model(
     Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm
     that its nodes have none for.
     """
+    # Other traffic and faults change rates in mid-round, which only flows follow.
     if conditions:
         needs |= Ability.CONDITIONS
         if kind not in ("auto", "flows"):

@@ -67,6 +67,7 @@ class Servers:
         """
         if self.replicas == 1:
             return 0.0
+        # Each server's next replica is on the server after it.
         routes = self.network.routes(self.servers, np.roll(self.servers, -1))
         rates = max_min_rates(routes.links, self.network.capacities)
         hop = routes.latency + nbytes / len(self.servers) / rates
@@ -89,6 +90,7 @@ class Servers:
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = apart.links.reshape(workers, -1)
         crossed = []
+        # A worker's own links are on its ways to all servers: they count once, with all of its rate.
         for row in links:
             check()
             crossed.append(np.unique(row[row >= 0], return_counts=True))

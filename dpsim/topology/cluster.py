@@ -126,6 +126,7 @@ class Cluster:
         DpsimError where links that are down left no path.
         """
         apart = self.node_of[source] != self.node_of[destination]
+        # Mostly all are alike: rings inside nodes, or ranks of equal place between nodes.
         if not apart.any():
             return self._inside_routes(source, destination)
         if apart.all():
@@ -152,6 +153,7 @@ class Cluster:
             np.where(between.links < 0, -1, between.links + first),
             self._placed(back.links[to_row], destination),
         ]
+        # A card's two directions share one more capacity, that both ways' routes cross.
         if self.duplex_limits is not None:
             limits = self.duplex_limits.crossed(between.links)
             first_limit = first + len(self.fabric.capacities)

@@ -199,6 +199,7 @@ class ClusterConfig(Config):
 
     def _built(self, parts: tuple[NodeGroup, ...], *, host: bool) -> Cluster:
         groups = [(self._node_graph(part, host), part.nodes) for part in parts]
+        # A single node needs no fabric: its network cards lead nowhere.
         if sum(part.nodes for part in parts) == 1:
             return Cluster(groups, None)
         cards = np.array(self._cards_by_node(parts))

@@ -30,6 +30,7 @@ def _rates(kind: NodeGraph) -> FloatArray:
         crossed.append(kind.path_links(nearest))
 
     every_link = [link for links in crossed for link in links]
+    # Copies to all GPUs run at once, each step: a link's rate is divided among those that cross it.
     users = np.bincount(every_link, minlength=len(kind.capacities))
     shares = kind.capacities / np.maximum(users, 1)
     return np.array([shares[links].min(initial=np.inf) for links in crossed])

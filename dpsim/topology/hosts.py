@@ -34,7 +34,7 @@ class Hosts:
     @cached_property
     def workers(self) -> IntArray:
         """The end of routes of each worker's GPU."""
-        nodes = self.network.nodes - self.servers
+        nodes = self.network.nodes - self.servers  # servers' GPUs, if any, do not train
         ends = np.arange(self.network.first_rank[nodes])
         return np.setdiff1d(ends, self.cpus)
 

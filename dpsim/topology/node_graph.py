@@ -65,6 +65,7 @@ class NodeGraph:
             self.names.append(f"{a}->{b}")
             limits.append(data["capacity"])
         for device, data in self.graph.nodes(data=True):
+            # A CPU or a switch can carry less than its links together: a bridge's own limit.
             limit = None if device.startswith("nic") else self.node.capacity(device)
             if limit is not None:
                 data["number"] = len(limits)
@@ -75,6 +76,7 @@ class NodeGraph:
     def path(self, a: str, b: str) -> list[str]:
         """The devices from ``a`` to ``b``, both included."""
         if a not in self._trees:
+            # Peer traffic goes through switches and CPUs; a GPU forwards only where software does.
             forwarding = _without_other_gpus(self.graph, a)
             self._trees[a] = nx.single_source_dijkstra_path(forwarding, a, weight="weight")
         return self._trees[a][b]
@@ -156,7 +158,7 @@ def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:
     for a, b, link, count in [*node.expand_edges(), *buses]:
         capacity, latency = link.bandwidth * count, link.latency.value
         weight = latency + _REFERENCE_MESSAGE / capacity
-        for start, end in ((a, b), (b, a)):
+        for start, end in ((a, b), (b, a)):  # full duplex: each direction has all of it
             graph.add_edge(
                 start,
                 end,

@@ -18,6 +18,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
     places = len(bandwidth)
     if places <= 3:
         return list(range(places))
+    # A ring is as slow as its slowest hop: try the fastest threshold first.
     thresholds = np.unique(bandwidth[~np.eye(places, dtype=bool)])
     for threshold in thresholds[::-1]:
         fast = bandwidth >= threshold

@@ -124,7 +124,7 @@ class FlowTable:
 
     def advance(self, seconds: float) -> None:
         """Let all flows move at their rates."""
-        left = self.left
+        left = self.left  # a view: what is taken off it is taken off the table
         left -= self.rate * seconds
 
     def ended(self, now: float) -> IntArray:

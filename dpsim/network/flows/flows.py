@@ -80,6 +80,7 @@ def finish_together(
     shared = SharedNetwork(network, begin, conditions)
     costs = costs or MessageCosts()
     runs = [_CollectiveRun(shared, job, costs, itemsize) for job in jobs]
+    # Not until nothing is left to happen: background flows never end.
     while any(run.running for run in runs):
         shared.env.step()
     return [run.outcome() for run in runs]
@@ -145,6 +146,7 @@ class _CollectiveRun:
     def _post(self, current: _RoundUnderWay, delay: float, ranks: IntArray) -> None:
         overheads = current.messages[ranks] * self.costs.overhead
         waits = np.asarray(delay + overheads, dtype=np.float64)
+        # Ranks that post together, start together: their transfers go into one solve.
         for wait, group in _equal_together(waits, ranks):
             if wait == 0:
                 current.post(group)

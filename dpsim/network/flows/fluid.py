@@ -63,6 +63,7 @@ class _Arrival:
         else:
             share = np.asarray(routes.share, dtype=np.float64)
             links = np.where(share > 0, routes.links, -1)
+        # What crosses no link (inside one device) is there as soon as its latency is over.
         left = np.where((links < 0).all(axis=1), 0.0, left)
         return cls(links, share, size, left, weight, batch, group)
 
@@ -112,6 +113,8 @@ class FluidNetwork:
         there. A bundle (a route with shares) competes as one flow; k equal transfers of 1/k of its
         bytes, all over the bundle's route, compete as the k flows that it stands for.
         """
+        # Equal transfers share the network's rates equally and end together, so that one flow with
+        # a weight stands for all of them, exactly.
         first, members = grouped(routes, nbytes)
         number = self._calls
         self._calls += 1
@@ -150,6 +153,7 @@ class FluidNetwork:
     def _touch(self) -> None:
         if not self._settling:
             self._settling = True
+            # All starts and ends of this instant first, then one solve for all of them.
             _AfterAllElse(self.env).callbacks.append(self._settle)
 
     def _ring(self, alarm: simpy.Event) -> None:
@@ -239,7 +243,7 @@ class FluidNetwork:
         """
         flows, capacity = self._flows, self._links.capacity
         among = self._joined()
-        if len(among) == flows.count > 0:
+        if len(among) == flows.count > 0:  # spares a copy of the table
             flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
         elif len(among):
             links = flows.links.take(among, axis=1)

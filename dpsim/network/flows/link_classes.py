@@ -114,7 +114,7 @@ class LinkClasses:
         return list(_one_child_each(parent[told], number[told], len(self.capacity)))
 
     def _renumber(self, links: IntArray, classes: IntArray, changed: IntArray) -> None:
-        self._routes.clear()
+        self._routes.clear()  # they were told by the old numbers
         self.of[links] = classes
         more = int(classes.max()) + 1 - len(self.capacity)
         self.capacity = np.append(self.capacity, np.empty(max(more, 0)))
@@ -128,13 +128,12 @@ class LinkClasses:
         self._first = np.append(self._first, more)
         among = np.zeros(count, dtype=bool)
         among[classes] = True
-        among[0] = False
+        among[0] = False  # nothing crosses class 0: it needs no limit
         members = np.flatnonzero(among[self.of])
         of = self.of[members]
         self._size[among] = np.bincount(of, minlength=count)[among]
-        self._first[of[::-1]] = members[
-            ::-1
-        ]  # backwards: the first link is written last, and stays
+        # Backwards, so that the first link of each class is written last, and stays.
+        self._first[of[::-1]] = members[::-1]
         self.capacity[among] = np.inf
         np.minimum.at(self.capacity, of, self.capacities[members])
         self.any_cut = bool((self.capacity == 0).any())
@@ -147,6 +146,8 @@ def _marks(links: IntArray, share: FloatArray, count: int) -> tuple[IntArray, ND
     the same flows cross in the same shares have the same mark. Others have not, but for a chance of
     about 2^-60.
     """
+    # In integers modulo 2^64, so that a sum does not depend on the order of what is added. The bits
+    # of a share, modulo a prime, stand for it: equal shares have equal ones.
     marks = np.zeros(count, dtype=np.uint64)
     np.add.at(marks, links, _random(len(links)) * (share.view(np.uint64) % _PRIME))
     there = np.zeros(count, dtype=bool)

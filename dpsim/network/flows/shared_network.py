@@ -113,6 +113,7 @@ def ends_of_flows(
         rows = np.flatnonzero(starts == start)
         send = partial(shared.send, routes, rows, float(nbytes), ended)
         shared.after(float(start) - begin, send)
+    # Not until nothing is left to happen: background flows never end.
     while np.isnan(ends).any():
         shared.step()
     return ends

@@ -155,6 +155,7 @@ def _enough(rounds: int, lost: FloatArray, first: IntArray, longest: int) -> boo
     """
     if rounds < max(lost.shape[1] - 1, 2 * longest):
         return False
+    # A walk of many turns away from critical links must lose more than any detour to one costs.
     least = np.min(lost, initial=np.inf, where=lost > 0)
     most = np.add.reduceat(lost.ravel(), first).max()
     return bool(most == 0 or rounds * least >= 2 * most)

@@ -59,6 +59,7 @@ def cycles_of(source: IntArray, destination: IntArray, ranks: int) -> Cycles | N
     """The cycles of the permutation source -> destination, or None where it is not one."""
     sends = np.bincount(source, minlength=ranks)
     heard = np.bincount(destination, minlength=ranks)
+    # Every rank that sends hears from one as well, and from no more: so the transfers are cycles.
     if np.any(sends > 1) or np.any(heard != sends):
         return None
     successor = np.arange(ranks)

@@ -106,6 +106,7 @@ class RoundsModel(ScheduleModel):
         key = (number, turn, chunking.total)
         if key in self._timed:
             return self._timed[key]
+        # Rates depend on who sends to whom alone, so a pattern serves collectives of every size.
         pattern = self._patterns.get((number, turn)) or self._pattern(phase, turn)
         timed = self._sized(pattern, phase, chunking)
         if phase.steady or phase.turns * len(phase.source) <= _KEPT:
@@ -128,6 +129,8 @@ class RoundsModel(ScheduleModel):
         In repeated turns each message counts as the largest that goes its way.
         """
         transfers = pattern.transfers
+        # Chunks differ by one element at most. To time a repeated round once, all of its turns take
+        # the longer ones: what that adds is below what any measurement tells apart.
         repeated = phase.rounds > 1 and phase.window is None
         chunk = phase.chunk.longest() if repeated else transfers.chunk
         nbytes = chunking.nbytes(chunk, transfers.count)

@@ -37,6 +37,7 @@ class TimedRound:
 
     def step(self, ready: FloatArray) -> FloatArray:
         """When each place has done this round that was ready for it at ``ready``."""
+        # A rank posts all of its messages before any of them starts: overheads are serial (LogP).
         posted = ready + self.overhead
         ends = np.maximum(posted[self.source], posted[self.destination]) + self.seconds
         through = ready.copy()
@@ -47,6 +48,8 @@ class TimedRound:
     def all(self, ready: FloatArray) -> FloatArray:
         """When each place has done all rounds; at once where that is exact."""
         cycles = self.cycles
+        # News of the latest rank goes one place a round: before it is all round, ranks are still
+        # at their own times, and no short cut holds.
         if cycles is None or self.rounds < cycles.longest - 1:
             return self.each(ready)
         if self._pace is not None:
@@ -100,6 +103,7 @@ class TimedRound:
         done = 0
         while done < self.rounds:
             check()
+            # The look costs as much as a round, so it is taken once in many.
             for _ in range(min(_STEADY_CHECK, self.rounds - done) - 1):
                 ready = step(ready)
                 done += 1
@@ -132,6 +136,7 @@ def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] |
     def step(ready: FloatArray) -> FloatArray:
         if pays:
             np.add(ready, overhead, out=ready)
+        # With mode "clip" numpy takes without a buffer in between; no index is out of range.
         ready.take(successor, out=ends, mode="clip")
         np.maximum(ends, ready, out=ends)
         np.add(ends, seconds, out=ends)

@@ -44,6 +44,7 @@ def schedule_programs(schedule: Schedule, nbytes: int, itemsize: int) -> list[tu
         sizes = chunking.nbytes(current.chunk, current.count).astype(np.int64)
         for (channel, rank), of_rank in steps.items():
             step = _step(current, sizes, channel, rank)
+            # A rank that a round leaves out goes on without waiting for it.
             if step.receives or step.sends:
                 of_rank.append(step)
     return [(rank, (Stage(tuple(of_rank)),)) for (_, rank), of_rank in steps.items()]
@@ -68,7 +69,7 @@ def gloo_programs(
     Each goes a segment after the other with two under way. Source: pytorch/gloo, gloo/allreduce.cc
     (segments of equal bytes; those beyond the vector's end are shorter, or none).
     """
-    each = segments // ranks
+    each = segments // ranks  # in a rank's share
     length = ceil(ceil(nbytes / segments) / itemsize) * itemsize
 
     def ring(rank: int, first: int) -> Stage:

@@ -142,6 +142,8 @@ class RateLimitedLinks:
             return
         now = self.events.now
         limiter = self.limiters[path[hop]]
+        # Cut through: the next limiter begins when this one has let the first byte go, that is the
+        # time of all bytes at its own rate before the last has left.
         left = limiter.passes(now, last, nbytes, self._slower(now))
         first_byte_left = left - nbytes / limiter.rate
         self.events.at(first_byte_left, lambda: self._hop(path, hop + 1, left, nbytes, arrived))

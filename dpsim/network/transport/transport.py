@@ -61,6 +61,7 @@ class TransportModel(CollectiveModel):
         self.own = schedule is None
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
         self.gamma = gamma if transport.gamma is None else transport.gamma
+        # Links carry the same bytes however processes go about it; gloo's ring sends as much as ours.
         self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 
@@ -76,6 +77,7 @@ class TransportModel(CollectiveModel):
 
         Until then they have not saved up all that they can.
         """
+        # Times from the first start on: equal steps then have equal keys, and rounding stays small.
         begin = float(starts.min())
         missing = min(max(rested_at - begin, 0.0), self.transport.burst)
         # Steps of a job are alike but for rounding: what differs by 0.1 us is not timed again.
@@ -104,6 +106,7 @@ class TransportModel(CollectiveModel):
         routes = self.network.routes(source, destination)
 
         limiters = np.flatnonzero(self._limits).tolist()
+        # Links that can never be full would be events for nothing.
         number = {link: place for place, link in enumerate(limiters)}
         paths: list[list[tuple[int, ...]]] = [[()] * ranks for _ in range(ranks)]
         for one, other, links in zip(source, destination, routes.links.tolist(), strict=True):

@@ -27,6 +27,7 @@ class TransportRun:
         self.model = model
         self.transport = transport
         self.latency = transport.latency or 0.0
+        # A library's own code posts without the way through Python that a program of ours takes.
         self.dispatch = 0.0 if model.own else transport.dispatch
         self.posting = transport.overhead + self.dispatch
         self.events = EventQueue()
@@ -78,7 +79,7 @@ class _Processors:
 
     def __init__(self, events: EventQueue, cores: int, ranks: int) -> None:
         self.events = events
-        self._free = [0.0] * (cores or ranks)
+        self._free = [0.0] * (cores or ranks)  # 0 cores: as many as there are ranks
         self._rank_free = [0.0] * ranks
 
     def work(self, rank: int, *parts: tuple[float, Callable[[], None]]) -> None:
@@ -132,6 +133,7 @@ class _Pair:
         self._match()
 
     def _match(self) -> None:
+        # TCP keeps the order: the first message posted goes to the first receive announced.
         while self._sends and self._receives:
             nbytes, sent = self._sends.popleft()
             received = self._receives.popleft()
@@ -160,6 +162,8 @@ class _Pair:
         self.run.processors.work(self.destination, (nbytes * self.run.transport.per_byte, taken))
 
     def _through(self, received: Callable[[], None]) -> None:
+        # The next message may leave now; that the last byte was sent is news at the other end only
+        # after the latency.
         self._busy = False
         self._go_on()
         run = self.run
@@ -204,6 +208,7 @@ class _Worker:
         under_way = self._posted - self._taken
         if self._posted < len(steps) and under_way < self._stage.depth:
             step = steps[self._posted]
+            # One piece of work: receives are posted before sends.
             receives = (len(step.receives) * run.posting, self._announce)
             sends = (len(step.sends) * run.posting, self._post)
             run.processors.work(self.rank, receives, sends)

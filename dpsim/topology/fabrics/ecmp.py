@@ -41,6 +41,8 @@ class Spread:
 
         By the finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
         """
+        # A hash of its own for each level: with one for all, flows that met at a lower level would
+        # meet at every higher one too (polarisation).
         begin = (self.seed or 0) * _GOLDEN + (level + 1) * _LEVEL
         from_source = np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN)
         from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN)

@@ -48,6 +48,7 @@ class FatTree(Fabric):
         aggregation = self.spread.choose(source, destination, half)
         core = self.spread.choose(source, destination, half, level=1)
 
+        # Going up there is a choice at each level; going down there is one way.
         first = 2 * self.ports.count
         up = first + here * half + aggregation
         over = first + level + (pod_here * half + aggregation) * half + core

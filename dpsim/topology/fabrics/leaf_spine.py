@@ -37,6 +37,7 @@ class LeafSpine(Fabric):
         self.spines = spines
         self.spread = spread
         self._leaf_name = leaf_name
+        # Switches are bought alike: all leaves have the links up that the fastest one needs.
         fastest_leaf = np.bincount(leaf_of, ports.rates).max()
         between = 2 * self.leaves * spines
         super().__init__(

@@ -35,7 +35,7 @@ class Torus(Fabric):
         for axis, size in enumerate(self.dims):
             if size > 1:
                 self._blocks.append((axis, 1))
-            if size > 2:
+            if size > 2:  # of two ports, the next is the one before, and one link joins them
                 self._blocks.append((axis, -1))
         self._block = {block: number for number, block in enumerate(self._blocks)}
 
@@ -58,6 +58,7 @@ class Torus(Fabric):
         """Link by link along the last dimension, then the one before, and so on."""
         columns: list[IntArray] = []
         place = source
+        # Dimension by dimension, as torus routers do: the way depends on the two ends alone.
         for axis in reversed(range(len(self.dims))):
             stride, size = self._strides[axis], self.dims[axis]
             ahead = (destination // stride - source // stride) % size
