@@ -76,8 +76,9 @@ def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
 def collectives(
     spec: Spec, algorithms: tuple[str, ...], sizes: tuple[int, ...], report: Report
 ) -> list[CollectiveRow]:
-    """Each algorithm alone on the cluster of ``spec`` at each size (bytes), those left out that its
-    network cannot run.
+    """Each algorithm alone on the cluster of ``spec`` at each size (bytes).
+
+    Those that its network cannot run are left out.
     """
     given = _admitted(spec)
     cluster, cost = build_cluster(given.cluster), reduction_cost(given.cluster.parts[0].accelerator)

@@ -1,5 +1,6 @@
-"""The browser's part of Streamlit, given out from memory, and its pieces that the first page needs
-announced with the first answer.
+"""The browser's part of Streamlit, given out from memory.
+
+The pieces of it that the first page needs are announced with the first answer.
 
 A cold browser asks for about a hundred small files. Each costs Streamlit's server several turns of
 a thread, and a piece is asked for only when an element that needs it is there; both are waited for
@@ -35,8 +36,9 @@ _HEAD = 10_000  # characters of a piece, among which are its imports
 
 
 class Assets:
-    """Answers for files below ``/static/`` whose names never change content; all else is the
-    server's own.
+    """Answers for files below ``/static/``, whose names never change content.
+
+    All else is the server's own.
     """
 
     def __init__(self, app: Application) -> None:
@@ -69,8 +71,9 @@ def content(path: str) -> bytes | None:
 
 @cache
 def first_pieces() -> tuple[str, ...]:
-    """Scripts that the first page's elements need, by file name; without what Streamlit's own page
-    announces.
+    """Scripts that the first page's elements need, by file name.
+
+    Those that Streamlit's own page announces are left out.
     """
     index = (FOLDER / "index.html").read_text(encoding="utf-8")
     scripts = {path.name: path for path in _kept().values() if path.suffix == ".js"}

@@ -94,8 +94,9 @@ def union(path: str) -> Union:
 
 
 def fields(schema: Schema, path: str, *, without: tuple[str, ...] = ()) -> Iterator[Field]:
-    """The single values among the properties of a mapping at ``path``; lists of mappings and parts
-    of their own are left out.
+    """The single values among the properties of a mapping at ``path``.
+
+    Lists of mappings and parts of their own are left out.
     """
     for name, given in schema["properties"].items():
         found = None if name in without else _field(f"{path}.{name}", name, given)

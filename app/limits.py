@@ -1,5 +1,6 @@
-"""What a simulation will take of this machine, roughly, so that one that is too large for a page is
-refused with a number.
+"""What a simulation will take of this machine, roughly.
+
+One that is too large for a page is refused with a number.
 
 Orders of magnitude, measured on two cores: 0.2 s to begin with; a collective of m workers by rounds
 0.1 ms, 2 us a worker, and 4 ns a transfer where every worker has m rounds; by flows 1.2 us and 420

@@ -152,8 +152,9 @@ def _in_and_out() -> None:
 
 
 def _uploaded() -> None:
-    """Show what was uploaded, if it is a scenario; else keep what is shown, and say what is wrong
-    where.
+    """Show what was uploaded, if it is a scenario.
+
+    Otherwise keep what is shown, and say what is wrong where.
     """
     given = st.session_state["upload"]
     st.session_state["upload problem"] = ""

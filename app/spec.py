@@ -39,8 +39,9 @@ class Spec:
         return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
 
     def with_kind(self, path: str, key: str, kind: str) -> Spec:
-        """The same with another kind of the part at ``path``, whose changed fields are no longer
-        asked for.
+        """The same with another kind of the part at ``path``.
+
+        The changed fields of that part are no longer asked for.
         """
         return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
 

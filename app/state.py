@@ -1,5 +1,6 @@
-"""What this browser tab shows, kept in its session and in the address, so that the address
-reproduces it.
+"""What this browser tab shows.
+
+It is kept in the session and in the address, so that the address reproduces it.
 """
 
 from __future__ import annotations

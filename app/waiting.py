@@ -28,8 +28,9 @@ _WAITED, _SHOWN, _NAME = "waited for", "waited where", "session"
 
 
 def result_of(spec: Spec) -> Answer:
-    """The answer to ``spec``; ends the page's run, with progress or what is wrong, where there is
-    none yet.
+    """The answer to ``spec``.
+
+    Ends the page's run, with progress or what is wrong, where there is none yet.
     """
     scenario_of(spec)
     found = finished("simulating steps", *_asked(spec))
@@ -59,8 +60,10 @@ def scenario_of(spec: Spec) -> Scenario:
 def finished(
     what: str, key: Hashable, function: Callable[[Report], T], patience: float = PATIENCE
 ) -> T | None:
-    """What ``function`` came to; None while it is at work (its progress is drawn), was cancelled or
-    went wrong (which is said).
+    """What ``function`` came to, None where there is nothing yet.
+
+    That is while it is at work (its progress is drawn), and where it was cancelled or went wrong
+    (which is said).
 
     A session waits for one task of a kind (``key``'s first part) at a time: what it waited for
     before is left.
@@ -120,8 +123,9 @@ def leave_others(page: str) -> None:
 
 
 def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
-    """The task of ``key``; what the session waited for of its kind is left, and one that was
-    cancelled stays so until asked for.
+    """The task of ``key``; what the session waited for of its kind is left.
+
+    One that was cancelled stays so until it is asked for.
     """
     before = _waited().get(_kind(key))
     if before == key and (known := state.tasks().known(key)) is not None:

@@ -21,14 +21,16 @@ _KEPT = 64
 
 
 class CancelledError(Exception):
-    """Nobody waits for it any more; nothing went wrong, so that it is no DpsimError, which some
-    work takes for an answer.
+    """Nobody waits for it any more.
+
+    Nothing went wrong, so that it is no DpsimError, which some work takes for an answer.
     """
 
 
 class Task(Generic[T]):
-    """``function(report)`` at work; it is told of a cancellation when it next calls ``report(done,
-    total)``.
+    """``function(report)`` at work.
+
+    It is told of a cancellation when it next calls ``report(done, total)``.
     """
 
     def __init__(self, function: Callable[[Report], T], seconds: float = MOST_SECONDS) -> None:
@@ -96,8 +98,9 @@ class Task(Generic[T]):
 
 
 class Tasks:
-    """Tasks by key, so that what was computed is there when it is asked for again; the last few are
-    kept.
+    """Tasks by key, so that what was computed is there when it is asked for again.
+
+    The last few are kept.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
-"""Batches: a sweep's results, filtered, any column against any other, and the front of those that
-no other beats.
+"""Batches: a sweep's results, filtered, any column against any other.
+
+Also the front of those points that no other beats.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Compare: strategies side by side, algorithms over message sizes, and the same on more and more
-nodes.
+"""Compare: strategies side by side, and algorithms over message sizes.
+
+Also the same strategies on more and more nodes.
 """
 
 from __future__ import annotations

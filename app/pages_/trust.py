@@ -1,5 +1,6 @@
-"""Trust: predictions beside measurements, published, recorded and your own, and where this
-scenario's times come from.
+"""Trust: predictions beside measurements, published, recorded and your own.
+
+Also where this scenario's times come from.
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ _end: ContextVar[float] = ContextVar(
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Hold what runs inside to the limit of time, unless it is part of something that is held to
-    one already.
+    """Hold what runs inside to the limit of time.
+
+    What is part of something that is held to one already keeps that one.
 
     Raises FailedError, from `check`, where it takes longer, and where there is less memory than it
     asks for.
@@ -62,8 +63,9 @@ def check() -> None:
 
 
 class Forecast:
-    """Tells from the parts done of ``total`` equal ones how long all will take; the first, which
-    prepares, does not count.
+    """Tells from the parts done of ``total`` equal ones how long all will take.
+
+    The first, which prepares, does not count.
     """
 
     def __init__(self, total: int) -> None:

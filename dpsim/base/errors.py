@@ -29,7 +29,8 @@ class ScenarioError(DpsimError):
 
 
 class FailedError(DpsimError):
-    """What was asked for is right, but did not succeed, or cannot be done on this machine;
+    """What was asked for is right, but did not succeed or cannot be done on this machine.
+
     ``status`` is 1.
     """
 
@@ -61,8 +62,9 @@ class UnknownNameError(DpsimError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'ring'?)"`` for the nearest known name, else the whole list if it is short,
-    else nothing.
+    """``" (did you mean 'ring'?)"`` for the nearest known name.
+
+    Where none is near it is the whole list if that is short, else nothing.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)

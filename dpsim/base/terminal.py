@@ -25,8 +25,9 @@ _LONGEST_WORD = 20  # columns that a column of prose has at least, even if it ha
 
 
 def show(*parts: Table | str) -> None:
-    """Print tables and lines on stdout, made to fit a terminal; where stdout is none, up to 160
-    columns wide.
+    """Print tables and lines on stdout, made to fit a terminal.
+
+    Where stdout is none, they are up to 160 columns wide.
     """
     from rich.console import Console
 
@@ -53,8 +54,9 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _fit(table: Table, width: int, console: Console) -> None:
-    """Make a table that is wider than ``width`` narrower, as far as no word and no number is
-    broken.
+    """Make a table that is wider than ``width`` narrower.
+
+    No word and no number is broken.
     """
     endless = console.options.update(max_width=10**6)
     whole = console.measure(table, options=endless).maximum

@@ -120,8 +120,9 @@ def parse(text: str, dimension: Dimension) -> float:
 
 
 def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
-    """SI units in one ``unit``; raises DpsimError, beginning with ``wrong``, where it is none of
-    ``dimension``.
+    """SI units in one ``unit``.
+
+    Raises DpsimError, beginning with ``wrong``, where it is none of ``dimension``.
     """
     found = [_unit(part.strip()) for part in unit.split("/")]
     known = [part for part in found if part is not None]
@@ -137,8 +138,9 @@ def _factor(unit: str, dimension: Dimension, wrong: str) -> Fraction:
 
 
 def _unit(text: str) -> tuple[Fraction, Powers] | None:
-    """SI units in one unit without a slash, with or without a prefix, and what it is made of; None
-    where it is not known.
+    """SI units in one unit without a slash, and what it is made of.
+
+    It may have a prefix. None where it is not known.
     """
     if text in _UNITS:
         return _UNITS[text]

@@ -53,8 +53,9 @@ def compare(
 
 @contextmanager
 def _said_of_vary(chosen: Iterable[Mapping[str, str]]) -> Iterator[None]:
-    """What is wrong with a value is said of --vary, where it stands, and not of the --set that it
-    is tried by.
+    """Say of --vary, where it stands, what is wrong with a value.
+
+    It is tried by --set, of which the user knows nothing.
     """
     try:
         yield

@@ -10,8 +10,9 @@ from typing import Any
 
 @contextmanager
 def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, only for work that takes longer than a moment; with ``rate`` it
-    also says how many a second.
+    """A progress bar on stderr, only for work that takes longer than a moment.
+
+    With ``rate`` it also says how many are done a second.
     """
     from time import monotonic
 

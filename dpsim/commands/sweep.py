@@ -93,8 +93,9 @@ def sweep(
 
 @contextmanager
 def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
-    """What tells of the beginning, and a progress bar that begins with it, since only then the
-    number of scenarios is known.
+    """What tells of the beginning, and a progress bar that begins with it.
+
+    Only then the number of scenarios is known.
     """
     from contextlib import ExitStack
 

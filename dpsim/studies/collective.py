@@ -62,8 +62,9 @@ def collective_rows(
     itemsize: int = 4,
     library: str = "ideal",
 ) -> Iterator[CollectiveRow]:
-    """Time every algorithm at every size (bytes of a rank's vector) on ``network``; ranks enter at
-    ``starts`` (s), or together.
+    """Time every algorithm at every size (bytes of a rank's vector) on ``network``.
+
+    Ranks enter at ``starts`` (s), or together.
     """
     begin = np.zeros(network.ranks) if starts is None else starts
     needs = Ability.NONE if starts is None else Ability.OWN_STARTS
@@ -98,8 +99,9 @@ def collective_rows(
 
 
 def named_cluster(name: str, nodes: int | None) -> tuple[Cluster, float]:
-    """The cluster of the scenario file ``name``, or of nodes of that name; and seconds per byte
-    that its GPUs reduce.
+    """The cluster of the scenario file ``name``, or of nodes of that name.
+
+    With it come the seconds per byte that its GPUs reduce.
 
     ``nodes`` replaces the file's number of nodes; 1 for a node's name. Raises DpsimError for
     neither a file nor a node.
@@ -133,8 +135,9 @@ def parse_size(text: str) -> int:
 
 
 def size_range(begin: int, end: int, factor: float) -> list[int]:
-    """Sizes from ``begin`` to ``end``, each ``factor`` times the one before; raises DpsimError
-    where that would not end.
+    """Sizes from ``begin`` to ``end``, each ``factor`` times the one before.
+
+    Raises DpsimError where that would not end.
     """
     if begin > end:
         raise DpsimError(f"must begin at most at the end ({end} bytes), but got {begin} bytes")

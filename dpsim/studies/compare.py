@@ -56,8 +56,9 @@ def simulate_variants(
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Iterator[tuple[Variant, Result]]:
-    """Simulate the scenario at ``path`` once per variant; all are checked before the first is
-    simulated.
+    """Simulate the scenario at ``path`` once per variant.
+
+    All are checked before the first is simulated.
 
     ``progress`` is called with the number of variants done. Raises ScenarioError for a variant that
     is not a scenario.
@@ -73,8 +74,9 @@ def simulate_variants(
 
 
 def saturation(curve: list[tuple[int, float]]) -> int | None:
-    """The number of nodes of the highest throughput in ``curve`` of (nodes, samples/s), or None
-    where that is the last one.
+    """The number of nodes of the highest throughput, None where that is the last one.
+
+    ``curve`` is of (nodes, samples/s).
     """
     nodes, _ = max(curve, key=lambda point: point[1])
     return None if nodes == max(point[0] for point in curve) else nodes

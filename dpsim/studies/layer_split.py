@@ -54,8 +54,9 @@ class Hop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """A step: when each stage ends each micro-batch, forward and backward, (stages, micro-batches),
-    and when all have updated.
+    """A step: when each stage ends each micro-batch, and when all have updated.
+
+    Forward and backward have shape (stages, micro-batches).
     """
 
     forward: FloatArray
@@ -136,8 +137,9 @@ def _pass(
     free: FloatArray,
     micro_batches: int,
 ) -> FloatArray:
-    """When each stage, from ``free`` on, ends each micro-batch, one after the other as they arrive
-    from the stage before.
+    """When each stage, from ``free`` on, ends each micro-batch.
+
+    It takes one after the other as they arrive from the stage before.
     """
     ends = np.zeros((len(seconds), micro_batches))
     arrived = np.zeros(micro_batches)
@@ -151,8 +153,9 @@ def _pass(
 
 
 def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
-    """When messages of ``nbytes`` arrive that are ready at ``ready`` and follow one another over
-    ``hop``.
+    """When messages of ``nbytes`` arrive that follow one another over ``hop``.
+
+    They are ready at ``ready``.
     """
     free, arrived = 0.0, np.zeros(len(ready))
     for number, there in enumerate(ready):
@@ -214,8 +217,9 @@ def _divides(what: str, batch: int, parts: int) -> None:
 
 
 def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSplit:
-    """The scenario's model split over ``devices`` of its cluster, its global batch cut into
-    ``micro_batches``.
+    """The scenario's model split over ``devices`` of its cluster.
+
+    Its global batch is cut into ``micro_batches``.
 
     Cuts are between blocks of the network, where they balance time best. Raises DpsimError as
     `on_devices` does.

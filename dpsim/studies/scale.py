@@ -64,8 +64,9 @@ class BatchPoint:
 
 @dataclass(frozen=True, slots=True)
 class BatchStudy:
-    """Points in the order of their nodes, then batches; ``left_out`` says in words what could not
-    be simulated.
+    """Points in the order of their nodes, then batches.
+
+    ``left_out`` says in words what could not be simulated.
     """
 
     points: tuple[BatchPoint, ...]
@@ -73,8 +74,9 @@ class BatchStudy:
 
     @property
     def compares_time_to_target(self) -> bool:
-        """Whether steps to the target are known, so that times to it are compared; else throughput
-        is.
+        """Whether times to the target are compared, since steps to it are known.
+
+        Otherwise throughput is.
         """
         return all(point.to_target is not None for point in self.points)
 
@@ -89,8 +91,9 @@ class BatchStudy:
 
     @property
     def stops_helping_at_nodes(self) -> int | None:
-        """The number of nodes from which the next larger one gains less than 5 %; None where each
-        gains more.
+        """The number of nodes from which the next larger one gains less than 5 %.
+
+        None where each gains more.
         """
         best = self.best_by_nodes
         return next(
@@ -124,8 +127,9 @@ def batch_study(
     fixed_global_batch: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> BatchStudy:
-    """Simulate the scenario at ``path`` with each number of nodes and each batch per GPU (none: the
-    scenario's own).
+    """Simulate a scenario with each number of nodes and each batch per GPU.
+
+    It is the one at ``path``; without batches they are the scenario's own.
 
     With ``fixed_global_batch`` the scenario's global batch is divided among the workers instead;
     numbers of workers that do not divide it are left out, and so is what does not fit in memory.

@@ -9,8 +9,9 @@ import os
 
 
 def torch_first(command: str) -> None:
-    """Imports torch for a command of ``dpsim validate``; its C++ log then is silent unless
-    TORCH_CPP_LOG_LEVEL asks for it.
+    """Imports torch for a command of ``dpsim validate``.
+
+    Its C++ log then is silent unless TORCH_CPP_LOG_LEVEL asks for it.
 
     Raises DpsimError where it is missing.
     """

@@ -60,8 +60,9 @@ class Axis:
                 yield self.values[int(stream.integers(len(self.values)))]
 
     def _in_range(self, even: float) -> int | float | str:
-        """The value at the share ``even``, from 0 to 1, of the range; each whole number owns half a
-        step on both its sides.
+        """The value at the share ``even``, from 0 to 1, of the range.
+
+        Each whole number owns half a step on both its sides.
         """
         low, high = self.ends
         first, last = (low - 0.5, high + 0.5) if self.whole else (low, high)
@@ -107,8 +108,9 @@ def axes(config: SweepConfig, document: Document) -> list[Axis]:
 
 
 def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Values]]:
-    """How many points there are without a ``run_cap``, and the values of each, as many as the cap
-    allows.
+    """How many points there are without a ``run_cap``, and the values of each.
+
+    There are as many of these as the cap allows.
     """
     if config.method == "random":
         assert config.samples is not None

@@ -31,8 +31,9 @@ class Workplace:
 
 
 def compute(key: str, content: bytes, where: Workplace) -> Row:
-    """The row of one pickled scenario, which stands in the worker's journal by then; ``kept`` says
-    whether it does.
+    """The row of one pickled scenario, which stands in the worker's journal by then.
+
+    ``kept`` says whether it does.
 
     An error that the scenario itself raises is final. Any other, such as too little memory, may
     pass: ``retry`` says so.
@@ -60,8 +61,9 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
 
 @cache
 def _end_with(parent: int) -> None:
-    """End this process soon after ``parent`` has gone, also while it waits for work that nobody
-    will give it: watches from now on.
+    """End this process soon after ``parent`` has gone: watches from now on.
+
+    That holds also while it waits for work that nobody will give it.
 
     Nobody is there to take its rows then, and a new run may be at work on them.
     """

@@ -51,8 +51,9 @@ def execute(
 def _alone(
     key: str, waiting: dict[str, bytes], store: Store, workers: int, client: Client | None
 ) -> Iterator[Row]:
-    """The row of one scenario that was in flight when a worker died, with no other scenario beside
-    it.
+    """The row of one scenario that was in flight when a worker died.
+
+    No other scenario runs beside it.
     """
     suspects: set[str] = set()
     yield from _until_death(waiting, [key], store, workers, client, suspects)

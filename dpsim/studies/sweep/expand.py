@@ -52,8 +52,9 @@ class Plan:
 
 
 def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
-    """The points of scenario files and of all scenario files in folders, each file with
-    ``key=value`` overrides applied.
+    """The points of scenario files, and of all scenario files in folders.
+
+    ``key=value`` overrides are applied to each file.
 
     Raises ScenarioError with the problems of all files, and for a value that its own field refuses
     wherever it stands; DpsimError where there are no files, or more than 100,000 points. Points
@@ -84,8 +85,9 @@ def plan(paths: Iterable[PathLike], overrides: Iterable[str] = ()) -> Plan:
 
 
 def _files(paths: Iterable[PathLike]) -> list[tuple[Path, bool]]:
-    """Each file once, folders walked through in the order of names, and whether it was named
-    itself.
+    """Each file once, and whether it was named itself.
+
+    Folders are walked through in the order of names.
     """
     found: dict[Path, bool] = {}
     for given in map(Path, paths):
@@ -137,8 +139,9 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
 
 
 def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
-    """Refuse a file of which no point is a scenario, or with a value that its own field refuses
-    wherever it stands.
+    """Refuse a file of which no point is a scenario.
+
+    So is one with a value that its own field refuses wherever it stands.
 
     That is a mistake; what else is no scenario are values that do not go together.
     """
@@ -156,8 +159,9 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
 
 
 def _own_problem(failed: Point, axis: Axis, places: tuple[str, ...]) -> str | None:
-    """What is said against the axis's own value in a point that is no scenario; None where nothing
-    is.
+    """What is said against the axis's own value in a point that is no scenario.
+
+    None where nothing is.
     """
     starts = tuple(f"{place}: {axis.path}{end}" for place in places for end in (":", ".", "["))
     return next(

@@ -35,8 +35,9 @@ def scenario_key(scenario: Scenario) -> str:
 
 
 def _held(text: str) -> str:
-    """What the file of this name holds (of ``model.py:build`` with the function's name), and other
-    text as it is.
+    """What the file of this name holds, and other text as it is.
+
+    Of ``model.py:build`` it is the file with the function's name.
     """
     name, colon, rest = text.rpartition(":") if ".py:" in text else (text, "", "")
     path = Path(name)

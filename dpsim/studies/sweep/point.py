@@ -42,8 +42,9 @@ class Point:
 
 
 def point(document: Document, axes: list[Axis], values: Values) -> Point:
-    """The scenario of ``document`` with ``values`` on ``axes``; what its values do not go together
-    for is the point's error.
+    """The scenario of ``document`` with ``values`` on ``axes``.
+
+    Why its values do not go together is the point's error.
     """
     given = {axis.path: value for axis, value in zip(axes, values, strict=True)}
     try:
@@ -81,8 +82,9 @@ def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
 
 
 def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
-    """The value as the scenario holds it, in SI units; as it was given where the scenario holds
-    more than a number or a text.
+    """The value as the scenario holds it, in SI units.
+
+    As it was given where the scenario holds more than a number or a text.
     """
     value: object = scenario
     for part in split(path):

@@ -100,8 +100,9 @@ class Store:
             )
 
     def settle(self) -> None:
-        """Turn every journal into its worker's shard, and clear away what a killed run left half
-        done.
+        """Turn every journal into its worker's shard.
+
+        What a killed run left half done is cleared away.
         """
         from dpsim.studies.sweep.tables import shard
 

@@ -18,8 +18,9 @@ _SHOWN_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The points of a sweep, the ``rows`` that are there by key, and those ``before`` it began or
-    was resumed.
+    """The points of a sweep, and the ``rows`` that are there by key.
+
+    ``before`` are the rows from before it began or was resumed.
     """
 
     folder: Path

@@ -22,8 +22,9 @@ def accuracy_penalty(scenario: Scenario) -> float | None:
 
 
 def inexact(scenario: Scenario) -> list[str]:
-    """What of the strategy makes other updates than plain synchronous training, in words; empty
-    where nothing does.
+    """What of the strategy makes other updates than plain synchronous training.
+
+    In words; empty where nothing does.
     """
     return list(_differences(scenario))
 

@@ -190,8 +190,9 @@ class _NotPossibleError(Exception):
 
 
 def shorter(scenario: Scenario) -> Scenario:
-    """``scenario`` with as few steps as tell it apart from others, whole periods of its averaging,
-    never more than it has.
+    """``scenario`` with as few steps as tell it apart from others.
+
+    They are whole periods of its averaging, and never more than it has.
     """
     run, period = scenario.run, _period(scenario)
     enough = _ALIKE if scenario.disturbance == DisturbanceConfig() else _VARIED
@@ -205,8 +206,9 @@ def shorter(scenario: Scenario) -> Scenario:
 
 
 def _period(scenario: Scenario) -> int:
-    """Steps from one averaging of models to the next; 1 where that is wrong, which is said when it
-    is simulated.
+    """Steps from one averaging of models to the next.
+
+    1 where that is wrong, which is said when it is simulated.
     """
     ranks, batch, data = (
         scenario.cluster.ranks,
@@ -222,8 +224,9 @@ def _period(scenario: Scenario) -> int:
 
 
 def rule_of(text: str) -> str:
-    """The rule that a scenario's first problem breaks, with its path, without the place where it
-    stands.
+    """The rule that a scenario's first problem breaks, with its path.
+
+    The place where it stands is left out.
     """
     line = text.splitlines()[0]
     fields = {field.alias or name for name, field in Scenario.model_fields.items()}

@@ -49,8 +49,9 @@ class Limits:
                 raise DpsimError(f"--{_OPTIONS[field.name]}: must be {rule}, but got {limit:g}")
 
     def broken(self, scenario: Scenario) -> str | None:
-        """The first limit that ``scenario`` breaks, its GPUs' memory among them; None where it
-        keeps to all.
+        """The first limit that ``scenario`` breaks, None where it keeps to all.
+
+        The memory of its GPUs is among them.
         """
         return next(self._broken(scenario), None)
 

@@ -17,8 +17,9 @@ from dpsim.studies.sweep import scenario_key
 
 
 def scenario_text(document: Document, comments: Iterable[str], target: Path) -> str:
-    """The YAML text of ``document``, below ``comments``, for a file at ``target``; files that it
-    names are named from there.
+    """The YAML text of ``document``, below ``comments``, for a file at ``target``.
+
+    Files that it names are named from there.
 
     Comments of the file that the document came from are not in it. Raises FailedError where the
     text would be another scenario.

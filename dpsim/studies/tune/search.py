@@ -81,8 +81,9 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours) -> bool:
 
 
 class _Neighbours:
-    """What differs from the best so far in one value, each once in random order; then from the
-    second best, and so on.
+    """What differs from the best so far in one value, each once in random order.
+
+    Then what differs from the second best, and so on.
     """
 
     def __init__(self, evaluator: Evaluator, generator: np.random.Generator) -> None:
@@ -114,8 +115,9 @@ class _Neighbours:
         yield from (several[place] for place in self._generator.permutation(len(several)))
 
     def _decided(self, each: Dimension) -> list[Numbers]:
-        """The values of each field that means something with some values of ``each`` only; or
-        nothing to change.
+        """The values of each field that means something with some values of ``each`` only.
+
+        Or nothing to change.
         """
         decided = [other for other in self._evaluator.space.dimensions if each.decides(other)]
         return [

@@ -46,8 +46,9 @@ def tune(
     results: MutableMapping[str, Result] | None = None,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Tuning:
-    """The best configuration of the scenario file at ``path`` for an objective of `OBJECTIVES`,
-    within ``limits``.
+    """The best configuration of a scenario for an objective of `OBJECTIVES`.
+
+    The scenario is the file at ``path``; the best is sought within ``limits``.
 
     ``over``: what to search, ``key=a,b,c`` each; by default `default_values`. All configurations
     are tried where there are at most ``evaluations``; otherwise so many are simulated that a seeded
@@ -86,8 +87,9 @@ def tune(
 
 
 def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
-    """The file without its sweep; compute times that are scaled to a measured step keep their scale
-    when others change.
+    """The file without its sweep.
+
+    Compute times that are scaled to a measured step keep their scale when others change.
     """
     document = apply_overrides(load_yaml(path), overrides, Scenario)
     assert isinstance(document.root.value, dict)
@@ -115,8 +117,9 @@ def _check_target(scenario: Scenario, objective: Objective) -> None:
 
 
 def _checked(found: Space, document: Document) -> Space:
-    """The space without values that nobody asked for and their own field refuses; raises
-    ScenarioError for those asked for.
+    """The space without values that nobody asked for and their own field refuses.
+
+    Raises ScenarioError for those asked for.
     """
     kept, refused = [], []
     for each in found.dimensions:
@@ -152,8 +155,9 @@ def _problem(each: Dimension, number: int, found: Space, document: Document) -> 
 
 
 def _switched(each: Dimension, found: Space) -> list[Override]:
-    """The value of another dimension that gives the field its meaning, where the file's own does
-    not.
+    """The value of another dimension that gives the field its meaning.
+
+    Nothing where the file's own value does so.
     """
     if each.applies({}):
         return []
@@ -164,8 +168,9 @@ def _switched(each: Dimension, found: Space) -> list[Override]:
 
 
 def _own(found: Space, document: Document) -> Numbers | None:
-    """The file's own values as numbers in the space, the first for fields that mean nothing there;
-    None where it is not in it.
+    """The file's own values as numbers in the space, None where it is not in it.
+
+    Fields that mean nothing there have their first value.
     """
     own = scenario_key(validate(document, Scenario))
     numbers: Numbers = {}
@@ -230,8 +235,9 @@ def _tuning(
 
 
 def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:
-    """The best few, the best few of those with known accuracy, and the front, evenly thinned out
-    where it is long; each once.
+    """The best few, the best few of those with known accuracy, and the front; each once.
+
+    The front is evenly thinned out where it is long.
     """
     exact = [each for each in ranked if accuracy_penalty(each.scenario) == 0]
     front = _front(ranked)

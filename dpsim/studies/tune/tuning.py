@@ -63,8 +63,9 @@ class Tuning:
 
     @property
     def reasons(self) -> list[tuple[str, int, Refused]]:
-        """Why configurations cannot be, how many of them, and the first; the most frequent reason
-        first.
+        """Why configurations cannot be, how many of them, and the first.
+
+        The most frequent reason comes first.
         """
         counts = Counter(each.why for each in self.refused)
         first = {each.why: each for each in reversed(self.refused)}
@@ -102,8 +103,9 @@ class Tuning:
             yield f"the global batch goes from {before:,} to {after:,}: samples to the same accuracy change, which is not in this"
 
     def best_text(self, target: Path) -> str:
-        """The best configuration as a scenario file to be written to ``target``, with a comment
-        saying where it came from.
+        """The best configuration as a scenario file to be written to ``target``.
+
+        A comment says where it came from.
         """
         values = [
             *self.space.overrides(self.best.choice),
