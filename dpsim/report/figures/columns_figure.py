@@ -44,9 +44,7 @@ def columns_figure(
 ) -> go.Figure:
     """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``.
 
-    With ``aims`` also the front, if both are numbers.
-
-    Rows that lack one of the two are left out, and the title says how many.
+    With ``aims`` also the front, if both are numbers. Rows that lack one of the two are left out, and the title says how many.
     """
     import plotly.graph_objects as go
 
@@ -58,14 +56,13 @@ def columns_figure(
     for number, (name, members) in enumerate(sorted(groups.items())):
         figure.add_scatter(**_points(number, name, members, across, up))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)
-    missing = f"; {len(rows) - len(kept):,} lack one of the two" if len(kept) < len(rows) else ""
-    best = (
-        f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
-        if aims is not None and drawn
-        else ""
-    )
+    said = f"{len(kept):,} points"
+    if len(kept) < len(rows):
+        said += f"; {len(rows) - len(kept):,} lack one of the two"
+    if aims is not None and drawn:
+        said += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
     by = "" if colour is None else f" by {colour}"
-    title = f"{axis_title(up)} against {axis_title(across)}{by}<br><sub>{len(kept):,} points{missing}{best}</sub>"
+    title = f"{axis_title(up)} against {axis_title(across)}{by}<br><sub>{said}</sub>"
     return styled(figure, title, axis_title(across), axis_title(up), legend_title=colour or "")
 
 

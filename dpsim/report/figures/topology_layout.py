@@ -76,13 +76,11 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
     for kind in ("gpu", "pcie-switch", "cpu", "nvswitch", "nic", *others):
         row = rows.get(kind, [])
         y = _ROWS[kind] if kind in _ROWS else _OTHER_ROW - 0.1 * others.index(kind)
-        wanted = [
-            _mean([places[other][0] for other in graph[device] if other in places], default=i)
-            for i, device in enumerate(row)
-        ]
-        if kind == "gpu":
-            wanted = [float(i) for i in range(len(row))]
-        for x, device in zip(_spread(wanted, 0.8 if kind == "nic" else 1.0), row, strict=True):
+        wanted = [float(i) for i in range(len(row))]
+        if kind != "gpu":
+            wanted = [_over(graph, places, device, i) for i, device in enumerate(row)]
+        gap = 0.8 if kind == "nic" else 1.0
+        for x, device in zip(_spread(wanted, gap), row, strict=True):
             places[device] = (x, y)
     least = min(x for x, _ in places.values())
     return {device: (x - least, y) for device, (x, y) in places.items()}
@@ -93,20 +91,12 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
     right = max((x for x, _ in places.values()), default=0.0)
     for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
         gap = max(1.6, 0.6 * right / len(tier))
-        wanted = {
-            switch: _mean(
-                [places[other][0] for other in graph[switch] if other in places], right + gap
-            )
-            for switch in tier
-        }
+        wanted = {switch: _over(graph, places, switch, default=right + gap) for switch in tier}
         row = sorted(tier, key=lambda switch: (round(wanted[switch], 6), _number(switch)))
         xs = [wanted[switch] for switch in row]
-        if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(
-            right, 1.0
-        ):  # spines all join the same leaves: over the whole width
+        # Spines all join the same leaves, so that all want the middle: they get the whole width.
+        if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(right, 1.0):
             xs = [right * (i + 1) / (len(row) + 1) for i in range(len(row))]
-        # Rows of switches that join the same ones below are spread over the width, not crowded in
-        # its middle.
         for x, switch in zip(_spread(xs, gap), row, strict=True):
             places[switch] = (x, 0.6 + height * _TIER)
 
@@ -116,31 +106,37 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
 
     Those over no drawn card stand beside others of their kind, if all is drawn.
     """
-    below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
     tiers: list[list[str]] = []
-    of_kind: dict[str, int] = {}
+    tier_of_kind: dict[str, int] = {}
     seen: set[str] = set()
-    while below := list(
-        dict.fromkeys(
-            o for device in below for o in graph[device] if node_of(o) is None and o not in seen
-        )
-    ):
+    below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
+    while below := _switches_beside(graph, below, seen):
         seen |= set(below)
-        new = [
-            switch
-            for switch in below
-            if of_kind.setdefault(_number(switch)[0], len(tiers)) == len(tiers)
-        ]
+        new = []
         for switch in below:
-            if switch not in new and whole:
-                tiers[of_kind[_number(switch)[0]]].append(switch)
+            kind = _number(switch)[0]
+            tier = tier_of_kind.setdefault(kind, len(tiers))
+            if tier == len(tiers):
+                new.append(switch)
+            elif whole:
+                tiers[tier].append(switch)
         if new:
             tiers.append(new)
     return tiers
 
 
-def _mean(values: list[float], default: float) -> float:
-    return sum(values) / len(values) if values else float(default)
+def _switches_beside(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
+    """The switches of the fabric that join any of ``devices``, without those already seen."""
+    joined = [other for device in devices for other in graph[device]]
+    return [
+        other for other in dict.fromkeys(joined) if node_of(other) is None and other not in seen
+    ]
+
+
+def _over(graph: Graph[str], places: dict[str, Point], device: str, default: float) -> float:
+    """The middle of what ``device`` joins and has a place already."""
+    joined = [places[other][0] for other in graph[device] if other in places]
+    return sum(joined) / len(joined) if joined else float(default)
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import DATA, RATE, TIME, human
-from dpsim.engine import Interval, Result
+from dpsim.engine import PARTS, Interval, Result
 from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
 from dpsim.report.figures.step_figures import (
@@ -50,7 +50,7 @@ def report_page(sources: Sequence[Source], question: str | None = None) -> str:
 def run_page(result: Result, intervals: Sequence[Interval]) -> str:
     """The page of one run, with what only a run knows.
 
-    The timeline of one step (`timeline`), and how long all steps took.
+    Those are the timeline of one step (`Run.intervals`), and how long all steps took.
     """
     source = Source(result.name, "run", (result.to_json(),), (result.name,))
     figures = [*_figures(source), timeline_figure(intervals), step_distribution_figure(result)]
@@ -78,9 +78,9 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]
     ]
     title = escape(question)
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        "<title>dpsim: "
-        f"{title}</title><style>{_STYLE}</style>\n<script>{get_plotlyjs()}</script></head>\n<body>"
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>dpsim: {title}</title><style>{_STYLE}</style>\n<script>{get_plotlyjs()}</script></head>\n<body>"
         f'<h1>dpsim report</h1><p class="question">{title}</p>\n{"".join(sections)}'
         f"<footer>{escape(_provenance(answers))}</footer></body></html>\n"
     )
@@ -130,12 +130,12 @@ def _table(source: Source) -> str:
     if source.kind == "sweep":
         pairs.sort(key=lambda pair: -pair[1]["throughput_samples_per_s"])
     if len(pairs) > MOST_ROWS:
-        left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{' by throughput' if source.kind == 'sweep' else ''}.</p>"
+        order = " by throughput" if source.kind == "sweep" else ""
+        left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{order}.</p>"
     rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
     head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row.values())}</tr>" for row in rows
-    )
+    cells = ["".join(f"<td>{escape(text)}</td>" for text in row.values()) for row in rows]
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -164,8 +164,8 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
         "workers": f"{row['workers']:,}",
         "step": human(step["mean"], TIME),
         "95 % interval": f"{human(step['low'], TIME)} to {human(step['high'], TIME)}",
-        "computing": human(parts["compute"], TIME, 3),
-        "exposed communication": human(parts["exposed_comm"], TIME, 3),
+        PARTS["compute"].words: human(parts["compute"], TIME, 3),
+        PARTS["exposed_comm"].words: human(parts["exposed_comm"], TIME, 3),
         "waiting": human(parts["straggler_wait"] + parts["input"], TIME, 3),
         "samples/s": f"{row['throughput_samples_per_s']:,.0f}",
         "efficiency": f"{row['scaling_efficiency']:.1%}",
