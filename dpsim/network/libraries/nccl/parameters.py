@@ -26,7 +26,7 @@ class Param:
     text: str
 
 
-# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README.md); spreads
+# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README_NCCL.md); spreads
 # by judgement.
 PARAMS: tuple[Param, ...] = (
     Param("o", "intra", "s", 6e-6, 0.2, "launch of one call"),
