@@ -18,8 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
 from dpsim.base.config import Config
@@ -90,16 +88,3 @@ class DatasetConfig(Config):
             )
         distinct = min(self.samples, steps * together)
         return Epoch(steps, distinct, steps * together - distinct, self.samples - distinct)
-
-    def deal(self, workers: int, batch: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The samples of each worker in one epoch, shape (steps, workers, batch).
-
-        ``rng`` shuffles them.
-        """
-        steps = self.epoch(workers, batch).steps
-        if self.partition == "shuffled":
-            order = np.resize(rng.permutation(self.samples), steps * workers * batch)
-            return order.reshape(steps, workers, batch)
-        shards = np.array_split(np.arange(self.samples), workers)
-        own = [np.resize(rng.permutation(shard), (steps, 1, batch)) for shard in shards]
-        return np.concatenate(own, axis=1)
