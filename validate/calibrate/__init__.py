@@ -5,29 +5,28 @@ measures, and needs torch and the testbed; all else reads records and run files.
 """
 
 from validate.calibrate.cases import CollectiveCase, case_of
-from validate.calibrate.combined import combined
+from validate.calibrate.combined import fit_profile
 from validate.calibrate.fit import MOST_PREDICTIONS
 from validate.calibrate.measure import measure, measure_messages
 from validate.calibrate.plan import full_plan, own_plan
-from validate.calibrate.predict import predicted, predicted_s
-from validate.calibrate.profile import LEAST
-from validate.calibrate.profile import calibrate as profile_of
-from validate.calibrate.sources import Measurements, parse_testbed, read
+from validate.calibrate.predict import predicted_s, with_predictions
+from validate.calibrate.profile import LEAST_CASES, fit_collectives
+from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
 __all__ = [
-    "LEAST",
+    "LEAST_CASES",
     "MOST_PREDICTIONS",
     "CollectiveCase",
     "Measurements",
     "case_of",
-    "combined",
+    "fit_collectives",
+    "fit_profile",
     "full_plan",
     "measure",
     "measure_messages",
     "own_plan",
     "parse_testbed",
-    "predicted",
     "predicted_s",
-    "profile_of",
-    "read",
+    "read_measurements",
+    "with_predictions",
 ]

@@ -19,7 +19,7 @@ from validate.calibrate.compute import measured_models, repetition_errors, step_
 from validate.calibrate.copies import copy_errors, fit_copies
 from validate.calibrate.fit import LARGE
 from validate.calibrate.messages import Messages, fit_duplex, fit_one_way, message_errors
-from validate.calibrate.profile import calibrate, known, known_parameters
+from validate.calibrate.profile import fit_collectives, known, known_parameters
 from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements
 from validate.records import RunRecord
@@ -35,7 +35,7 @@ _FORMULAS = {
 }
 
 
-def combined(
+def fit_profile(
     found: Measurements,
     name: str,
     *,
@@ -52,7 +52,7 @@ def combined(
     base: CalibrationProfile | None = None
     # Without anything at all, the error is that there are too few collectives.
     if found.records or not found:
-        base, told = calibrate(
+        base, told = fit_collectives(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
     parameters, residuals_by = _of_links(found, None if base is None else base.transport())

@@ -36,7 +36,7 @@ def predicted_s(case: CollectiveCase, transport: Transport) -> float:
     return float(model.finish(np.zeros(cluster.ranks), case.bytes).finishes.max())
 
 
-def predicted(
+def with_predictions(
     records: Iterable[RunRecord],
     profile: CalibrationProfile,
     done: Callable[[int], None] = lambda count: None,

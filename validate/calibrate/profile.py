@@ -17,7 +17,7 @@ from validate.ranks.testbed import burst_bytes
 from validate.records import RunRecord
 
 _QUEUE = 16384.0  # bytes: anything from one packet to the send buffer predicts the same
-LEAST = 10  # cases: with fewer, parameters would be guessed
+LEAST_CASES = 10  # cases: with fewer, parameters would be guessed
 
 FORMULA = (
     "Ranks share processors; a receive is announced before its message comes; links are token "
@@ -25,7 +25,7 @@ FORMULA = (
 )
 
 
-def calibrate(
+def fit_collectives(
     records: Sequence[RunRecord],
     name: str,
     *,
@@ -41,9 +41,9 @@ def calibrate(
     """
     collectives = [record for record in records if record.kind == "collective"]
     chosen = collectives[::every]
-    if len(chosen) < LEAST:
+    if len(chosen) < LEAST_CASES:
         raise DpsimError(
-            f"runs must have at least {LEAST * every} collectives to fit on one of {every}, but "
+            f"runs must have at least {LEAST_CASES * every} collectives to fit on one of {every}, but "
             f"have {len(collectives)}"
         )
     cases = [case_of(record) for record in chosen]

@@ -44,7 +44,7 @@ class Measurements:
         return bool(self.records or self.messages or self.copies or self.runs)
 
 
-def read(paths: Sequence[Path], testbed: TestbedConfig | None) -> Measurements:
+def read_measurements(paths: Sequence[Path], testbed: TestbedConfig | None) -> Measurements:
     """What is in files of records, and in run files of microbenchmarks, which ran on ``testbed``.
 
     Raises DpsimError.

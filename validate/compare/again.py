@@ -9,7 +9,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import simulate
 from dpsim.hardware import load_profile
 from dpsim.scenario import load_scenario
-from validate.calibrate import predicted as predicted_collectives
+from validate.calibrate import with_predictions
 from validate.records import RunRecord
 
 _SHARED = ("step_time_s", "parts_s", "overlapped_comm_s", "staleness")
@@ -33,7 +33,7 @@ def predict_again(
         elif loaded is None:
             found.append(record)
         else:
-            found += predicted_collectives([record], loaded)
+            found += with_predictions([record], loaded)
         done(count)
     return found
 

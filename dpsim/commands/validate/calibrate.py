@@ -71,12 +71,12 @@ def calibrate(
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
     Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json -o profile.json
     """
-    from validate.calibrate import MOST_PREDICTIONS, combined
+    from validate.calibrate import MOST_PREDICTIONS, fit_profile
     from validate.compare import choices
 
     with bars() as progress:
         measured, provenance = _measured(runs or [], testbed, every, progress)
-        profile, told = combined(
+        profile, told = fit_profile(
             measured,
             name,
             every=every,
@@ -109,11 +109,11 @@ def _measured(
     runs: list[Path], testbed: str | None, every: int, progress: Callable[[str, int, int], None]
 ) -> tuple[Measurements, dict[str, str]]:
     """What there is, and what the machine is where it was measured now."""
-    from validate.calibrate import Measurements, own_plan, parse_testbed, read
+    from validate.calibrate import Measurements, own_plan, parse_testbed, read_measurements
 
     config = None if testbed is None else parse_testbed(testbed)
     if runs:
-        return read(runs, config), {}
+        return read_measurements(runs, config), {}
     if config is None:
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"
@@ -121,13 +121,13 @@ def _measured(
     from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")
-    from validate.calibrate import LEAST, measure, measure_messages
+    from validate.calibrate import LEAST_CASES, measure, measure_messages
     from validate.microbench import provenance
 
     plan = own_plan(config)
-    if len(plan) < LEAST * every:
+    if len(plan) < LEAST_CASES * every:
         raise DpsimError(
-            f"--testbed must be fast enough to measure {LEAST * every} cases in a bearable time, "
+            f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable time, "
             f"but is for {len(plan)}"
         )
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))

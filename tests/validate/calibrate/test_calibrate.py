@@ -16,11 +16,11 @@ from dpsim.topology import TestbedConfig
 from validate.calibrate import (
     CollectiveCase,
     case_of,
+    fit_collectives,
     parse_testbed,
-    predicted,
     predicted_s,
-    profile_of,
-    read,
+    read_measurements,
+    with_predictions,
 )
 from validate.calibrate.fit import MOST_PREDICTIONS, fit
 from validate.calibrate.plan import full_plan, own_plan
@@ -74,7 +74,7 @@ def records():
 
 @pytest.fixture(scope="module")
 def calibrated(records):
-    return profile_of(records, "truth", every=2)
+    return fit_collectives(records, "truth", every=2)
 
 
 def test_what_made_the_measurements_is_found_again(records):
@@ -129,7 +129,7 @@ def test_the_residuals_are_of_what_was_held_out(calibrated):
 
 def test_a_profile_predicts_the_records_again(calibrated):
     profile, told = calibrated
-    assert [record.predicted_s for record in predicted(told, profile)] == [
+    assert [record.predicted_s for record in with_predictions(told, profile)] == [
         record.predicted_s for record in told
     ]
 
@@ -167,7 +167,7 @@ def test_too_few_runs_are_said(records):
     with pytest.raises(
         DpsimError, match="runs must have at least 30 collectives to fit on one of 3, but have 5"
     ):
-        profile_of(records[:5], "few")
+        fit_collectives(records[:5], "few")
 
 
 def test_a_transport_that_says_too_little_predicts_nothing():
@@ -268,10 +268,10 @@ def test_microbenchmarks_need_to_know_the_links(tmp_path):
     path = tmp_path / "run.json"
     path.write_text(run.to_json())
     with pytest.raises(DpsimError, match="must come with --testbed"):
-        read([path], None)
+        read_measurements([path], None)
     with pytest.raises(DpsimError, match="must have a rank on each of 4 hosts, but has 2 ranks"):
-        read([path], TestbedConfig())
-    (found,) = read([path], parse_testbed("hosts=2")).records
+        read_measurements([path], TestbedConfig())
+    (found,) = read_measurements([path], parse_testbed("hosts=2")).records
     assert case_of(found).algorithm == "gloo"
     assert found.median_s == 1.5e-3
 
@@ -284,7 +284,7 @@ def test_the_shipped_profile_predicts_the_recorded_runs_as_well_as_it_says():
         record for record in recorded if not record.fitted and case_of(record).testbed.hosts < 8
     ][::12]
     errors = {True: [], False: []}
-    for record in predicted(some, profile):
+    for record in with_predictions(some, profile):
         errors[case_of(record).bytes >= 256 * KIB].append(abs(record.error))
     assert len(errors[True]) > 10
     assert np.mean(errors[True]) < 0.03

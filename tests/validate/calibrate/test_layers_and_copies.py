@@ -13,10 +13,10 @@ from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
 from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
-from validate.calibrate.combined import combined
+from validate.calibrate.combined import fit_profile
 from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
-from validate.calibrate.sources import read
+from validate.calibrate.sources import read_measurements
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
@@ -73,7 +73,7 @@ def alike(batch, seconds):
 def profile_of(*runs):
     from validate.calibrate.sources import Measurements
 
-    return combined(Measurements(runs=list(runs), counts={"a.json": len(runs)}), "ours")[0]
+    return fit_profile(Measurements(runs=list(runs), counts={"a.json": len(runs)}), "ours")[0]
 
 
 class TestLayers:
@@ -266,7 +266,7 @@ class TestCommand:
         (model,) = json.loads(out)["profile"]["compute"]
         assert model["model"] == "small-cnn"
         assert set(model["optimizers"]) == {"sgd", "momentum", "adam"}
-        (found,) = read([two / "run.json"], None).runs
+        (found,) = read_measurements([two / "run.json"], None).runs
         rows = found.of("layers")
         assert model["forward_s"][0] == pytest.approx(rows[0]["forward_s"])
         assert sum(model["backward_s"][1]) == pytest.approx(rows[1]["backward_pass_time_s"])

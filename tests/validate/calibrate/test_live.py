@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.hardware.calibration import load_profile
-from validate.calibrate import CollectiveCase, case_of, predicted
+from validate.calibrate import CollectiveCase, case_of, with_predictions
 from validate.ranks.testbed import TestbedConfig
 
 pytestmark = [pytest.mark.torch, pytest.mark.testbed]
@@ -34,5 +34,5 @@ def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
     measured = list(measure(cases, heard.append))
     assert [case_of(record) for record in measured] == cases
     assert heard == [1, 2, 3, 4]
-    for record in predicted(measured, load_profile(PROFILE)):
+    for record in with_predictions(measured, load_profile(PROFILE)):
         assert record.error == pytest.approx(0, abs=0.25), record.name
