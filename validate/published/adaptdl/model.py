@@ -174,44 +174,53 @@ def _blocks(
     rows: Columns, constants: Mapping[str, Any], description: tuple[str, str] | None
 ) -> tuple[list[Block], list[str], list[tuple[str, float]]]:
     """The unknowns of one cluster, its models, and the (model, batch) keys of the compute table."""
-    names, batch = rows.text("model"), rows.numbers("local_bsz")
-    models = sorted(set(names.tolist()))
-    keys = sorted({(str(m), float(b)) for m, b in zip(names, batch, strict=True)})
-    key_index = {key: i for i, key in enumerate(keys)}
-    key_rows = np.array(
-        [key_index[(str(m), float(b))] for m, b in zip(names, batch, strict=True)], dtype=np.int64
-    )
-    model_rows = np.array([models.index(m) for m in names], dtype=np.int64)
-    step = rows.positive("step_time_ms") * 1e-3 / np.where(rows.numbers("gpus") > 1, 1.2, 1.0)
-    count = np.bincount(key_rows, minlength=len(keys))
-    start = np.exp(np.bincount(key_rows, np.log(step), len(keys)) / count)
+    names, batches = rows.text("model").tolist(), rows.numbers("local_bsz").tolist()
+    models = sorted(set(names))
+    pairs = list(zip(names, batches, strict=True))
+    keys = sorted(set(pairs))
+    place = {key: i for i, key in enumerate(keys)}
+    key_rows = np.array([place[pair] for pair in pairs], dtype=np.int64)
+    start = _compute_at_first(rows, key_rows, len(keys))
     smallest = np.array(
-        [start[[i for i, key in enumerate(keys) if key[0] == m]].min() for m in models]
+        [min(start[i] for i, (name, _) in enumerate(keys) if name == model) for model in models]
     )
     blocks = [Block("gpu_s", start, np.full(len(keys), np.inf), key_rows)]
-
-    def per_model(
-        name: str, values: list[float], spreads: list[float], fraction: bool = False
-    ) -> None:
-        blocks.append(Block(name, np.array(values), np.array(spreads), model_rows, fraction))
-
-    for name in ("gradient_bytes", "input_spread"):
-        entries = [_named(constants[name], m) for m in models]
-        per_model(name, [float(e["value"]) for e in entries], [float(e["spread"]) for e in entries])
-    scale = {"host_share": smallest, "hook": np.ones(len(models))}
-    field = {"host_share": "host_s", "hook": "hook_s"}
-    for name, entry in constants["model"].items():
-        values = float(entry["value"]) * scale.get(name, np.ones(len(models)))
-        per_model(
-            field.get(name, name),
-            values.tolist(),
-            [float(entry["spread"])] * len(models),
-            name == "overlap",
-        )
+    blocks += _model_blocks(names, models, smallest, constants)
     zero: IntArray = np.zeros(len(rows), dtype=np.int64)
     for name, (value, spread) in _network_prior(constants, description).items():
         blocks.append(Block(name, np.array([value]), np.array([spread]), zero))
     return blocks, models, keys
+
+
+def _compute_at_first(rows: Columns, key_rows: IntArray, keys: int) -> FloatArray:
+    """GPU seconds of each key that the fit starts from.
+
+    The geometric mean of the key's steps; on several GPUs a sixth of a step goes to the network.
+    """
+    step = rows.positive("step_time_ms") * 1e-3 / np.where(rows.numbers("gpus") > 1, 1.2, 1.0)
+    count = np.bincount(key_rows, minlength=keys)
+    return np.asarray(np.exp(np.bincount(key_rows, np.log(step), keys) / count))
+
+
+def _model_blocks(
+    names: list[str], models: list[str], smallest: FloatArray, constants: Mapping[str, Any]
+) -> list[Block]:
+    """The unknowns that each model has one of; ``smallest`` is its least compute in seconds."""
+    model_rows = np.array([models.index(name) for name in names], dtype=np.int64)
+    blocks = []
+    for name in ("gradient_bytes", "input_spread"):
+        entries = [_named(constants[name], model) for model in models]
+        values = np.array([float(entry["value"]) for entry in entries])
+        spreads = np.array([float(entry["spread"]) for entry in entries])
+        blocks.append(Block(name, values, spreads, model_rows))
+    for name, entry in constants["model"].items():
+        # The host's share is of the least compute; every other constant is of its own kind.
+        scale = smallest if name == "host_share" else np.ones(len(models))
+        field = {"host_share": "host_s", "hook": "hook_s"}.get(name, name)
+        spreads = np.full(len(models), float(entry["spread"]))
+        values = float(entry["value"]) * scale
+        blocks.append(Block(field, values, spreads, model_rows, name == "overlap"))
+    return blocks
 
 
 def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterParameters:

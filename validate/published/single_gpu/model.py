@@ -240,23 +240,18 @@ def work_of(rows: Columns) -> Work:
 def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> FloatArray:
     """Step seconds per row; formula in the module's docstring."""
     clock = v["clock"] * np.where(work.throttled, 1.0 / v["throttle"], 1.0)
-    products = (
-        work.flops
-        * np.where(work.train, 1.0 + backward, 1.0)
-        / (v["efficiency"] * work.peak)
-        * clock
-    )
-    passes = np.where(work.train, v["train_passes"], v["forward_passes"]) * np.where(
-        work.fused, v["fusion"], 1.0
-    )
+    rounds = np.where(work.train, 1.0 + backward, 1.0)
+    products = work.flops * rounds / (v["efficiency"] * work.peak) * clock
     products = products * (1.0 - work.square + work.square / v["winograd"])
+    passes = np.where(work.train, v["train_passes"], v["forward_passes"])
+    passes = passes * np.where(work.fused, v["fusion"], 1.0)
     moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
     moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
     device = v["speed"] * (products + moved / (v["memory"] * work.memory) * v["clock"])
     share = np.where(work.train, 1.0, v["forward_host"])
-    host = (v["host"] * work.tensors + v["step_host"]) * share + v[
-        "serial_step"
-    ] * work.serial * np.where(work.train, 3.0, 1.0)
+    # A recurrence waits for each of its steps: once forward, twice backward.
+    serial = v["serial_step"] * work.serial * np.where(work.train, 3.0, 1.0)
+    host = (v["host"] * work.tensors + v["step_host"]) * share + serial
     return soft_maximum(device, host, v["norm"])
 
 

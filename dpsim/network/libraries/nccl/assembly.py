@@ -86,27 +86,32 @@ def physical(logs: FloatArray, machines: Sequence[NcclMachine]) -> dict[str, Flo
     Shares become bytes per second.
     """
     theta = dict(zip(NAMES, np.exp(np.clip(logs.T, -50, 50)), strict=True))
-    pcie = np.array([m.intra == PCIE for m in machines])
-    local = np.array([max(m.gpus_per_node, 2) for m in machines])
-    port = np.array([m.intra_rate for m in machines]) * theta["port_share"]
-    crowded = pcie & ~np.array([m.shared for m in machines])
-    port = port * np.where(crowded, (2 / local) ** theta["gamma"], 1.0)
-    port = port * np.where(pcie & np.array([m.staged for m in machines]), theta["staged"], 1.0)
-    for k in ("LL", "LL128", "S", "N", "P"):
-        theta["B_" + k] = theta["f_" + k] * port
-    theta["a_P"] = theta["a_P"] * np.where([m.graph == 1 for m in machines], theta["p2p_low"], 1.0)
-    old = np.array([not m.version_at_least(*OLD_NCCL) for m in machines])
+    port = _port_rate(theta, machines)
+    for protocol in ("LL", "LL128", "S", "N", "P"):
+        theta["B_" + protocol] = theta["f_" + protocol] * port
+    low = np.where([m.graph == 1 for m in machines], theta["p2p_low"], 1.0)
+    theta["a_P"] = theta["a_P"] * low
     theta["o"] = theta["o"] * theta["launch"]
-    for k in ("LL", "LL128", "Simple"):
-        theta["net_e_" + k] = (
-            theta["net_e_" + k] * theta["net_share"] * np.where(old, theta["net_old"], 1.0)
-        )
-        theta["net_h_" + k] = theta["net_h_" + k] * theta["net_lag"]
+    is_old = [not m.version_at_least(*OLD_NCCL) for m in machines]
+    old = np.where(is_old, theta["net_old"], 1.0)
+    for protocol in ("LL", "LL128", "Simple"):
+        share, hop = "net_e_" + protocol, "net_h_" + protocol
+        theta[share] = theta[share] * theta["net_share"] * old
+        theta[hop] = theta[hop] * theta["net_lag"]
     # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
-    theta["net_a"] = (
-        theta["net_a"]
-        * theta["net_lag"]
-        * np.array([m.gpus_per_node / FULL_NODE for m in machines])
-    )
+    fullness = np.array([m.gpus_per_node / FULL_NODE for m in machines])
+    theta["net_a"] = theta["net_a"] * theta["net_lag"] * fullness
     theta["floor"] = np.where([m.launch != "default" for m in machines], theta["floor"], 0.0)
     return theta
+
+
+def _port_rate(theta: Mapping[str, FloatArray], machines: Sequence[NcclMachine]) -> FloatArray:
+    """B/s of one GPU's port, or of what the others leave it of a shared PCIe bus."""
+    pcie = np.array([m.intra == PCIE for m in machines])
+    shared = np.array([m.shared for m in machines])
+    staged = np.array([m.staged for m in machines])
+    local = np.array([max(m.gpus_per_node, 2) for m in machines])
+    port = np.array([m.intra_rate for m in machines]) * theta["port_share"]
+    # A rate that is already stated as shared does not fall again with the number of GPUs.
+    port = port * np.where(pcie & ~shared, (2 / local) ** theta["gamma"], 1.0)
+    return np.asarray(port * np.where(pcie & staged, theta["staged"], 1.0))

@@ -160,9 +160,10 @@ def _terms(
 def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
+    """The nearest sizes below and above ``nbytes`` at which NCCL chooses something else, and what."""
     found = predict(machine, op, element_bytes, _SIZES)
     names = [_name(found, row) for row in range(len(_SIZES))]
-    down = [row for row in range(len(_SIZES)) if _SIZES[row] < nbytes and names[row] != chosen]
-    up = [row for row in range(len(_SIZES)) if _SIZES[row] > nbytes and names[row] != chosen]
-    below = (int(_SIZES[down[-1]]), names[down[-1]]) if down else None
-    return below, (int(_SIZES[up[0]]), names[up[0]]) if up else None
+    others = [(size, name) for size, name in zip(_SIZES, names, strict=True) if name != chosen]
+    below = [(int(size), name) for size, name in others if size < nbytes]
+    above = [(int(size), name) for size, name in others if size > nbytes]
+    return below[-1] if below else None, above[0] if above else None

@@ -54,20 +54,15 @@ def _inside(kind: NodeGraph, local: int) -> Inside:
     if local == 1:
         return Inside(PCIE, pcie_rate(3), staged)
     used = set(kind.gpus)
-    links = [
-        (a, b, link, count)
-        for a, b, link, count in kind.node.expand_edges()
-        if {a, b} & {kind.gpus[0]}
-    ]
-    nvlinks = [
-        (a, b, link.rate.value * count) for a, b, link, count in links if "nvlink" in link.name
-    ]
-    if any("switch" in a + b for a, b, _ in nvlinks):
-        return Inside(NVSWITCH, sum(rate for _, _, rate in nvlinks))
-    if nvlinks and all(a in used or b in used for a, b, _ in nvlinks):
-        link = next(link for _, _, link, _ in links if "nvlink" in link.name)
+    first = kind.gpus[0]
+    links = [edge for edge in kind.node.expand_edges() if first in edge[:2]]
+    nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
+    if any("switch" in a + b for a, b, _, _ in nvlinks):
+        return Inside(NVSWITCH, sum(link.rate.value * count for _, _, link, count in nvlinks))
+    if nvlinks and all(a in used or b in used for a, b, _, _ in nvlinks):
+        _, _, link, _ = nvlinks[0]
         return Inside(NVMESH, MESH_RINGS.get(local, 6) * link.rate.value)
-    bus = max((link for *_, link, _ in links), key=lambda link: link.rate.value)
+    bus = max((link for _, _, link, _ in links), key=lambda link: link.rate.value)
     return Inside(PCIE, _ring_rate(kind, bus), staged, shared=True)
 
 
