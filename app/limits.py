@@ -14,6 +14,7 @@ from math import ceil, log2
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import Meeting
 
 MOST_SECONDS = 120.0
 MOST_BYTES = 2e9
@@ -62,17 +63,13 @@ def check(scenario: Scenario) -> None:
 
 def _messages(scenario: Scenario) -> int:
     """Messages of a step at most: one for each bucket or layer."""
-    model, overlap = scenario.workload.build(), scenario.strategy.overlap
-    if overlap.kind == "sequential":
-        return 1
-    if overlap.kind == "buckets":
-        return min(len(model.layers), 1 + ceil(4 * model.parameters / overlap.bucket_size))
-    return len(model.layers)
+    return scenario.strategy.overlap.most_calls(scenario.workload.build())
 
 
 def _seconds_a_message(scenario: Scenario) -> float:
     workers, strategy = scenario.cluster.ranks, scenario.strategy
-    if strategy.aggregation.kind == "parameter-server" or strategy.sync.kind in ("asp", "ssp"):
+    at_servers = strategy.aggregation.meeting is Meeting.AT_SERVERS
+    if at_servers or not strategy.sync.barrier:
         return 5e-4 * workers
     return 1e-4 + 2e-6 * workers + 4e-9 * workers * _rounds(scenario) + 1.2e-6 * _flows(scenario)
 
@@ -80,9 +77,8 @@ def _seconds_a_message(scenario: Scenario) -> float:
 def _rounds(scenario: Scenario) -> int:
     """Rounds of a collective: about as many as workers, or as many as their number has digits."""
     workers, aggregation = scenario.cluster.ranks, scenario.strategy.aggregation
-    if aggregation.kind == "sharded" or (
-        aggregation.kind == "allreduce" and aggregation.algorithm in _LINEAR
-    ):
+    own = aggregation.all_reduce
+    if aggregation.shards or (own is not None and own.algorithm in _LINEAR):
         return workers
     return 2 * ceil(log2(workers + 1))
 
@@ -90,7 +86,8 @@ def _rounds(scenario: Scenario) -> int:
 def _flows(scenario: Scenario) -> int:
     """Transfers that are simulated one by one."""
     aggregation, workers = scenario.strategy.aggregation, scenario.cluster.ranks
-    pairwise = aggregation.kind == "allreduce" and aggregation.algorithm == "all-to-all"
+    own = aggregation.all_reduce
+    pairwise = own is not None and own.algorithm == "all-to-all"
     if (
         pairwise
         or scenario.run.network_model == "flows"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from dpsim.engine.job import Job
 from dpsim.engine.link_loads import collective_loads
 from dpsim.engine.timeline import Interval
-from dpsim.strategy.aggregation import ParameterServerConfig
+from dpsim.strategy.aggregation import Meeting, ParameterServerConfig
 from dpsim.topology import Routes
 
 
@@ -41,8 +41,9 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
     found: OnLinks = defaultdict(list)
     if not job.acts_alone:
         transfers = _of_collectives(job, sent, step)
-    elif isinstance(job.scenario.strategy.aggregation, ParameterServerConfig):
-        transfers = _to_servers(job, job.scenario.strategy.aggregation, sent)
+    elif job.meeting is Meeting.AT_SERVERS:
+        aggregation = cast("ParameterServerConfig", job.scenario.strategy.aggregation)
+        transfers = _to_servers(job, aggregation, sent)
     else:
         transfers = _between_pairs(job, sent)
     for link, transfer in transfers:

@@ -11,7 +11,6 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from dpsim.network import InNetworkModel
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import ParameterServerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,8 @@ def placement(scenario: Scenario) -> Placement:
     """
     workers = scenario.cluster.ranks
     aggregation = scenario.strategy.aggregation
-    if not isinstance(aggregation, ParameterServerConfig):
-        return Placement(workers, 0, tuple(range(workers)))
-    servers = aggregation.servers or workers
-    places = (
-        server % workers if aggregation.colocated else workers + server for server in range(servers)
-    )
-    return Placement(workers, servers, (*range(workers), *places))
+    servers = aggregation.server_hosts(workers)
+    return Placement(workers, len(servers), (*range(workers), *servers))
 
 
 def check(job: Job) -> None:
@@ -69,7 +63,7 @@ def check(job: Job) -> None:
     replicas = getattr(aggregation, "replicas", 1)
     _refuse(replicas > 1, "strategy.aggregation.replicas: must be 1 in real runs", str(replicas))
     library = getattr(aggregation, "library", "ideal")
-    known = ("ideal", "gloo") if aggregation.kind == "allreduce" else ("ideal",)
+    known = aggregation.torch_libraries
     _refuse(
         library not in known,
         f"strategy.aggregation.library: must be {' or '.join(known)} in real runs",

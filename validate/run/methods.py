@@ -18,7 +18,7 @@ def method_of(scenario: Scenario) -> Method:
     _check_network(scenario)
     strategy = scenario.strategy
     aggregation, sync, codec = strategy.aggregation, strategy.sync, strategy.compression
-    known = _PLAIN if codec.kind == "none" else _COMPRESSED
+    known = _PLAIN if codec.exact else _COMPRESSED
     choose = known.get((aggregation.kind, sync.kind))
     found = None if choose is None else choose(scenario)
     if found is None:
@@ -52,12 +52,12 @@ def _by_ring(scenario: Scenario) -> bool:
 
 def _all_reduced(scenario: Scenario) -> Method | None:
     aggregation, overlap = scenario.strategy.aggregation, scenario.strategy.overlap
-    if overlap.kind == "buckets" and _by_ring(scenario):
+    if overlap.size_of_buckets is not None and _by_ring(scenario):
         return method_named(
             "buckets",
             **{name: f"{getattr(overlap, name)!r} B" for name in ("bucket_size", "first_bucket")},
         )
-    if overlap.kind != "sequential":
+    if overlap.overlaps:
         return None
     library = getattr(aggregation, "library", "")
     if library == "ideal":
@@ -92,12 +92,17 @@ def _drawn_together(scenario: Scenario) -> Method | None:
     )
 
 
+def _with_backups(scenario: Scenario) -> Method | None:
+    sync, servers = scenario.strategy.sync, placement(scenario).servers
+    if scenario.strategy.overlap.overlaps or servers != 1:
+        return None
+    return method_named("backup", spare=getattr(sync, "backups", 1))
+
+
 def _at_servers(scenario: Scenario) -> Method | None:
     sync, servers = scenario.strategy.sync, placement(scenario).servers
-    if scenario.strategy.overlap.kind != "sequential":
+    if scenario.strategy.overlap.overlaps:
         return None
-    if sync.kind == "backup":
-        return method_named("backup", spare=getattr(sync, "backups", 1)) if servers == 1 else None
     return method_named(
         "parameter-server", servers=servers, sync=sync.kind, staleness=getattr(sync, "staleness", 0)
     )
@@ -121,7 +126,7 @@ _PLAIN: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("parameter-server", "bsp"): _at_servers,
     ("parameter-server", "ssp"): _at_servers,
     ("parameter-server", "asp"): _at_servers,
-    ("parameter-server", "backup"): _at_servers,
+    ("parameter-server", "backup"): _with_backups,
 }
 _COMPRESSED: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
     ("allreduce", "bsp"): _compressed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,21 @@ class Meeting(Enum):
     TOGETHER = "together"
     AT_SERVERS = "at servers"
     IN_PAIRS = "in pairs"
+
+
+class AllReduceChoice(NamedTuple):
+    """Which algorithm an all-reduce has, and whose."""
+
+    algorithm: str
+    library: str
+
+
+class AddingRate(NamedTuple):
+    """The field that says how fast servers or processors add gradients up, its value, its words."""
+
+    field: str
+    value: float
+    words: str
 
 
 class Aggregation(Config):
@@ -51,6 +67,35 @@ class Aggregation(Config):
     def moves_alone(self) -> bool:
         """Whether a worker without others communicates too."""
         return False
+
+    @property
+    def all_reduce(self) -> AllReduceChoice | None:
+        """The all-reduce of gradients, None where they meet otherwise."""
+        return None
+
+    @property
+    def adding_rate(self) -> AddingRate | None:
+        """How fast gradients are added up beside the GPUs, None where no processor does that."""
+        return None
+
+    @property
+    def sharding_stage(self) -> int | None:
+        """How much each worker holds a part of only, None where it holds all."""
+        return None
+
+    @property
+    def timed_by_flows(self) -> bool:
+        """Whether what travels in a step is simulated flow by flow, which takes long."""
+        return False
+
+    @property
+    def torch_libraries(self) -> tuple[str, ...]:
+        """Values of ``library`` that real ranks can carry out on processors."""
+        return ("ideal",)
+
+    def server_hosts(self, hosts: int) -> tuple[int, ...]:
+        """The host of each server beside workers on ``hosts`` hosts; others come after those."""
+        return ()
 
     @property
     def through_host(self) -> bool:

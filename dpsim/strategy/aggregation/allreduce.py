@@ -11,7 +11,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from dpsim.collectives import ALL_REDUCES
-from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.aggregation import (
+    Aggregation,
+    AllReduceChoice,
+    Stages,
+    Turns,
+)
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients, whole_model
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.workload import Model
@@ -54,6 +59,16 @@ class AllReduceConfig(Aggregation):
         if isinstance(data, dict) and data.get("library", "ideal") != "ideal":
             return {"algorithm": "auto", **data}
         return data
+
+    @property
+    def all_reduce(self) -> AllReduceChoice:
+        """The scenario's."""
+        return AllReduceChoice(self.algorithm, self.library)
+
+    @property
+    def torch_libraries(self) -> tuple[str, ...]:
+        """Gloo's all-reduce is torch's own on processors."""
+        return ("ideal", "gloo")
 
     def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which the backward pass makes

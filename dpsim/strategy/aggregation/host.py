@@ -17,7 +17,7 @@ from pydantic import Field
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import Bytes, BytesPerSecond
-from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
+from dpsim.strategy.aggregation.aggregation import AddingRate, Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
     CollectiveCall,
@@ -54,6 +54,18 @@ class HostConfig(Aggregation):
     bytes_per_output: Bytes = Field(
         default=0.0, description="single-process: bytes of a sample's output that GPU 0 gathers."
     )
+
+    @property
+    def adding_rate(self) -> AddingRate | None:
+        """The processors', where gradients are copied to them."""
+        if self.single_process:
+            return None
+        return AddingRate("sum_rate", self.sum_rate, "the CPUs' summing rate")
+
+    @property
+    def timed_by_flows(self) -> bool:
+        """Copies share what leads to the processor."""
+        return True
 
     @property
     def through_host(self) -> bool:

@@ -18,7 +18,13 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from dpsim.base.units import BytesPerSecond
-from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Stages, Turns
+from dpsim.strategy.aggregation.aggregation import (
+    AddingRate,
+    Aggregation,
+    Meeting,
+    Stages,
+    Turns,
+)
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
     CollectiveCall,
@@ -72,6 +78,22 @@ class ParameterServerConfig(Aggregation):
     def meeting(self) -> Meeting:
         """Each worker pushes and pulls when it can."""
         return Meeting.AT_SERVERS
+
+    @property
+    def adding_rate(self) -> AddingRate:
+        """The servers'."""
+        return AddingRate("update_rate", self.update_rate, "the servers' update rate")
+
+    @property
+    def timed_by_flows(self) -> bool:
+        """Pushes and pulls share the servers' links."""
+        return True
+
+    def server_hosts(self, hosts: int) -> tuple[int, ...]:
+        """In turn those of the workers, or hosts of their own."""
+        first = 0 if self.colocated else hosts
+        servers = range(self.servers or hosts)
+        return tuple(first + (server % hosts if self.colocated else server) for server in servers)
 
     @property
     def compresses_replies(self) -> bool:
@@ -141,13 +163,10 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import Servers
         from dpsim.topology import Hosts
 
-        count = self.servers or setting.cluster.nodes
+        nodes = setting.cluster.nodes
+        count = self.servers or nodes
         hosts = Hosts(setting.config, 0 if self.colocated else count)
-        chosen = (
-            hosts.cpus[np.arange(count) % setting.cluster.nodes]
-            if self.colocated
-            else hosts.cpus[setting.cluster.nodes :]
-        )
+        chosen = hosts.cpus[np.array(self.server_hosts(nodes))]
         conditions = setting.conditions(hosts.network, hosts.workers)
         return Servers(
             hosts.network,

@@ -61,6 +61,11 @@ class ShardedConfig(Aggregation):
     )
 
     @property
+    def sharding_stage(self) -> int:
+        """The scenario's."""
+        return self.stage
+
+    @property
     def shards(self) -> bool:
         """In every stage."""
         return True

@@ -9,13 +9,15 @@ al., "PyTorch Distributed", VLDB 13, 2020; defaults of torch.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal
 
 from pydantic import Field
 
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation import CollectiveCall, merged
+from dpsim.strategy.aggregation import ELEMENT, CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
+from dpsim.workload import Model
 
 
 class BucketsConfig(Overlap):
@@ -30,6 +32,16 @@ class BucketsConfig(Overlap):
     first_bucket: PositiveBytes = Field(
         default=2.0**20, description="The same for the first bucket."
     )
+
+    @property
+    def size_of_buckets(self) -> float:
+        """Of all but the first."""
+        return self.bucket_size
+
+    def most_calls(self, model: Model) -> int:
+        """As many as are filled, and the first."""
+        filled = ceil(ELEMENT * model.parameters / self.bucket_size)
+        return min(len(model.layers), 1 + filled)
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook

@@ -12,6 +12,7 @@ from typing import ClassVar
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
 from dpsim.strategy.aggregation import CollectiveCall
+from dpsim.workload import Model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +51,15 @@ class Overlap(Config):
 
     overlaps: ClassVar[bool] = True
     front_first: ClassVar[bool] = False
+
+    @property
+    def size_of_buckets(self) -> float | None:
+        """Bytes after which a bucket of gradients is closed, None without buckets."""
+        return None
+
+    def most_calls(self, model: Model) -> int:
+        """How many calls on gradients a step of ``model`` has, about: one a layer."""
+        return len(model.layers)
 
     @abstractmethod
     def plan(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from dpsim.strategy.aggregation import CollectiveCall, merged
 from dpsim.strategy.overlap.plan import Outlook, Overlap
+from dpsim.workload import Model
 
 
 class SequentialConfig(Overlap):
@@ -19,6 +20,10 @@ class SequentialConfig(Overlap):
     kind: Literal["sequential"] = Field(
         description="Communication starts after the whole backward pass, all of it merged."
     )
+
+    def most_calls(self, model: Model) -> int:
+        """One."""
+        return 1
 
     def plan(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook

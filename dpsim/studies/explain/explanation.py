@@ -27,9 +27,7 @@ NOTHING = 0.005  # a change of less is none
 _STEADY = 1e-9
 _FEW = 2  # steps, where all are alike
 _SOME = 10
-_BY_FLOWS = ("parameter-server", "host")  # whose transfers are timed flow by flow
 _TRIAL = 4  # steps in which several ways to turn a knob are compared; the best is simulated in full
-_BY_PERIODS = ("local-sgd", "sma")  # whose steps differ by turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +193,7 @@ def _enough(base: Result, scenario: Scenario) -> int:
     times = base.steps.step
     if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
         return _FEW
-    by_flows = not base.alone and scenario.strategy.aggregation.kind in _BY_FLOWS
+    by_flows = not base.alone and scenario.strategy.aggregation.timed_by_flows
     return _SOME if by_flows else scenario.run.steps
 
 
@@ -220,7 +218,8 @@ def _turn(
     """The best of the ways to turn one knob."""
     if isinstance(options, str):
         return Turn(name, knob, base, None, None, options)
-    several = len(options) > 1 and scenario.strategy.sync.kind not in _BY_PERIODS
+    # Where models are averaged now and then, steps differ by turns, and few of them tell nothing.
+    several = len(options) > 1 and scenario.strategy.sync.one_version
     found, refused = _simulated(
         options, _shorter(scenario, _TRIAL, 1) if several else scenario, predict
     )

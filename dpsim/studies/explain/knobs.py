@@ -10,9 +10,7 @@ from dpsim.base.units import DATA, RATE, SPEED, exact
 from dpsim.disturbance import GammaJitterConfig, LognormalJitterConfig
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
-from dpsim.strategy.aggregation import AllReduceConfig, HostConfig, ParameterServerConfig
-from dpsim.strategy.compression import NoCompressionConfig
-from dpsim.strategy.overlap import BucketsConfig, OverlapConfig
+from dpsim.strategy.overlap import OverlapConfig
 from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.network_knobs import latency, network_bandwidth, node_bandwidth
 from dpsim.workload import StorageInput
@@ -126,9 +124,9 @@ def _storage(scenario: Scenario) -> Options:
 
 def _servers(scenario: Scenario) -> Options:
     aggregation = scenario.strategy.aggregation
-    if not isinstance(aggregation, ParameterServerConfig):
+    servers = len(aggregation.server_hosts(sum(part.nodes for part in scenario.cluster.parts)))
+    if not servers:
         return "gradients do not meet at servers"
-    servers = aggregation.servers or sum(part.nodes for part in scenario.cluster.parts)
     return (
         Change(
             f"2x servers ({servers} -> {2 * servers})",
@@ -139,31 +137,18 @@ def _servers(scenario: Scenario) -> Options:
 
 
 def _server_rate(scenario: Scenario) -> Options:
-    aggregation = scenario.strategy.aggregation
-    if isinstance(aggregation, ParameterServerConfig):
-        return (
-            Change(
-                "2x the servers' update rate",
-                {"strategy.aggregation.update_rate": exact(2 * aggregation.update_rate, RATE)},
-                2.0,
-            ),
-        )
-    if isinstance(aggregation, HostConfig) and aggregation.way == "copies":
-        return (
-            Change(
-                "2x the CPUs' summing rate",
-                {"strategy.aggregation.sum_rate": exact(2 * aggregation.sum_rate, RATE)},
-                2.0,
-            ),
-        )
-    return "no server and no CPU adds gradients up"
+    rate = scenario.strategy.aggregation.adding_rate
+    if rate is None:
+        return "no server and no CPU adds gradients up"
+    doubled = {f"strategy.aggregation.{rate.field}": exact(2 * rate.value, RATE)}
+    return (Change(f"2x {rate.words}", doubled, 2.0),)
 
 
 def _bucket_size(scenario: Scenario) -> Options:
     overlap = scenario.strategy.overlap
-    if not isinstance(overlap, BucketsConfig):
+    now = overlap.size_of_buckets
+    if now is None:
         return f"the overlap policy is {overlap.kind}, which has no buckets"
-    now = overlap.bucket_size
     return tuple(
         Change(
             f"bucket {now / _MEBI:g} -> {factor * now / _MEBI:g} MiB",
@@ -181,11 +166,7 @@ def _overlap(scenario: Scenario) -> Options:
     minutes.
     """
     now = scenario.strategy.overlap.kind
-    left_out = {"wfbp"} | (
-        {"priority"}
-        if scenario.strategy.aggregation.kind in ("parameter-server", "host")
-        else set()
-    )
+    left_out = {"wfbp"} | ({"priority"} if scenario.strategy.aggregation.timed_by_flows else set())
     kinds = [kind.model_fields["kind"].annotation for kind in get_args(get_args(OverlapConfig)[0])]
     names = [
         get_args(kind)[0] for kind in kinds if get_args(kind)[0] not in left_out
@@ -198,25 +179,25 @@ def _overlap(scenario: Scenario) -> Options:
 
 
 def _algorithm(scenario: Scenario) -> Options:
-    aggregation = scenario.strategy.aggregation
-    if not isinstance(aggregation, AllReduceConfig):
+    now = scenario.strategy.aggregation.all_reduce
+    if now is None:
         return "gradients do not meet in an all-reduce"
-    if aggregation.algorithm == "auto":
+    if now.algorithm == "auto":
         return (
             "the fastest algorithm is chosen already"
-            if aggregation.library == "ideal"
-            else f"{aggregation.library} chooses it"
+            if now.library == "ideal"
+            else f"{now.library} chooses it"
         )
     return (
         Change(
-            f"algorithm {aggregation.algorithm} -> auto, the fastest",
+            f"algorithm {now.algorithm} -> auto, the fastest",
             {"strategy.aggregation.algorithm": "auto"},
         ),
     )
 
 
 def _compression(scenario: Scenario) -> Options:
-    if not isinstance(scenario.strategy.compression, NoCompressionConfig):
+    if not scenario.strategy.compression.exact:
         return f"gradients are compressed already ({scenario.strategy.compression.kind})"
     return (Change("gradients in half precision", {"strategy.compression": {"kind": "cast"}}),)
 

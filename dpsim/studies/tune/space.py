@@ -13,8 +13,7 @@ from typing import TypeAlias
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, exact
 from dpsim.scenario import Override, Plain, Scenario
-from dpsim.strategy.aggregation import AllReduceConfig, ShardedConfig
-from dpsim.strategy.overlap import BucketsConfig
+from dpsim.strategy.aggregation import Aggregation
 from dpsim.studies.tune.dimension import Dimension, defaults, dimension, parse_over
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective
@@ -163,7 +162,8 @@ def _strategy(
 ) -> dict[str, tuple[object, ...]]:
     strategy = scenario.strategy
     aggregation, overlap = strategy.aggregation, strategy.overlap
-    own_size = overlap.bucket_size if isinstance(overlap, BucketsConfig) else _MEBI * 25
+    own_size = overlap.size_of_buckets or _MEBI * 25
+    stage = aggregation.sharding_stage
     codecs: tuple[str, ...] = _DENSE if objective.to_target else _CODECS
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
@@ -172,9 +172,7 @@ def _strategy(
     return {
         "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
         **_algorithms(aggregation),
-        "strategy.aggregation.stage": (aggregation.stage, 1, 2, 3)
-        if isinstance(aggregation, ShardedConfig)
-        else (1, 2, 3),
+        "strategy.aggregation.stage": (1, 2, 3) if stage is None else (stage, 1, 2, 3),
         "strategy.overlap.kind": (overlap.kind, *_OVERLAPS),
         "strategy.overlap.bucket_size": tuple(
             f"{size / _MEBI:g} MiB" if size % _MEBI == 0 else exact(size, DATA) for size in sizes
@@ -184,15 +182,14 @@ def _strategy(
     }
 
 
-def _algorithms(aggregation: object) -> dict[str, tuple[object, ...]]:
+def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
     """Of the all-reduce; a library chooses its own."""
-    if not isinstance(aggregation, AllReduceConfig):
+    own = aggregation.all_reduce
+    if own is None:
         return {"strategy.aggregation.algorithm": _ALGORITHMS}
-    return (
-        {"strategy.aggregation.algorithm": (aggregation.algorithm, *_ALGORITHMS)}
-        if aggregation.library == "ideal"
-        else {}
-    )
+    if own.library != "ideal":
+        return {}
+    return {"strategy.aggregation.algorithm": (own.algorithm, *_ALGORITHMS)}
 
 
 def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
