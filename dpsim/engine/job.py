@@ -77,9 +77,7 @@ class Job:
 
     @property
     def one_version(self) -> bool:
-        """Whether all workers compute on versions of the same parameters, not on models of their
-        own.
-        """
+        """Whether all workers compute on versions of the same parameters."""
         strategy = self.scenario.strategy
         return strategy.sync.one_version and strategy.aggregation.one_version
 
@@ -131,9 +129,7 @@ class Job:
         return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
-        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a
-        worker alone.
-        """
+        """What is communicated in step ``step``, in order; nothing for a worker alone."""
         return self.calls_of[self.scenario.strategy.sync.exchanges(step, self.period)]
 
     @cached_property
@@ -188,8 +184,9 @@ class Job:
         return () if self.silent else self.scenario.strategy.aggregation.averaging(self.model)
 
     def _line(self, calls: tuple[CollectiveCall, ...]) -> tuple[float, float]:
-        """Alpha (s) and beta (s/B) of the collective that carries gradients, from that of nothing
-        and that of all of them.
+        """Alpha (s) and beta (s/B) of the collective that carries gradients.
+
+        From what nothing takes, and what all of them take.
         """
         gradients = [call for call in calls if call.payload == "gradients"]
         if not gradients:

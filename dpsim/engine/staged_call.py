@@ -20,10 +20,10 @@ _COMPRESSED = ("gradients", "models")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StagedCall:
-    """``stages``.
+    """A collective call as its codec encodes it and its aggregation stages it.
 
-    Collectives, one after the other, and their bytes; ``encode`` and ``decode``: seconds on each
-    kind of GPU.
+    ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
+    seconds on each kind of GPU.
     """
 
     name: str
@@ -41,8 +41,9 @@ def staged(
     workers: int,
     gpus: tuple[Gpu, ...],
 ) -> StagedCall:
-    """``call`` as ``codec`` makes it and ``aggregation`` carries it; weights, samples and the
-    loss travel as they are.
+    """``call`` as ``codec`` makes it and ``aggregation`` carries it.
+
+    Weights, samples and the loss travel as they are.
     """
     codec = codec if call.payload in _COMPRESSED else _PLAIN
     elements = max(call.nbytes // ELEMENT, 1)
@@ -69,8 +70,9 @@ def staged(
 
 
 def _float32_peak(gpu: Gpu) -> float:
-    """FLOP/s that codecs compute with; of a GPU of which only lower precisions are known, the
-    lowest rate.
+    """FLOP/s that codecs compute with.
+
+    Of a GPU of which only lower precisions are known, the lowest rate.
     """
     known = gpu.peak.get("fp32")
     return known.value if known else min(peak.value for peak in gpu.peak.values())

@@ -59,9 +59,7 @@ class Gate(ABC):
 
     @property
     def gathers(self) -> bool:
-        """Whether an update is the gradients of a quorum, rather than one worker's, where each goes
-        its own way.
-        """
+        """Whether an update is of several workers, where each goes its own way, or of one."""
         return False
 
     @property
