@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
+from dpsim.collectives.group_rings import RingOperation, group_rings
 from dpsim.collectives.operations import OPERATIONS, Operation
 from dpsim.collectives.registry import (
     ALL_REDUCES,
@@ -44,6 +45,7 @@ __all__ = [
     "Operation",
     "Phase",
     "RankLayout",
+    "RingOperation",
     "Rings",
     "Round",
     "Schedule",
@@ -55,6 +57,7 @@ __all__ = [
     "bytes_over_turns",
     "execute",
     "gossip_turns",
+    "group_rings",
     "mixing_matrix",
     "most_neighbours",
     "ranks_array",

@@ -26,7 +26,15 @@ from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.strategy.sync import Exchanged, Gate
 from dpsim.topology import Cluster, build_cluster
-from dpsim.workload import Accelerator, LayerTimes, LearnersRow, Model, Pipeline, compute_times
+from dpsim.workload import (
+    Accelerator,
+    LayerTimes,
+    LearnersRow,
+    Model,
+    Pipeline,
+    Program,
+    compute_times,
+)
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
@@ -53,6 +61,11 @@ class Job:
     setting: Setting
     input: Pipeline | None = None
     compute_scale: float = 1.0
+
+    @cached_property
+    def program(self) -> Program:
+        """The positions of a step."""
+        return Program(len(self.model.layers), self.times[0].passes)
 
     @property
     def workers(self) -> int:
@@ -128,9 +141,15 @@ class Job:
         )
         return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
 
+    def exchange(self, step: int) -> Exchanged:
+        """What the workers exchange in step ``step``."""
+        return self.scenario.strategy.sync.exchanges(step, self.period)
+
     def calls(self, step: int) -> tuple[StagedCall, ...]:
-        """What is communicated in step ``step``, in order; nothing for a worker alone."""
-        return self.calls_of[self.scenario.strategy.sync.exchanges(step, self.period)]
+        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a
+        worker alone.
+        """
+        return self.calls_of[self.exchange(step)]
 
     @cached_property
     def calls_of(self) -> dict[Exchanged, tuple[StagedCall, ...]]:
@@ -148,7 +167,7 @@ class Job:
         }
         return {
             kind: tuple(
-                staged(call, strategy.compression, strategy.aggregation, self.workers, gpus)
+                staged(call, strategy.compression, strategy.aggregation, self.cluster.mesh, gpus)
                 for call in calls
             )
             for kind, calls in sent.items()
@@ -158,10 +177,9 @@ class Job:
         """The loss of a step, averaged over all workers to be reported after it."""
         if _LOSS not in self.collectives:
             return ()
-        layers, end = len(self.model.layers), 2 * len(self.model.layers)
-        return (
-            CollectiveCall("loss", _LOSS_BYTES, layers if overlaps else end, end, _LOSS, "loss"),
-        )
+        program = self.program
+        turn, end = program.turn(program.last), program.end
+        return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, _LOSS, "loss"),)
 
     @property
     def silent(self) -> bool:
@@ -174,14 +192,20 @@ class Job:
         if self.silent:
             return ()
         strategy, workload = self.scenario.strategy, self.scenario.workload
-        calls = strategy.aggregation.calls(self.model, workload.batch_per_gpu)
+        calls = strategy.aggregation.calls(self.model, self.program, workload.batch_per_gpu)
         slowest = self.positions[:, self.positions[-1].argmax()]
-        return strategy.overlap.step(calls, Outlook(slowest, *self._line(calls)))
+        return strategy.overlap.step(
+            calls, Outlook(slowest, *self._line(calls), self.program.passes)
+        )
 
     @cached_property
     def averaging(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step after which models are averaged."""
-        return () if self.silent else self.scenario.strategy.aggregation.averaging(self.model)
+        return (
+            ()
+            if self.silent
+            else self.scenario.strategy.aggregation.averaging(self.model, self.program)
+        )
 
     def _line(self, calls: tuple[CollectiveCall, ...]) -> tuple[float, float]:
         """Alpha (s) and beta (s/B) of the collective that carries gradients.
@@ -200,7 +224,7 @@ class Job:
     def _seconds(self, collective: str, nbytes: int) -> float:
         """How long uncompressed ``nbytes`` take with all workers there."""
         stages = self.scenario.strategy.aggregation.stages(
-            collective, (nbytes,), nbytes, sums_in_flight=True, workers=self.workers
+            collective, (nbytes,), nbytes, sums_in_flight=True, mesh=self.cluster.mesh
         )
         ends = np.zeros(self.workers)
         for name, size in stages:
@@ -209,18 +233,11 @@ class Job:
 
     @cached_property
     def positions(self) -> FloatArray:
-        """Seconds of computing from a step's start to each position of it (see
-        `dpsim.strategy.aggregation.collective_call`).
+        """Seconds of computing from a step's start to each position of its program.
 
-        Shape (2 L + 2, kinds of GPU). Accumulated passes before the last one are computed before
-        the first layer is done.
+        Shape (positions, kinds of GPU).
         """
-        return np.stack([_positions(times) for times in self.times], axis=1)
-
-
-def _positions(times: LayerTimes) -> FloatArray:
-    passes = np.concatenate([times.forward, times.backward[::-1], [times.optimizer]])
-    return np.concatenate([[0.0], times.earlier + np.cumsum(passes)])
+        return np.stack([times.ends for times in self.times], axis=1)
 
 
 def reduction_cost(gpu: Gpu) -> float:
@@ -305,8 +322,9 @@ def _update_share(scenario: Scenario) -> float:
     Its shard's, none where servers update, otherwise all of it.
     """
     strategy, workers = scenario.strategy, scenario.cluster.ranks
-    if strategy.aggregation.shards:
-        return 1 / workers
+    shared = strategy.aggregation.shard_size(scenario.cluster.mesh)
+    if shared > 1:
+        return 1 / shared
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
     return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
 

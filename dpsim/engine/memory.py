@@ -173,20 +173,23 @@ def _row(use: MemoryUse) -> dict[str, Any]:
 
 def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
     """What ``scenario`` takes on each GPU; of several kinds, on the one with the least memory."""
-    workload = scenario.workload
-    gpu = smallest_gpu(scenario)
+    workload, aggregation = scenario.workload, scenario.strategy.aggregation
+    gpu, mesh = smallest_gpu(scenario), scenario.cluster.mesh
+    # Sharded aggregations name what they divide; the others divide nothing.
+    stage = getattr(aggregation, "stage", 0)
     setup = Setup(
         batch=workload.batch_per_gpu,
         precision=workload.precision,
         optimizer=workload.optimizer,
-        # Sharded aggregations name what they divide; the others divide nothing.
-        stage=getattr(scenario.strategy.aggregation, "stage", 0),
+        stage=stage,
         workers=scenario.cluster.ranks,
         checkpointing=workload.checkpointing != "none",
         # Full checkpointing leaves the segments to the framework: those of the least memory, about
         # a block each.
         checkpoint_every=None if workload.checkpointing == "full" else workload.checkpoint_every,
         learners=workload.learners_per_gpu,
+        shard_group=aggregation.shard_size(mesh) if stage else None,
+        whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
     )
     return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup)
 

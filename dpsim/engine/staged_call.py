@@ -11,8 +11,10 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
-from dpsim.strategy.aggregation import ELEMENT, Aggregation, CollectiveCall
+from dpsim.strategy.aggregation import Aggregation, CollectiveCall
 from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.topology import Mesh
+from dpsim.workload import Program
 
 _PLAIN = NoCompressionConfig(kind="none")
 _COMPRESSED = ("gradients", "models")
@@ -33,12 +35,23 @@ class StagedCall:
     encode: FloatArray
     decode: FloatArray
 
+    def repeats(self, later: StagedCall, program: Program) -> bool:
+        """Whether ``later`` is the same a pass later; what is needed past the passes stays there."""
+        shift = program.pass_length
+        needed = self.needed + (shift if self.needed < program.end else 0)
+        return (
+            later.ready == self.ready + shift
+            and later.needed == needed
+            and later.stages == self.stages
+            and bool((later.encode == self.encode).all())
+        )
+
 
 def staged(
     call: CollectiveCall,
     codec: Codec,
     aggregation: Aggregation,
-    workers: int,
+    mesh: Mesh,
     gpus: tuple[Gpu, ...],
 ) -> StagedCall:
     """``call`` as ``codec`` makes it and ``aggregation`` carries it.
@@ -46,10 +59,10 @@ def staged(
     Weights, samples and the loss travel as they are.
     """
     codec = codec if call.payload in _COMPRESSED else _PLAIN
-    elements = max(call.nbytes // ELEMENT, 1)
+    elements = max(call.nbytes // call.width, 1)
     wire = (call.nbytes,) if codec.exact else codec.stages(elements)
     summed = codec.sums_in_flight
-    payloads = aggregation.payloads(workers, sums_in_flight=summed)
+    payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
     costs = [
         {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus
     ]
@@ -61,9 +74,7 @@ def staged(
         call.name,
         call.ready,
         call.needed,
-        aggregation.stages(
-            call.collective, wire, call.nbytes, sums_in_flight=summed, workers=workers
-        ),
+        aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
         np.array(decode),
     )

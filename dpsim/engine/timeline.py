@@ -38,6 +38,19 @@ class Timeline:
             shown = slice(self.workers)
             self._of_all[step].append((stream, name, starts[shown].copy(), ends[shown].copy()))
 
+    def noted(self, step: int) -> int:
+        """How many intervals of all workers have been noted in ``step``."""
+        return len(self._of_all[step])
+
+    def repeat(self, step: int, noted: slice, shift: float, times: int) -> None:
+        """Note those of ``noted`` again, each ``shift`` s later than the time before."""
+        some = self._of_all[step][noted]
+        for time in range(1, times + 1):
+            late = time * shift
+            self._of_all[step] += [
+                (stream, name, starts + late, ends + late) for stream, name, starts, ends in some
+            ]
+
     def add_one(
         self, step: int, worker: int, stream: str, name: str, start: float, end: float
     ) -> None:

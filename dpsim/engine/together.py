@@ -5,7 +5,10 @@ The state of all of them is a vector of clock times, moved once per operation.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +19,7 @@ from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps, clock_gaps
 from dpsim.strategy.sync import Gate
-from dpsim.workload import Loading
+from dpsim.workload import Loading, Program
 
 if TYPE_CHECKING:
     from dpsim.engine.log import Log
@@ -82,6 +85,71 @@ def _note(
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a step sends: by the pass that triggers it, then what follows the optimiser's step.
+
+    ``alike[p]`` is how many passes right after p send the same as p.
+    """
+
+    gradients: tuple[StagedCall, ...]
+    models: tuple[StagedCall, ...]
+    passes: tuple[tuple[StagedCall, ...], ...]
+    alike: tuple[int, ...]
+
+    @property
+    def marks(self) -> set[int]:
+        """Positions whose times are asked for when the walk has passed them: of calls that are
+        overtaken by others, and of the last gradient.
+        """
+        furthest, marks = 0, {self.gradients[-1].ready} if self.gradients else set()
+        for call in (*self.gradients, *self.models):
+            if call.ready < furthest:
+                marks.add(call.ready)
+            furthest = max(furthest, call.ready)
+        return marks
+
+    @classmethod
+    def of(cls, program: Program, calls: tuple[StagedCall, ...]) -> _Plan:
+        """The calls of a step, which are in order, divided among its passes."""
+        gradients = tuple(call for call in calls if call.ready < program.updated)
+        passes: list[list[StagedCall]] = [[] for _ in range(program.passes)]
+        for call in gradients:
+            passes[program.pass_of(call.ready)].append(call)
+        equal = [
+            len(one) == len(other)
+            and all(mine.repeats(its, program) for mine, its in zip(one, other, strict=True))
+            for one, other in pairwise(passes)
+        ]
+        alike = [0]
+        for same in reversed(equal):
+            alike.append(alike[-1] + 1 if same else 0)
+        return cls(
+            gradients,
+            calls[len(gradients) :],
+            tuple(tuple(each) for each in passes),
+            tuple(reversed(alike)),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Where all clocks stand at the end of a pass, and what has been waited for since the step
+    began.
+    """
+
+    at: int
+    time: FloatArray
+    free: FloatArray
+    rested_at: float
+    awaited: dict[int, FloatArray]
+    waited: tuple[FloatArray, FloatArray, FloatArray]
+    noted: int
+
+
+_SAME = 1e-12  # relative: clocks that differ by less have moved alike
+
+
 class _Run:
     """The workers of a job step by step; ``rounds``.
 
@@ -93,30 +161,64 @@ class _Run:
         self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
+        self.begun = 0.0  # when the last collective had all workers
         self.updated = len(job.positions) - 1
-        marks = {call.ready for calls in job.calls_of.values() for call in calls}
-        self.walk = _Walk(job.positions, job.kind_of, frozenset(marks), self.gate, timeline)
+        self.program = job.program
+        self.plans = {kind: _Plan.of(job.program, calls) for kind, calls in job.calls_of.items()}
+        # A pass that only shifts all clocks repeats exactly, unless links change at given times.
+        self.repeats = not job.scenario.disturbance.links
+        marks = {mark for plan in self.plans.values() for mark in plan.marks}
+        self.walk = _Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step.
 
         Seconds for which the network was busy, and when each worker's gradient was there.
         """
-        calls, walk = self.job.calls(step), self.walk
-        gradients = tuple(call for call in calls if call.ready < self.updated)
-        models = calls[len(gradients) :]
-        busy = self._communicate(step, gradients)
-        walk.to(self.updated - 1)
+        plan, walk = self.plans[self.job.exchange(step)], self.walk
+        gradients, models = plan.gradients, plan.models
+        busy = self._in_passes(step, plan)
+        walk.to(self.program.end)
         done = (
             walk.time.copy()
             if not gradients
             else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
         )
+        if gradients:
+            self.rounds.append((self.begun, float(walk.free.max())))
         walk.decode(gradients)
         walk.to(self.updated)
         busy += self._communicate(step, models)
+        if models:
+            self.rounds.append((self.begun, float(walk.free.max())))
         walk.decode(models)
         return busy, done
+
+    def _in_passes(self, step: int, plan: _Plan) -> float:
+        """Send what each pass sends, one pass after the other; returns busy seconds.
+
+        The clocks are a max-plus system: where a pass has moved all of them alike, equal passes
+        after it do so too, and are taken in one go.
+        """
+        walk, busy, number = self.walk, 0.0, 0
+        before: _State | None = None
+        while number < self.program.passes:
+            calls, further = plan.passes[number], plan.alike[number] * self.repeats
+            number += 1
+            if not calls:
+                continue
+            spent = self._communicate(step, calls)
+            busy += spent
+            if not further:
+                before = None
+                continue
+            walk.to(self.program.begin(number))
+            now = walk.state()
+            if before is not None and walk.repeat(before, now, further):
+                busy += spent * further
+                number += further
+            before = now
+        return busy
 
     def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> float:
         """Send calls one after the other; returns how many seconds the network was busy with
@@ -126,7 +228,7 @@ class _Run:
         decodes all of them together. Where not all workers are waited for, those that are late take
         part from when the others begin.
         """
-        walk, busy, begin = self.walk, 0.0, 0.0
+        walk, busy = self.walk, 0.0
         for call in calls:
             check()
             there = self.gate.takes_part(walk.encode(call))
@@ -136,12 +238,10 @@ class _Run:
                     starts, nbytes, walk.rested_at
                 )
                 walk.free, walk.rested_at = outcome.finishes, outcome.rested_at
-                begin = float(starts.max())
-                busy += float(walk.free.max() - begin)
+                self.begun = float(starts.max())
+                busy += float(walk.free.max() - self.begun)
                 walk.note("communication", f"{call.name}: {name}", starts, walk.free)
             walk.wait_for(walk.free, call.needed + self.gate.lag * self.updated)
-        if calls:
-            self.rounds.append((begin, float(walk.free.max())))
         return busy
 
 
@@ -156,12 +256,14 @@ class _Walk:
 
     def __init__(
         self,
+        program: Program,
         positions: FloatArray,
         kind_of: IntArray,
-        marks: frozenset[int],
+        marks: set[int],
         gate: Gate,
         timeline: Timeline | None,
     ) -> None:
+        self.program = program
         self.positions = positions
         self.kind_of = (
             kind_of if positions.shape[1] > 1 else slice(None)
@@ -170,7 +272,9 @@ class _Walk:
         self.rested_at = float("-inf")
         self.step = 0
         self._timeline = timeline
-        self._marks = marks | {0}
+        self._kept = marks | {0}
+        self._marks = sorted(self._kept)
+        self._asked = 0
         self._gate = gate
         self._awaited: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
@@ -189,7 +293,7 @@ class _Walk:
     def begin(self, factor: FloatArray) -> None:
         """Start a step in which each worker's compute time is multiplied by ``factor``."""
         self._factor = factor
-        self._at = 0
+        self._at = self._asked = 0
         self._reached.clear()
         self.exposed = np.zeros_like(self.time)
         self.straggler = np.zeros_like(self.time)
@@ -227,19 +331,21 @@ class _Walk:
         self.coding = self.coding + seconds[self.kind_of]
 
     def reached(self, position: int) -> FloatArray:
-        """When each worker has computed up to ``position``, one of the marks."""
+        """When each worker has computed up to ``position``: where they are, or one of the marks."""
         if position not in self._reached:
+            if self._asked not in self._kept:
+                self._reached.pop(self._asked, None)
+            self._asked = position
             self.to(position)
         return self._reached[position]
 
     def to(self, position: int) -> None:
         """Compute up to ``position``, waiting on the way for what is needed there."""
-        for stop in sorted(
-            {
-                *(where for where in (*self._awaited, *self._marks) if self._at < where < position),
-                position,
-            }
-        ):
+        marks = self._marks[
+            bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
+        ]
+        awaited = (where for where in self._awaited if self._at < where < position)
+        for stop in sorted({*marks, *awaited, position}):
             begin, before = self._at, self.time
             self.time = before + self._computing(begin, stop)
             if self._timeline is not None:
@@ -258,16 +364,62 @@ class _Walk:
         Passes split what is shown, never the clock: a step is the same to the last digit whether
         it is recorded or not.
         """
-        layers = (len(self.positions) - 2) // 2
         since = before
-        for end, name in ((layers, "forward"), (2 * layers, "backward"), (stop, "update")):
-            if begin >= end:
-                continue
-            until = self.time if stop <= end else before + self._computing(begin, end)
-            self.note("compute", name, since, until)
-            if stop <= end:
-                return
+        for end in self.program.turns_between(begin, stop):
+            until = self.time if end == stop else before + self._computing(begin, end)
+            self.note("compute", self.program.name_of(end), since, until)
             since = until
+
+    def state(self) -> _State:
+        """Where everything stands now."""
+        waited = self.exposed, self.straggler, self.coding
+        noted = 0 if self._timeline is None else self._timeline.noted(self.step)
+        awaited = dict(self._awaited)
+        return _State(self._at, self.time, self.free, self.rested_at, awaited, waited, noted)
+
+    def repeat(self, before: _State, now: _State, times: int) -> bool:
+        """Go on by as many passes like the one from ``before`` to ``now``, if that moved all clocks
+        alike; returns whether it did.
+        """
+        length, end = self.program.pass_length, self.program.end
+        shift = float(now.time[0] - before.time[0])
+
+        def moved(earlier: FloatArray, later: FloatArray) -> bool:
+            return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
+
+        def inside(awaited: dict[int, FloatArray], number: int) -> dict[int, FloatArray]:
+            """What is awaited, by the position in the next pass; or where it is, past the passes."""
+            return {
+                where - number if where < end else where + end: ends
+                for where, ends in awaited.items()
+            }
+
+        earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
+        rested = {now.rested_at - before.rested_at} - {shift} if now.rested_at > -np.inf else {}
+        alike = (
+            moved(before.time, now.time)
+            and moved(before.free, now.free)
+            and earlier.keys() == later.keys()
+            and all(moved(earlier[where], later[where]) for where in later)
+            and all(abs(other - shift) <= _SAME * abs(now.rested_at) for other in rested)
+        )
+        if not alike:
+            return False
+        if self._timeline is not None:
+            self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
+        whole = shift * times
+        self.time = now.time + whole
+        self.free = now.free + whole
+        self.rested_at = now.rested_at + whole
+        self._awaited = {
+            where + length * times if where < end else where: ends + whole
+            for where, ends in now.awaited.items()
+        }
+        self.exposed, self.straggler, self.coding = (
+            to + (to - since) * times for since, to in zip(before.waited, now.waited, strict=True)
+        )
+        self._at = now.at + length * times
+        return True
 
     def wait_for(self, ends: FloatArray, position: int) -> None:
         """Let nothing past ``position`` start before ``ends`` (s, a vector over workers)."""
@@ -277,7 +429,7 @@ class _Walk:
             self._awaited[position] = np.maximum(self._awaited.get(position, ends), ends)
 
     def _arrive(self, position: int) -> None:
-        if position in self._marks:
+        if position in self._kept or position == self._asked:
             self._reached.setdefault(position, self.time)
         # What is needed where this step ends is needed where the next one begins, and is waited for
         # there.

@@ -12,6 +12,7 @@ from dpsim.base.lazy import on_demand
 if TYPE_CHECKING:
     from dpsim.network.closed_form import ClosedFormModel
     from dpsim.network.conditions import Background, Conditions, LinkChange
+    from dpsim.network.confirmed_rounds import ConfirmedRounds
     from dpsim.network.fastest import FastestModel
     from dpsim.network.flows import (
         FlowsModel,
@@ -46,6 +47,7 @@ __all__ = [
     "ClosedFormModel",
     "CollectiveModel",
     "Conditions",
+    "ConfirmedRounds",
     "FastestModel",
     "FlowsModel",
     "FluidNetwork",

@@ -37,7 +37,7 @@ class ClosedFormModel(CollectiveModel):
         self.schedule = algorithm.schedule(network.ranks)
         self.itemsize = itemsize
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Everyone finishes together, the exact time after the latest of ``starts``."""
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         seconds = self.algorithm.exact_time(self.layout, chunking, self.costs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
+from dpsim.network.confirmed_rounds import ConfirmedRounds
 from dpsim.network.model import Ability, CollectiveModel, Outcome
 
 # What is laid out for a comparison, at most.
@@ -57,6 +59,9 @@ class FastestModel(CollectiveModel):
         """
         return self._model_for(nbytes).finish(starts, nbytes)
 
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        return self.finish(starts, nbytes)
+
     def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
         """The same, by the same algorithm."""
         return self._model_for(nbytes).finish_after(starts, nbytes, rested_at)
@@ -76,10 +81,32 @@ class FastestModel(CollectiveModel):
         if nbytes not in self._chosen:
             # Together, so that the choice is a matter of size alone and the same in every step, as a
             # library's is.
-            together = np.zeros(self.ranks)
-            seconds = {
-                name: float(model.finish(together, nbytes).finishes.max())
-                for name, model in self.candidates.items()
-            }
-            self._chosen[nbytes] = min(seconds, key=seconds.__getitem__)
+            self._chosen[nbytes] = self._fastest(nbytes)
         return self._chosen[nbytes]
+
+    def _fastest(self, nbytes: int) -> str:
+        """The candidate of the least time from equal starts.
+
+        The one that rounds prefer is confirmed first: few need to be.
+        """
+        together = np.zeros(self.ranks)
+        queue = [
+            (_seconds(_quick(model), together, nbytes), number, name, False)
+            for number, (name, model) in enumerate(self.candidates.items())
+        ]
+        heapq.heapify(queue)
+        while True:
+            _, number, name, confirmed = heapq.heappop(queue)
+            if confirmed:
+                return name
+            seconds = _seconds(self.candidates[name], together, nbytes)
+            heapq.heappush(queue, (seconds, number, name, True))
+
+
+def _quick(model: CollectiveModel) -> CollectiveModel:
+    """What says first how long ``model`` takes, before flows confirm it."""
+    return model.rounds if isinstance(model, ConfirmedRounds) else model
+
+
+def _seconds(model: CollectiveModel, starts: FloatArray, nbytes: int) -> float:
+    return float(model.finish(starts, nbytes).finishes.max())

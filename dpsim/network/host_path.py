@@ -38,7 +38,7 @@ class HostPathModel(CollectiveModel):
         self._from_host: Routes = network.routes(nearest_cpu, hosts.workers)
         self._between = _ring_of_cpus(hosts, sum_rate, conditions)
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
         network, node_of = self.hosts.network, self.hosts.node_of
         # A node's CPU begins to add when the last of its GPUs' vectors is there.

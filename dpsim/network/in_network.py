@@ -58,7 +58,7 @@ class InNetworkModel(CollectiveModel):
         schedule = Schedule("all-reduce", IN_NETWORK, self.network.ranks, self.group, phases)
         return RoundsModel(schedule, self.network, self.costs, itemsize=self.itemsize)
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
 
         ``nbytes`` is the size of each rank's vector.

@@ -17,6 +17,7 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
+from dpsim.network.confirmed_rounds import ConfirmedRounds
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network, UniformSwitch
@@ -40,7 +41,8 @@ def collective_model(
 ) -> CollectiveModel:
     """The model of ``algorithm`` on ``network``.
 
-    ``auto`` is the first of closed form, rounds and flows that has all ``needs``.
+    ``auto`` is the first of closed form, rounds that flows confirm, and flows that has all
+    ``needs``.
 
     Raises DpsimError when a kind is asked for that the network has no place for, or an algorithm
     that its nodes have none for.
@@ -53,9 +55,8 @@ def collective_model(
                 "network model must be flows or auto with other traffic or links that change, "
                 f"but got {kind!r}"
             )
-    if kind == "auto":
-        kind = _cheapest(algorithm, network, needs)
-    if kind == "closed-form":
+    chosen = _cheapest(algorithm, network, needs) if kind == "auto" else kind
+    if chosen == "closed-form":
         from dpsim.network.closed_form import ClosedFormModel
 
         if not isinstance(network, UniformSwitch):
@@ -65,8 +66,10 @@ def collective_model(
             )
         return ClosedFormModel(algorithm, network, costs, itemsize=itemsize)
     schedule = schedule_on(network, algorithm)
-    if kind == "rounds":
+    if chosen == "rounds":
         return RoundsModel(schedule, network, costs, itemsize=itemsize)
+    if chosen == "confirmed":
+        return ConfirmedRounds(schedule, network, costs, itemsize=itemsize)
     from dpsim.network.flows import FlowsModel
 
     return FlowsModel(schedule, network, costs, itemsize=itemsize, conditions=conditions)
@@ -164,7 +167,8 @@ def _candidates(
         with suppress(DpsimError):  # not for these nodes
             schedule = schedule_on(network, algorithm(name))
             if is_quick(schedule):
-                candidates[name] = RoundsModel(schedule, network, costs, itemsize=itemsize)
+                rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
+                candidates[name] = rounds(schedule, network, costs, itemsize=itemsize)
     with suppress(DpsimError):  # not for these switches, nodes or needs
         candidates[IN_NETWORK] = _in_network(kind, network, costs, needs, itemsize)
     return candidates
@@ -192,12 +196,12 @@ def _asked(
 
 def _cheapest(
     algorithm: Algorithm, network: Network, needs: Ability
-) -> Literal["closed-form", "rounds", "flows"]:
+) -> Literal["closed-form", "confirmed", "flows"]:
     if isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact:
         from dpsim.network.closed_form import ClosedFormModel
 
         if needs in ClosedFormModel.abilities:
             return "closed-form"
-    if needs in RoundsModel.abilities:
-        return "rounds"
+    if needs in ConfirmedRounds.abilities:
+        return "confirmed"
     return "flows"

@@ -119,7 +119,7 @@ class ServersModel(CollectiveModel):
         self.network = servers.network
         self.direction = direction
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """Push: when the servers have applied all of it, the same for all.
 
         Pull: when each worker has everything.

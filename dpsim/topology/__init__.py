@@ -35,6 +35,7 @@ from dpsim.topology.fabrics import (
     Torus,
     TorusConfig,
 )
+from dpsim.topology.mesh import GroupSize, Mesh
 from dpsim.topology.network import Network, Routes, UniformSwitch
 from dpsim.topology.node_graph import NodeGraph
 from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
@@ -62,9 +63,11 @@ __all__ = [
     "FatTreeConfig",
     "FullMesh",
     "FullMeshConfig",
+    "GroupSize",
     "Hosts",
     "LeafSpine",
     "LeafSpineConfig",
+    "Mesh",
     "Network",
     "NetworkConfig",
     "NodeGraph",

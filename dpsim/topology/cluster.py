@@ -17,6 +17,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import Gpu
 from dpsim.topology.fabrics import Fabric
+from dpsim.topology.mesh import Mesh
 from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
 
@@ -88,6 +89,17 @@ class Cluster:
                 f"{sorted(numbers)}"
             )
         return numbers.pop()
+
+    @property
+    def inside(self) -> int:
+        """How many of its capacities are inside nodes: those come first."""
+        return sum(len(self.kinds[kind].capacities) for kind in self.kind_of)
+
+    @property
+    def mesh(self) -> Mesh:
+        """Its GPUs as groups of ranks."""
+        numbers = {len(kind.gpus) for kind in self.kinds}
+        return Mesh(self.ranks, numbers.pop() if len(numbers) == 1 else None)
 
     @cached_property
     def accelerators(self) -> tuple[tuple[Gpu, int], ...]:

@@ -23,6 +23,7 @@ from dpsim.topology.fabrics import (
     SingleSwitchConfig,
     TorusConfig,
 )
+from dpsim.topology.mesh import Mesh
 from dpsim.topology.node_graph import NodeGraph
 
 NetworkConfig = Annotated[
@@ -150,6 +151,12 @@ class ClusterConfig(Config):
     def ranks(self) -> int:
         """The number of GPUs in use."""
         return sum(part.ranks for part in self.parts)
+
+    @property
+    def mesh(self) -> Mesh:
+        """Its GPUs as groups of ranks."""
+        numbers = {part.ranks // part.nodes for part in self.parts}
+        return Mesh(self.ranks, numbers.pop() if len(numbers) == 1 else None)
 
     def with_nodes(self, nodes: int) -> ClusterConfig:
         """The same cluster with another number of equal nodes.

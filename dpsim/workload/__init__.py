@@ -48,6 +48,7 @@ from dpsim.workload.memory import (
     state_bytes,
 )
 from dpsim.workload.models import MODELS, build_model, canonical_name
+from dpsim.workload.program import Program
 from dpsim.workload.roofline import (
     OPTIMIZER_STATES,
     OPTIMIZERS,
@@ -122,6 +123,7 @@ __all__ = [
     "Precision",
     "ProfileLayer",
     "ProfileSource",
+    "Program",
     "Remedy",
     "Setup",
     "Split",

@@ -109,9 +109,9 @@ def shared_times(
     return replace(
         alone,
         forward=alone.forward * factor,
-        backward=alone.backward * factor + average,
+        backward=alone.backward * factor,
         optimizer=alone.optimizer * learners,
-        earlier=alone.earlier * factor,
+        merging=average,
     )
 
 

@@ -11,7 +11,10 @@ With P parameters and N workers, the bytes of model state on each of them are
 | 2: ZeRO 2, gradients too | w P | g P / N | s P / N |
 | 3: ZeRO 3 or FSDP, weights too | w P / N | g P / N | s P / N |
 
-where (w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with
+N is the workers of a shard group. Gradients that are added up over several passes before they are
+reduced (no_sync) are whole on every worker in every stage.
+
+(w, g, s) is (4, 4, 4 x states) in fp32 and (2, 2, 4 + 4 x states) in mixed precision, s with
 the fp32 copy of the weights; plain SGD keeps no state, momentum one, Adam two. Adam in mixed
 precision is so 16 bytes a parameter. Under torch's autocast the weights and gradients are fp32 and
 no copy is kept: the same sum at stage 0. Source: Rajbhandari et al., "ZeRO: Memory Optimizations
@@ -46,6 +49,7 @@ STAGES = (0, 1, 2, 3)
 MOST_BATCH = 2**31
 STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 
+_NEVER = len(STAGES)  # a stage that there is not
 _ORDER = ("learners", "stage", "checkpointing", "batch")
 
 # Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343
@@ -96,7 +100,8 @@ class Setup:
     to 3 what they divide among them, ``learners`` the replicas that share each GPU.
     ``checkpoint_every`` is the layers of a segment that is computed again (with ``checkpointing``;
     None: segments as they take the least memory). ``gradient_bytes`` is the width in which
-    gradients travel.
+    gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
+    ``whole_gradients`` says that gradients are kept whole over several passes all the same.
     """
 
     batch: int
@@ -108,6 +113,13 @@ class Setup:
     checkpoint_every: int | None = None
     learners: int = 1
     gradient_bytes: int = 4
+    shard_group: int | None = None
+    whole_gradients: bool = False
+
+    @property
+    def shards(self) -> int:
+        """Among how many workers each part is divided that is divided at all."""
+        return self.shard_group or self.workers
 
     def __post_init__(self) -> None:
         for name in ("batch", "workers", "learners", "checkpoint_every"):
@@ -153,9 +165,14 @@ class Footprint:
 def footprint(model: Model, setup: Setup) -> Footprint:
     """The memory that ``model`` takes on each GPU."""
     state, elements = state_bytes(setup.precision, setup.optimizer), model.parameters
+    gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
-        setup.learners * width * elements / (setup.workers if setup.stage >= divided else 1)
-        for width, divided in ((state.weights, 3), (state.gradients, 2), (state.optimizer, 1))
+        setup.learners * width * elements / (setup.shards if setup.stage >= divided else 1)
+        for width, divided in (
+            (state.weights, 3),
+            (state.gradients, gradients_divided),
+            (state.optimizer, 1),
+        )
     )
     activations = float(setup.learners * setup.batch * sample_activations(model, setup))
     buckets = _buckets(model, setup)

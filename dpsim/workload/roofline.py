@@ -102,19 +102,30 @@ class LayerTimes:
 
     For each pass a vector over layers, in forward order, and the optimiser's step.
 
-    ``earlier`` are the accumulated passes before the last one, whose gradients are not
-    communicated.
+    A step has ``passes`` of them, one a micro-batch. The last pass takes ``merging`` s more in each
+    layer's backward pass, where learners that share the GPU add up what they have.
     """
 
     forward: FloatArray
     backward: FloatArray
     optimizer: float
-    earlier: float = 0.0
+    passes: int = 1
+    merging: FloatArray | float = 0.0
 
     @property
     def step(self) -> float:
         """Seconds of all of it."""
-        return self.earlier + float(self.forward.sum() + self.backward.sum()) + self.optimizer
+        last = float(self.forward.sum() + (self.backward + self.merging).sum())
+        one = float(self.forward.sum() + self.backward.sum())
+        return (self.passes - 1) * one + last + self.optimizer
+
+    @property
+    def ends(self) -> FloatArray:
+        """Seconds from the step's start to each position of its program, 0 first."""
+        one = np.concatenate([self.forward, self.backward[::-1]])
+        last = np.concatenate([self.forward, (self.backward + self.merging)[::-1]])
+        passes = np.concatenate([*[one] * (self.passes - 1), last, [self.optimizer]])
+        return np.concatenate([[0.0], np.cumsum(passes)])
 
     def scaled(self, factor: float) -> LayerTimes:
         """All of it multiplied by ``factor``."""
@@ -122,7 +133,8 @@ class LayerTimes:
             self.forward * factor,
             self.backward * factor,
             self.optimizer * factor,
-            self.earlier * factor,
+            self.passes,
+            self.merging * factor,
         )
 
 
@@ -171,8 +183,7 @@ def compute_times(
         forward, backward = work.queued(constants.launch, checkpoint_every)
     measured = None if model.measured is None else model.measured.optimizer()
     update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
-    earlier = (accumulation - 1) * float(forward.sum() + backward.sum())
-    return LayerTimes(forward, backward, update, earlier)
+    return LayerTimes(forward, backward, update, accumulation)
 
 
 def _speeds(

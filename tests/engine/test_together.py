@@ -17,7 +17,9 @@ from dpsim.workload import LayerTimes
 class OneSecond(CollectiveModel):
     """Every collective ends one second after the last rank has entered."""
 
-    def finish(self, starts, nbytes):
+    network = SimpleNamespace(capacities=np.zeros(0))
+
+    def _finish(self, starts, nbytes):
         return Outcome(np.full(len(starts), starts.max() + 1.0), np.zeros(0))
 
 
@@ -28,7 +30,9 @@ def job(plan, workers=2):
     strategy = SimpleNamespace(
         sync=BspConfig(kind="bsp"), aggregation=AllReduceConfig(kind="allreduce")
     )
-    scenario, model = SimpleNamespace(strategy=strategy), SimpleNamespace(layers=[None, None])
+    undisturbed = SimpleNamespace(links=())
+    scenario = SimpleNamespace(strategy=strategy, disturbance=undisturbed)
+    model = SimpleNamespace(layers=[None, None])
     made = Job(scenario, cluster, model, (times,), {"all-reduce": (OneSecond(),)}, setting=None)
     nothing = np.zeros(1)
     calls = tuple(

@@ -21,7 +21,7 @@ def both_ways(schedule, network, costs, starts):
         RoundsModel(schedule, network, costs, collapse=collapse) for collapse in (True, False)
     )
     nbytes = CHUNK * schedule.chunks
-    timed = quick._round(0, 0, schedule.chunking(nbytes, 4))
+    timed = quick.timed_round(0, 0, schedule.chunking(nbytes, 4))
     taken = timed._pace is None and timed._critical is not None
     return quick.finish(starts, nbytes).finishes, slow.finish(starts, nbytes).finishes, taken
 

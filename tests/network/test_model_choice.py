@@ -8,6 +8,7 @@ from dpsim.network import (
     Ability,
     ClosedFormModel,
     FlowsModel,
+    ConfirmedRounds,
     RoundsModel,
     collective_model,
 )
@@ -22,11 +23,11 @@ CLUSTER = build_cluster(ClusterConfig(nodes=2, node="single-gpu"))
     ("network", "needs", "expected"),
     [
         (SWITCH, Ability.NONE, ClosedFormModel),
-        (SWITCH, Ability.OWN_STARTS, RoundsModel),
+        (SWITCH, Ability.OWN_STARTS, ConfirmedRounds),
         (SWITCH, Ability.UNEVEN_OVERLAP, FlowsModel),
         (SWITCH, Ability.OWN_STARTS | Ability.UNEVEN_OVERLAP, FlowsModel),
-        (CLUSTER, Ability.NONE, RoundsModel),
-        (CLUSTER, Ability.OWN_STARTS, RoundsModel),
+        (CLUSTER, Ability.NONE, ConfirmedRounds),
+        (CLUSTER, Ability.OWN_STARTS, ConfirmedRounds),
         (CLUSTER, Ability.UNEVEN_OVERLAP, FlowsModel),
     ],
 )
@@ -35,7 +36,7 @@ def test_auto_is_the_cheapest_that_can_do_what_is_needed(network, needs, expecte
 
 
 def test_by_default_every_rank_may_start_at_its_own_time():
-    assert type(collective_model("auto", RING, SWITCH)) is RoundsModel
+    assert type(collective_model("auto", RING, SWITCH)) is ConfirmedRounds
 
 
 @pytest.mark.parametrize(

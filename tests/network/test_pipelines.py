@@ -30,10 +30,10 @@ def finishes(schedule, starts=(0, 0)):
 
 
 def test_what_one_channel_does_in_turn_two_do_at_once():
-    # One channel: 12 s, then 12 s. Two: rounds give each pattern the wire to itself; under flows
-    # the two share it.
+    # One channel: 12 s, then 12 s. Two: rounds give each pattern the wire to itself, but no wire
+    # carries more than its rate; under flows the two share it.
     assert finishes(push([0], [0])) == [[24, 24], [24, 24]]
-    assert finishes(push([0], [1])) == [[12, 12], [24, 24]]
+    assert finishes(push([0], [1])) == [[24, 24], [24, 24]]
 
 
 def test_channels_of_one_phase_share_links():

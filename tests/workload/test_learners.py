@@ -54,11 +54,11 @@ def test_gradients_are_averaged_through_memory_but_not_for_one_learner():
 
 
 def test_every_learner_updates_its_own_weights():
-    alone = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5, earlier=10.0)
+    alone = LayerTimes(np.array([1.0, 2.0]), np.array([3.0, 4.0]), 0.5, passes=3)
     times = shared_times(alone, 1.5, 3, np.array([0.25, 0.0]))
     assert times.forward.tolist() == [1.5, 3.0]
-    assert times.backward.tolist() == [4.75, 6.0]
-    assert (times.optimizer, times.earlier) == (1.5, 15.0)
+    # Two passes of 1.5 x 10 s, and the last, with the averaging.
+    assert times.step == 3 * 1.5 * 10 + 0.25 + 1.5
     assert shared_times(alone, 1.0, 1, np.zeros(2)).step == alone.step
 
 

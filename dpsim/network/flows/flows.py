@@ -52,7 +52,7 @@ class FlowsModel(ScheduleModel):
         super().__init__(schedule, network, costs, itemsize=itemsize)
         self.conditions = conditions
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
 
         ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no path.

@@ -44,7 +44,7 @@ class GlooModel(CollectiveModel):
             algorithm("ring").schedule(network.ranks), network, itemsize=itemsize
         )
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
         return Outcome(
             np.full(len(starts), starts.max() + self._seconds(nbytes)), self._ring.loads(nbytes)

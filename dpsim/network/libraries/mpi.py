@@ -45,7 +45,7 @@ class MpiModel(CollectiveModel):
     abilities = Ability.NONE
 
     def __init__(self, cluster: Cluster, *, itemsize: int = 4) -> None:
-        self.cluster = cluster
+        self.cluster = self.network = cluster
         self.itemsize = itemsize
         self.nodes, self.per_node = cluster.nodes, cluster.per_node
         line_rate, transport = min(
@@ -62,7 +62,7 @@ class MpiModel(CollectiveModel):
             for name, schedule in names.items()
         }
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
         seconds = min(self.seconds(nbytes).values())
         return Outcome(

@@ -39,6 +39,7 @@ class _Pattern:
     transfers: Round
     source: IntArray
     destination: IntArray
+    links: IntArray
     latency: FloatArray
     rate: FloatArray
     cycles: Cycles | None
@@ -67,7 +68,7 @@ class RoundsModel(ScheduleModel):
         self._timed: dict[tuple[int, int, int], TimedRound] = {}
         self._loads: dict[int, FloatArray] = {}
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
 
         ``nbytes`` is the size of each rank's vector.
@@ -92,12 +93,12 @@ class RoundsModel(ScheduleModel):
         if not phase.steady:
             for turn in range(phase.rounds):
                 check()
-                ready = self._round(number, turn, chunking).step(ready)
+                ready = self.timed_round(number, turn, chunking).step(ready)
             return ready
-        timed = self._round(number, 0, chunking)
+        timed = self.timed_round(number, 0, chunking)
         return timed.all(ready) if self.collapse else timed.each(ready)
 
-    def _round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
+    def timed_round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
         """Round ``turn`` of phase ``number``.
 
         It is kept for the next collective of the same size, where that is not too much.
@@ -115,13 +116,19 @@ class RoundsModel(ScheduleModel):
                 self._timed[key] = timed
         return timed
 
+    def links_of(self, number: int, turn: int) -> tuple[IntArray, FloatArray]:
+        """The links (transfers, hops) and the latency (s) of each transfer of a round."""
+        pattern = self._patterns.get((number, turn))
+        pattern = pattern or self._pattern(self.schedule.phases[number], turn)
+        return pattern.links, pattern.latency
+
     def _pattern(self, phase: Phase, turn: int) -> _Pattern:
         transfers = phase.round(turn)
         routes = self.network.routes(transfers.source, transfers.destination)
         rate = max_min_rates(routes.links, self.network.capacities)
         source, destination = transfers.places(self.schedule.ranks)
         cycles = cycles_of(source, destination, self.schedule.places)
-        return _Pattern(transfers, source, destination, routes.latency, rate, cycles)
+        return _Pattern(transfers, source, destination, routes.links, routes.latency, rate, cycles)
 
     def _sized(self, pattern: _Pattern, phase: Phase, chunking: Chunking) -> TimedRound:
         """The round with this phase's message sizes.

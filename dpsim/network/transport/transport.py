@@ -65,14 +65,19 @@ class TransportModel(CollectiveModel):
         self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    @property
+    def saved(self) -> float:
+        """What its limiters save up while links are idle."""
+        return self.transport.burst
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank leaves (s) that enters at ``starts`` (s), both vectors over ranks.
 
         ``nbytes`` is the size of each rank's vector. Links are rested before.
         """
-        return self.finish_after(starts, nbytes, float("-inf"))
+        return self._finish_after(starts, nbytes, float("-inf"))
 
-    def finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
+    def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
         """The same where the links, all alike, are rested only at ``rested_at`` (s).
 
         Until then they have not saved up all that they can.

@@ -16,7 +16,8 @@ from dpsim.base.config import Config
 from dpsim.network import CollectiveModel
 from dpsim.strategy.aggregation.collective_call import CollectiveCall
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.topology import Mesh
+from dpsim.workload import Model, Program
 
 Turns = tuple[CollectiveModel, ...]
 Stages = tuple[tuple[str, int], ...]
@@ -110,6 +111,14 @@ class Aggregation(Config):
     @property
     def shards(self) -> bool:
         """Whether each worker holds and updates a part of the model only."""
+        return self.sharding_stage is not None
+
+    def shard_size(self, mesh: Mesh) -> int:
+        """Among how many workers a model is divided, each of which holds and updates its part."""
+        return 1
+
+    def adds_up_whole(self, passes: int) -> bool:
+        """Whether whole gradients are kept over ``passes`` passes where shards of them would do."""
         return False
 
     @property
@@ -118,13 +127,13 @@ class Aggregation(Config):
         return False
 
     @abstractmethod
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
-        """The calls of a step of ``batch`` samples a worker, after which all go on with what
-        they hold in common.
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
+        """The calls of a step of passes of ``batch`` samples a worker, after which all go on
+        with what they hold in common.
         """
 
     @abstractmethod
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """The calls that average the workers' models after a step."""
 
     @abstractmethod
@@ -138,7 +147,7 @@ class Aggregation(Config):
         plain: int,
         *,
         sums_in_flight: bool,
-        workers: int,
+        mesh: Mesh,
     ) -> Stages:
         """The collectives, one after the other, that carry a payload of ``plain`` bytes whose codec
         makes it ``wire`` bytes.

@@ -19,7 +19,8 @@ from dpsim.strategy.aggregation.aggregation import (
 )
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, gradients, whole_model
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.topology import Mesh
+from dpsim.workload import Model, Program
 
 
 def _known(name: str) -> str:
@@ -70,15 +71,15 @@ class AllReduceConfig(Aggregation):
         """Gloo's all-reduce is torch's own on processors."""
         return ("ideal", "gloo")
 
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which the backward pass makes
         gradients ready.
         """
-        return gradients(model, "all-reduce")
+        return gradients(model, program, "all-reduce")
 
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """One all-reduce of the whole model."""
-        return whole_model(model, "all-reduce")
+        return whole_model(model, program, "all-reduce")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
@@ -97,9 +98,9 @@ class AllReduceConfig(Aggregation):
         plain: int,
         *,
         sums_in_flight: bool,
-        workers: int,
+        mesh: Mesh,
     ) -> Stages:
         """Payloads that add up are all-reduced; others are gathered from all workers."""
         if sums_in_flight or collective != "all-reduce":
             return tuple((collective, nbytes) for nbytes in wire)
-        return tuple(("all-gather", workers * nbytes) for nbytes in wire)
+        return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in wire)

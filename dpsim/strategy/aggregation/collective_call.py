@@ -1,10 +1,7 @@
 """What strategies meet through.
 
-A call says what is communicated, what it waits for and what waits for it.
-
-Both are positions in a step of L layers: 0 is its start, l + 1 the end of layer l's forward pass, 2
-L - l the end of layer l's backward pass, so that 2 L is the end of the backward pass. The
-optimiser's step comes after that and ends at 2 L + 1; 2 L + 1 + p is position p of the next step.
+An call says what is communicated, what it waits for and what waits for it: positions in the
+program of a step (`dpsim.workload.Program`).
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpsim.workload import Model
+from dpsim.workload import Model, Program
 
 # Bytes: gradients and the models that are averaged are kept in fp32, also under automatic mixed
 # precision.
@@ -29,7 +26,7 @@ class CollectiveCall:
     ``needed`` starts before its end.
 
     Of the payloads, gradients are what overlap policies merge and order; gradients and whole models
-    are what codecs compress.
+    are what codecs compress. ``width`` is the bytes of one of its elements.
     """
 
     name: str
@@ -38,6 +35,7 @@ class CollectiveCall:
     needed: int
     collective: str = "all-reduce"
     payload: Payload = "gradients"
+    width: int = ELEMENT
 
 
 def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
@@ -47,31 +45,40 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
     """
     (collective,) = {call.collective for call in calls}
     (payload,) = {call.payload for call in calls}
+    (width,) = {call.width for call in calls}
     ready, needed = max(call.ready for call in calls), min(call.needed for call in calls)
-    return CollectiveCall(
-        name, sum(call.nbytes for call in calls), ready, needed, collective, payload
-    )
+    nbytes = sum(call.nbytes for call in calls)
+    return CollectiveCall(name, nbytes, ready, needed, collective, payload, width)
 
 
-def gradients(model: Model, collective: str) -> tuple[CollectiveCall, ...]:
+def gradients(
+    model: Model,
+    program: Program,
+    collective: str,
+    *,
+    width: int = ELEMENT,
+    each_pass: bool = False,
+) -> tuple[CollectiveCall, ...]:
     """One call per parameter tensor, in the order in which the backward pass makes gradients
-    ready.
+    ready: those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
     """
     tensors = model.tensors()
-    end = 2 * len(model.layers)
+    numbers = range(program.passes) if each_pass else (program.last,)
     return tuple(
         CollectiveCall(
             f"tensor{index}",
-            int(tensors.elements[index]) * ELEMENT,
-            end - int(tensors.layer[index]),
-            end,
+            int(tensors.elements[index]) * width,
+            program.after_backward(number, int(tensors.layer[index])),
+            program.end,
             collective,
+            width=width,
         )
+        for number in numbers
         for index in np.arange(len(tensors.elements))[::-1]
     )
 
 
-def whole_model(model: Model, collective: str) -> tuple[CollectiveCall, ...]:
+def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
     """All parameters after the optimiser's step: what is averaged where models meet, not gradients."""
-    end = 2 * len(model.layers) + 1
-    return (CollectiveCall("model", model.parameters * ELEMENT, end, end, collective, "models"),)
+    size, updated = model.parameters * ELEMENT, program.updated
+    return (CollectiveCall("model", size, updated, updated, collective, "models"),)

@@ -21,7 +21,7 @@ from dpsim.collectives import Schedule, gossip_turns, most_neighbours
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.workload import Model, Program
 
 
 class GossipConfig(Aggregation):
@@ -47,17 +47,16 @@ class GossipConfig(Aggregation):
         """Each worker has a model of its own."""
         return False
 
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
-        end = 2 * len(model.layers)
         return tuple(
-            CollectiveCall(call.name, call.nbytes, 0, end, "gossip", "models")
-            for call in whole_model(model, "gossip")
+            CollectiveCall(call.name, call.nbytes, 0, program.end, "gossip", "models")
+            for call in whole_model(model, program, "gossip")
         )
 
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """An exchange of whole models after the optimiser's step."""
-        return whole_model(model, "gossip")
+        return whole_model(model, program, "gossip")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """One exchange for each turn of the graph."""

@@ -25,7 +25,8 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.topology import Mesh
+from dpsim.workload import Model, Program
 
 _SPREADS = ("broadcast", "scatter", "gather", "reduce")
 
@@ -84,27 +85,35 @@ class HostConfig(Aggregation):
         """
         return self.way == "copies"
 
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Gradients by way of the CPU; or weights and samples out before the step, outputs and
         gradients in.
         """
         if self.way == "copies":
-            return gradients(model, "host-path")
-        layers, end = len(model.layers), 2 * len(model.layers)
+            return gradients(model, program, "host-path")
         samples, outputs = (
             round(batch * nbytes) for nbytes in (self.bytes_per_sample, self.bytes_per_output)
         )
-        spread = [
-            CollectiveCall("replicate", model.parameters * ELEMENT, 0, 0, "broadcast", "weights"),
-            CollectiveCall("samples", samples, 0, 0, "scatter", "samples"),
-            CollectiveCall("outputs", outputs, layers, layers, "gather", "samples"),
-            CollectiveCall("gradients", model.parameters * ELEMENT, end, end, "reduce", "weights"),
-        ]
-        return tuple(call for call in spread if call.nbytes)
+        weights = model.parameters * ELEMENT
+        passes = []
+        for number in range(program.passes):
+            begin, turn, end = (
+                program.begin(number),
+                program.turn(number),
+                program.begin(number + 1),
+            )
+            # As torch.nn.parallel.DataParallel.forward does it: scatter, replicate, gather.
+            passes += [
+                CollectiveCall("samples", samples, begin, begin, "scatter", "samples"),
+                CollectiveCall("replicate", weights, begin, begin, "broadcast", "weights"),
+                CollectiveCall("outputs", outputs, turn, turn, "gather", "samples"),
+                CollectiveCall("gradients", weights, end, end, "reduce", "weights"),
+            ]
+        return tuple(passes)
 
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """Whole models by way of the CPU."""
-        return whole_model(model, "host-path")
+        return whole_model(model, program, "host-path")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The way through the CPU; of a single process, trees from and to GPU 0.
@@ -133,10 +142,10 @@ class HostConfig(Aggregation):
         plain: int,
         *,
         sums_in_flight: bool,
-        workers: int,
+        mesh: Mesh,
     ) -> Stages:
         """What a single process hands out and gathers is that of all workers."""
-        shares = workers if collective in ("scatter", "gather") else 1
+        shares = mesh.ranks if collective in ("scatter", "gather") else 1
         return tuple((collective, shares * nbytes) for nbytes in wire)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:

@@ -32,7 +32,8 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.topology import Mesh
+from dpsim.workload import Model, Program
 
 if TYPE_CHECKING:
     from dpsim.network import Servers
@@ -110,15 +111,15 @@ class ParameterServerConfig(Aggregation):
         """The servers do."""
         return True
 
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One push and pull per parameter tensor, in the order in which the backward pass makes
         gradients ready.
         """
-        return gradients(model, _COLLECTIVE)
+        return gradients(model, program, _COLLECTIVE)
 
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """A push and pull of the whole model."""
-        return whole_model(model, _COLLECTIVE)
+        return whole_model(model, program, _COLLECTIVE)
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The two ways."""
@@ -134,7 +135,7 @@ class ParameterServerConfig(Aggregation):
         plain: int,
         *,
         sums_in_flight: bool,
-        workers: int,
+        mesh: Mesh,
     ) -> Stages:
         """A push of what the codec makes, then a pull of parameters."""
         if collective != _COLLECTIVE:

@@ -6,10 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsim.base.arrays import IntArray
-from dpsim.collectives import ranks_array
+from dpsim.collectives import RingOperation, group_rings, ranks_array
 from dpsim.hardware import Transport
-from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind, named_model
-from dpsim.topology import Cluster, ClusterConfig
+from dpsim.network import (
+    CollectiveModel,
+    Conditions,
+    MessageCosts,
+    ModelKind,
+    collective_model,
+    named_model,
+)
+from dpsim.topology import Cluster, ClusterConfig, Mesh
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +64,25 @@ class Setting:
             library=library,
             conditions=conditions,
         )
+
+    def in_groups(
+        self, operation: RingOperation, size: int, *, across: bool = False
+    ) -> CollectiveModel:
+        """The model of ``operation`` in every group of ``size`` workers at once, by rings; or
+        ``across`` groups, between replicas.
+        """
+        return collective_model(
+            self.kind,
+            group_rings(operation, size, across=across),
+            self.cluster,
+            self.costs,
+            conditions=self.conditions(self.cluster, self.workers),
+        )
+
+    @property
+    def mesh(self) -> Mesh:
+        """The workers in groups."""
+        return self.cluster.mesh
 
     @property
     def workers(self) -> IntArray:

@@ -13,14 +13,16 @@ Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 16, 2023.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt
 
+from dpsim.base.config import Config
 from dpsim.base.units import PositiveBytes
-from dpsim.strategy.aggregation.aggregation import Aggregation, Turns
+from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
     ELEMENT,
     CollectiveCall,
@@ -28,9 +30,29 @@ from dpsim.strategy.aggregation.collective_call import (
     whole_model,
 )
 from dpsim.strategy.aggregation.setting import Setting
-from dpsim.workload import Model
+from dpsim.topology import GroupSize, Mesh
+from dpsim.workload import Model, Program
 
+_REPLICAS = "all-reduce-replicas"
 Unit = tuple[int, int, int]  # first layer, layer after the last, elements
+
+
+class GradientsConfig(Config):
+    """How gradients travel, and what becomes of them in passes before the last."""
+
+    dtype: Literal["fp32", "bf16"] = Field(default="fp32", description="What they travel in.")
+    sync_each_pass: bool = Field(
+        default=False,
+        description=(
+            "They are reduced after every pass, so that only shards are kept; false (no_sync) "
+            "adds whole gradients up and reduces them after the last pass."
+        ),
+    )
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element on its way."""
+        return 4 if self.dtype == "fp32" else 2
 
 
 class ShardedConfig(Aggregation):
@@ -60,40 +82,90 @@ class ShardedConfig(Aggregation):
         default="ideal", description="Whose reduce-scatter and all-gather these are."
     )
 
+    shard_group: GroupSize = Field(
+        default="all",
+        description=(
+            "Workers among which a model is divided: all; node, those of each node (hybrid "
+            "sharding); or a number of them. Groups hold replicas, which all-reduce their shards."
+        ),
+    )
+    reshard_after_forward: bool = Field(
+        default=True,
+        description=(
+            "Stage 3: weights are freed after each forward pass and gathered again for backward; "
+            "false keeps them until then."
+        ),
+    )
+    gradients: GradientsConfig = Field(
+        default=GradientsConfig(), description="How gradients travel and add up over passes."
+    )
+
     @property
     def sharding_stage(self) -> int:
         """The scenario's."""
         return self.stage
 
-    @property
-    def shards(self) -> bool:
-        """In every stage."""
-        return True
+    def shard_size(self, mesh: Mesh) -> int:
+        """The workers of a shard group."""
+        return mesh.size(self.shard_group, "strategy.aggregation.shard_group")
 
-    def calls(self, model: Model, batch: int) -> tuple[CollectiveCall, ...]:
+    def adds_up_whole(self, passes: int) -> bool:
+        """Without a reduction in each pass they are."""
+        return passes > 1 and not self.gradients.sync_each_pass
+
+    def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights at the start of a step or before
         each unit's passes.
         """
-        scatters = gradients(model, "reduce-scatter")
+        scatters = gradients(
+            model,
+            program,
+            "reduce-scatter",
+            width=self.gradients.width,
+            each_pass=self.gradients.sync_each_pass,
+        )
         if self.stage < 3:
             size = model.parameters * self.weight_bytes
             return (CollectiveCall("weights", size, 0, 0, "all-gather", "weights"), *scatters)
-        return (*self._gathers(model), *scatters)
+        return (*self._gathers(model, program), *scatters)
 
-    def averaging(self, model: Model) -> tuple[CollectiveCall, ...]:
+    def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """Nobody holds a whole model to average.
 
         The table of combinations does not let it come to this.
         """
-        return whole_model(model, "all-gather")
+        return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A reduce-scatter and an all-gather of all workers."""
-        algorithm = "ring" if self.library == "ideal" else "auto"
+        """A reduce-scatter and an all-gather in each shard group; between replicas an all-reduce."""
+        ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
+        if size == ranks:
+            algorithm = "ring" if self.library == "ideal" else "auto"
+            return {
+                name: (setting.timed(algorithm, name, self.library),)
+                for name in ("reduce-scatter", "all-gather")
+            }
         return {
-            name: (setting.timed(algorithm, name, self.library),)
-            for name in ("reduce-scatter", "all-gather")
+            "reduce-scatter": (setting.in_groups("reduce-scatter", size),),
+            "all-gather": (setting.in_groups("all-gather", size),),
+            _REPLICAS: (setting.in_groups("all-reduce", size, across=True),),
         }
+
+    def stages(
+        self,
+        collective: str,
+        wire: tuple[int, ...],
+        plain: int,
+        *,
+        sums_in_flight: bool,
+        mesh: Mesh,
+    ) -> Stages:
+        """A reduce-scatter in the group; then each worker all-reduces its shard with its replicas."""
+        carried = tuple((collective, nbytes) for nbytes in wire)
+        size = self.shard_size(mesh)
+        if collective != "reduce-scatter" or size == mesh.ranks:
+            return carried
+        return carried + tuple((_REPLICAS, math.ceil(nbytes / size)) for nbytes in wire)
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
         """The weights are broadcast (in stage 3 scattered), the optimiser's state is scattered."""
@@ -112,34 +184,29 @@ class ShardedConfig(Aggregation):
         )
         return float(broadcast + scattered)
 
-    def _gathers(self, model: Model) -> tuple[CollectiveCall, ...]:
-        """All-gathers of the units.
+    def _gathers(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
+        """All-gathers of the units in every pass: in order for its forward pass, and back for its
+        backward pass where weights are freed in between.
 
-        In order for the forward pass, and back for the backward pass but for the last, still there.
+        Each starts ``prefetch`` gathers of the same pass ahead of where it is needed.
         """
-        units, end = self.units(model), 2 * len(model.layers)
-        forward = [(first, f"unit{number}") for number, (first, _, _) in enumerate(units)]
-        backward = [
-            (end - last, f"unit{number}-again")
-            for number, (_, last, _) in reversed([*enumerate(units)])
-        ][1:]
-        sizes = [elements for *_, elements in units] + [elements for *_, elements in units[::-1]][
-            1:
-        ]
-        places = [place for place, _ in (*forward, *backward)]
-        return tuple(
-            CollectiveCall(
-                name,
-                size * self.weight_bytes,
-                places[max(number - self.prefetch, 0)],
-                place,
-                "all-gather",
-                "weights",
-            )
-            for number, ((place, name), size) in enumerate(
-                zip((*forward, *backward), sizes, strict=True)
-            )
-        )
+        units = self.units(model)
+        gathers: list[CollectiveCall] = []
+        for number in range(program.passes):
+            places = [
+                (program.before_forward(number, first), f"unit{index}", elements)
+                for index, (first, _, elements) in enumerate(units)
+            ]
+            if self.reshard_after_forward:
+                places += [
+                    (program.before_backward(number, after - 1), f"unit{index}-again", elements)
+                    for index, (_, after, elements) in reversed([*enumerate(units)])
+                ]
+            for index, (needed, name, elements) in enumerate(places):
+                ready = places[max(index - self.prefetch, 0)][0]
+                size = elements * self.weight_bytes
+                gathers.append(CollectiveCall(name, size, ready, needed, "all-gather", "weights"))
+        return tuple(gathers)
 
     def units(self, model: Model) -> list[Unit]:
         """Runs of layers that are gathered together."""

@@ -6,32 +6,42 @@ When calls become ready, and what a collective costs.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import ClassVar
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.config import Config
 from dpsim.strategy.aggregation import CollectiveCall
-from dpsim.workload import Model
+from dpsim.workload import Model, Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """``positions``.
+    """What a policy may know: when operations become ready, and what a collective costs.
 
-    Seconds of computing up to each position of a step, the last after the optimiser.
-
-    A collective on n bytes takes ``alpha + beta n`` s.
+    ``positions`` are seconds of computing up to each position of a step of ``passes`` passes, the
+    last after the optimiser. A collective on n bytes takes ``alpha + beta n`` s.
     """
 
     positions: FloatArray
     alpha: float
     beta: float
+    passes: int = 1
 
     @property
-    def end(self) -> int:
-        """The position at which the backward pass ends."""
-        return len(self.positions) - 2
+    def program(self) -> Program:
+        """The positions of the step."""
+        return Program((len(self.positions) - 2) // 2 // self.passes, self.passes)
+
+    def pass_of(self, gradient: CollectiveCall) -> int:
+        """The pass whose backward makes ``gradient`` ready."""
+        return (gradient.ready - 1) // self.program.pass_length
+
+    def pass_end(self, gradient: CollectiveCall) -> int:
+        """Where that backward pass ends."""
+        return self.program.begin(self.pass_of(gradient) + 1)
 
     def ready(self, call: CollectiveCall) -> float:
         """Seconds from the start of a step until ``call`` can start."""
@@ -79,8 +89,10 @@ class Overlap(Config):
             for call in calls
             if call.payload != "gradients"
         )
-        planned = self.plan(gradients, outlook) if gradients else ()
-        return in_order(planned, others)
+        planned: list[CollectiveCall] = []
+        for _, of_a_pass in groupby(gradients, key=outlook.pass_of):
+            planned += self.plan(tuple(of_a_pass), outlook)
+        return in_order(tuple(planned), others)
 
 
 def in_order(
@@ -89,11 +101,10 @@ def in_order(
     """``planned`` in the order that it has, with each of ``others`` before the first that becomes
     ready later than it.
     """
-    order = list(planned)
-    for call in others:
-        place = next(
-            (place for place, other in enumerate(order) if other.ready > call.ready),
-            len(order),
-        )
-        order.insert(place, call)
-    return tuple(order)
+    order: list[CollectiveCall] = []
+    left = deque(planned)
+    for call in sorted(others, key=lambda other: other.ready):
+        while left and left[0].ready <= call.ready:
+            order.append(left.popleft())
+        order.append(call)
+    return (*order, *left)

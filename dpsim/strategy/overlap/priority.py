@@ -67,8 +67,8 @@ class PriorityConfig(Overlap):
     def _slices(self, call: CollectiveCall, outlook: Outlook) -> list[CollectiveCall]:
         """Equal slices, each needed where the layer's forward pass of the next step begins."""
         check()
-        layer = outlook.end - call.ready
-        needed = outlook.end + 1 + layer
+        layer = outlook.pass_end(call) - call.ready
+        needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
         sizes = [call.nbytes * (i + 1) // slices - call.nbytes * i // slices for i in range(slices)]
         names = [f"{call.name}/{i}" if slices > 1 else call.name for i in range(slices)]

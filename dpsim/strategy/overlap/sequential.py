@@ -30,4 +30,4 @@ class SequentialConfig(Overlap):
     ) -> tuple[CollectiveCall, ...]:
         """All calls as one, ready when the backward pass ends."""
         everything = merged("all", calls)
-        return (replace(everything, ready=everything.needed),)
+        return (replace(everything, ready=outlook.pass_end(everything)),)

@@ -6,7 +6,7 @@ import pytest
 from dpsim import simulate
 from dpsim.engine.job import prepare
 from dpsim.strategy import StrategyConfig
-from dpsim.workload import build_model
+from dpsim.workload import Program, build_model
 from tools.combinations_page import kinds_of
 
 KINDS = kinds_of("aggregation")
@@ -25,7 +25,8 @@ EVERY_WAY = pytest.mark.parametrize(
     "way", WAYS, ids=lambda way: "-".join(str(value) for value in way.values())
 )
 MODEL = build_model("alexnet")
-END = 2 * len(MODEL.layers)
+PROGRAM = Program(len(MODEL.layers))
+END = PROGRAM.end
 
 
 def aggregation(way):
@@ -39,7 +40,7 @@ def test_a_name_is_enough(kind):
 
 @EVERY_WAY
 def test_operations_are_ready_before_they_are_needed_and_have_names_of_their_own(way):
-    calls = aggregation(way).calls(MODEL, batch=4)
+    calls = aggregation(way).calls(MODEL, PROGRAM, batch=4)
     assert len({call.name for call in calls}) == len(calls) > 0
     for call in calls:
         assert 0 <= call.ready <= call.needed <= END
@@ -49,10 +50,14 @@ def test_operations_are_ready_before_they_are_needed_and_have_names_of_their_own
 @EVERY_WAY
 def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(way):
     """Where gradients travel at all: gossip exchanges whole models in their place."""
-    calls = [call for call in aggregation(way).calls(MODEL, batch=4) if call.payload == "gradients"]
+    calls = [
+        call
+        for call in aggregation(way).calls(MODEL, PROGRAM, batch=4)
+        if call.payload == "gradients"
+    ]
     tensors = MODEL.tensors()
     if way["kind"] == "gossip":
-        (model,) = aggregation(way).calls(MODEL, batch=4)
+        (model,) = aggregation(way).calls(MODEL, PROGRAM, batch=4)
         assert (model.payload, model.nbytes) == ("models", MODEL.parameters * 4)
     else:
         assert [call.nbytes for call in calls] == (4 * tensors.elements[::-1]).tolist()
@@ -61,7 +66,7 @@ def test_gradients_of_every_tensor_travel_once_and_not_before_they_are_computed(
 
 @EVERY_WAY
 def test_an_average_of_models_is_the_whole_model_after_the_update(way):
-    (call,) = aggregation(way).averaging(MODEL)
+    (call,) = aggregation(way).averaging(MODEL, PROGRAM)
     assert (call.payload, call.nbytes, call.ready) == (
         "models",
         MODEL.parameters * 4,

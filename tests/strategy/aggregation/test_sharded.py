@@ -3,7 +3,7 @@
 import pytest
 
 from dpsim.strategy.aggregation import ShardedConfig
-from dpsim.workload import Layer, Model
+from dpsim.workload import Layer, Model, Program
 
 # Layers of 1, 1, 2 and 3 MB of float32, so that units of 2 MB are layers 0 and 1, layer 2, layer 3.
 MODEL = Model(
@@ -14,24 +14,37 @@ MODEL = Model(
     ),
     "sample",
 )
-# Forward passes of the units begin at positions 0, 2 and 3 of a step; the backward pass is at
-# position 4 + 1 when it leaves layer 3 and at 4 + 2 when it leaves layer 2. Layer 3 is still there.
-NEEDED = [("unit0", 0), ("unit1", 2), ("unit2", 3), ("unit1-again", 5), ("unit0-again", 6)]
+PROGRAM = Program(4)
+# Forward passes of the units begin at positions 0, 2 and 3 of a step; the backward pass begins with
+# layer 3 at position 4, with layer 2 at 5 and with layer 1 at 6.
+NEEDED = [
+    ("unit0", 0),
+    ("unit1", 2),
+    ("unit2", 3),
+    ("unit2-again", 4),
+    ("unit1-again", 5),
+    ("unit0-again", 6),
+]
 
 
 def gathers(prefetch):
     config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", prefetch=prefetch)
-    return [call for call in config.calls(MODEL, batch=1) if call.payload == "weights"]
+    return [call for call in config.calls(MODEL, PROGRAM, batch=1) if call.payload == "weights"]
 
 
-def test_units_are_gathered_forwards_and_then_backwards_but_the_last_once_only():
+def test_units_are_gathered_forwards_and_then_backwards():
     assert [(gather.name, gather.needed) for gather in gathers(1)] == NEEDED
-    assert [gather.nbytes for gather in gathers(1)] == [2e6, 2e6, 3e6, 2e6, 2e6]
+    assert [gather.nbytes for gather in gathers(1)] == [2e6, 2e6, 3e6, 3e6, 2e6, 2e6]
 
 
 @pytest.mark.parametrize(
     ("prefetch", "ready"),
-    [(0, [0, 2, 3, 5, 6]), (1, [0, 0, 2, 3, 5]), (2, [0, 0, 0, 2, 3]), (9, [0, 0, 0, 0, 0])],
+    [
+        (0, [0, 2, 3, 4, 5, 6]),
+        (1, [0, 0, 2, 3, 4, 5]),
+        (2, [0, 0, 0, 2, 3, 4]),
+        (9, [0, 0, 0, 0, 0, 0]),
+    ],
 )
 def test_a_unit_is_asked_for_where_the_unit_that_many_before_it_is_needed(prefetch, ready):
     assert [gather.ready for gather in gathers(prefetch)] == ready

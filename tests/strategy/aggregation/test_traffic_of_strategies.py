@@ -67,16 +67,13 @@ def test_sharded_optimiser_state_and_gradients(tiny, stage, m):
 
 @MANY
 def test_sharded_weights(tiny, m):
-    """3 (m-1)/m S a worker, less the last unit, which is still there when its backward pass
-    begins.
-    """
+    """3 (m-1)/m S a worker, however the layers are divided into units."""
     units, one = (
         traffic(tiny(m, aggregation={"kind": "sharded", "unit_size": size}))
         for size in ("1 MB", "2 MB")
     )
-    assert units.sent_in_total == (3 * S - S / 2) * (m - 1)
-    assert one.sent_in_total == 2 * S * (m - 1)
-    assert units.sent_by_busiest == pytest.approx(2.5 * (m - 1) / m * S, rel=1e-4)
+    assert units.sent_in_total == one.sent_in_total == 3 * S * (m - 1)
+    assert units.sent_by_busiest == pytest.approx(3 * (m - 1) / m * S, rel=1e-4)
 
 
 @pytest.mark.parametrize("m", [2, 4, 5, 8, 9])

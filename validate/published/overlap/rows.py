@@ -136,7 +136,9 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     alpha, beta = published(cell["network"], cell["gpu"], ranks, nodes)
     element = 2 if cell["precision"] == "fp16" else ELEMENT
     outlook = Outlook(positions, alpha, beta * element / ELEMENT)
-    planned = POLICIES[policy].step(AllReduceConfig(kind="allreduce").calls(model, 1), outlook)
+    planned = POLICIES[policy].step(
+        AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1), outlook
+    )
     gpu = _gpu_word(cell["gpu"])
     return PolicyRow(
         index,

@@ -12,6 +12,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic, algorithm, traffic
+from dpsim.network.libraries.nccl.channels import rotated_ring
 from dpsim.network.libraries.nccl.explain import Explanation, explain
 from dpsim.network.libraries.nccl.of_cluster import machine_of
 from dpsim.network.libraries.nccl.prediction import predict
@@ -37,9 +38,9 @@ class NcclModel(CollectiveModel):
     All ranks leave together, the predicted time after the last of them entered.
 
     ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
-    "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic and link loads are those
-    of a ring, whichever algorithm runs: trees send about as much through the network cards, NVLS
-    half as much inside a node. Raises DpsimError for what NCCL does not have.
+    "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring,
+    whichever algorithm runs, and link loads are those of its channels, rings that leave nodes by
+    all cards: trees send about as much through them. Raises DpsimError for what NCCL does not have.
     """
 
     abilities = Ability.NONE
@@ -67,7 +68,7 @@ class NcclModel(CollectiveModel):
         forced = _RESTRICTIONS[restriction]
         if forced == "nvls" and cluster.nodes > 1:
             forced = "nvlstree"
-        self.cluster = cluster
+        self.cluster = self.network = cluster
         self.machine = machine_of(cluster, algorithm=forced)
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
@@ -83,13 +84,42 @@ class NcclModel(CollectiveModel):
         schedule = algorithm(self._schedule_name, self._name).schedule(self.cluster.ranks)
         return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
 
-    def finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+    @cached_property
+    def _channels(self) -> tuple[RoundsModel, ...]:
+        """Rings side by side, each of which leaves nodes by another GPU and its card.
+
+        Direct exchanges, and rings inside one node or through unequal ones, are as they are.
+        """
+        nodes, per_node = self.cluster.nodes, self.cluster.mesh.per_node
+        if self._schedule_name != "ring" or nodes == 1 or per_node is None:
+            return (self._ring,)
+        return tuple(
+            RoundsModel(
+                rotated_ring(self._name, nodes, per_node, first),
+                self.cluster,
+                itemsize=self.itemsize,
+            )
+            for first in range(per_node)
+        )
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """All ranks leave together (s), having entered at ``starts``.
 
         Nothing to send costs what the smallest message does.
         """
-        seconds, _ = self._time(max(nbytes, 1))
-        return Outcome(np.full(len(starts), starts.max() + seconds), self._ring.loads(nbytes))
+        seconds, name = self._time(max(nbytes, 1))
+        return Outcome(np.full(len(starts), starts.max() + seconds), self._loads(nbytes, name))
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
+    def _loads(self, nbytes: int, name: str) -> FloatArray:
+        """Bytes on each capacity, spread evenly over the channels; NVLS sends half as much inside
+        nodes, where switches add up.
+        """
+        channels = self._channels
+        loads = np.mean([channel.loads(nbytes) for channel in channels], axis=0)
+        if name.startswith("nvls"):
+            loads[: self.cluster.inside] /= 2
+        return np.asarray(loads)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""

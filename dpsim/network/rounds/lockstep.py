@@ -1,0 +1,81 @@
+"""Where rounds are exact: no link is crossed by transfers of different rounds at the same time.
+
+All ranks start together and the rounds are played, with when each link is in use. A transfer that
+begins on a link while one of an earlier round is still on it shares the link with it, which rounds
+do not see.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check
+from dpsim.collectives import Phase
+from dpsim.network.rounds.rounds import RoundsModel
+
+_MOST_ROUNDS = 256  # of a phase that repeats; ranks that are apart by then are taken to overlap
+_SAME = 1e-9  # relative: what begins earlier by less does not overlap
+
+
+def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:
+    """Whether rounds of ``nbytes`` never meet on a link when all ranks start together."""
+    return _Play(model, nbytes).apart
+
+
+class _Play:
+    """The rounds of a collective, one after the other, from equal starts."""
+
+    def __init__(self, model: RoundsModel, nbytes: int) -> None:
+        self.model = model
+        self.chunking = model.schedule.chunking(nbytes, model.itemsize)
+        self.ready = np.zeros(model.schedule.places)
+        # The last is for -1, no link.
+        self.in_use_until = np.zeros(len(model.network.capacities) + 1)
+        self.apart = all(
+            self._phase(number, phase) for number, phase in enumerate(model.schedule.phases)
+        )
+
+    def _phase(self, number: int, phase: Phase) -> bool:
+        if not phase.steady:
+            return all(self._turn(number, turn) for turn in range(phase.rounds))
+        for _ in range(min(phase.rounds, _MOST_ROUNDS)):
+            before = self.ready
+            if not self._turn(number, 0):
+                return False
+            advance = self.ready - before
+            if np.ptp(advance) <= _SAME * float(np.abs(self.ready).max()):
+                break  # every turn from here on is this one, later
+        else:
+            # Ranks still drift apart: pairs that have their links to themselves never meet.
+            return phase.rounds <= _MOST_ROUNDS or self._own_links(number)
+        return True
+
+    def _turn(self, number: int, turn: int) -> bool:
+        """Play one round; returns whether no earlier one was still on its links."""
+        check()
+        timed = self.model.timed_round(number, turn, self.chunking)
+        links, latency = self.model.links_of(number, turn)
+        posted = self.ready + timed.overhead
+        begin = np.maximum(posted[timed.source], posted[timed.destination]) + latency
+        moving = timed.seconds > latency
+        apart = self._are_free(links[moving], begin[moving])
+        self._use(links[moving], (begin + timed.seconds - latency)[moving])
+        self.ready = timed.step(self.ready)
+        return apart
+
+    def _are_free(self, links: IntArray, begin: FloatArray) -> bool:
+        slack = _SAME * float(begin.max(initial=0.0))
+        until = self.in_use_until[links]
+        until[links < 0] = 0.0
+        return bool((until <= begin[:, None] + slack).all())
+
+    def _use(self, links: IntArray, end: FloatArray) -> None:
+        for hop in links.T:
+            np.maximum.at(self.in_use_until, hop, end)
+
+    def _own_links(self, number: int) -> bool:
+        """Whether each link is crossed by one transfer of the pattern at most."""
+        links, _ = self.model.links_of(number, 0)
+        crossed = np.bincount(links[links >= 0].ravel())
+        return bool((crossed <= 1).all())

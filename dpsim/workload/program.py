@@ -1,0 +1,89 @@
+"""A step as a program: where in it each layer of each pass begins and ends.
+
+A step of k passes over L layers has positions, which count what has been computed so far. Pass p
+(from 0) begins at 2 L p. Layer l (from 0) ends its forward pass at 2 L p + l + 1 and its backward
+pass at 2 L p + 2 L - l. All passes are done at 2 L k, the optimiser's step at 2 L k + 1; position q
+of the next step is 2 L k + 1 + q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The positions of a step of ``passes`` micro-batches over ``layers`` layers."""
+
+    layers: int
+    passes: int = 1
+
+    @property
+    def pass_length(self) -> int:
+        """Positions of one pass: each layer forward, each layer backward."""
+        return 2 * self.layers
+
+    @property
+    def end(self) -> int:
+        """Where the last backward pass has ended."""
+        return self.pass_length * self.passes
+
+    @property
+    def updated(self) -> int:
+        """Where the optimiser's step has ended, and the next step begins."""
+        return self.end + 1
+
+    @property
+    def last(self) -> int:
+        """The number of the last pass."""
+        return self.passes - 1
+
+    def begin(self, number: int) -> int:
+        """Where pass ``number`` begins."""
+        return self.pass_length * number
+
+    def before_forward(self, number: int, layer: int) -> int:
+        """Where ``layer`` begins its forward pass."""
+        return self.begin(number) + layer
+
+    def after_forward(self, number: int, layer: int) -> int:
+        """Where ``layer`` has ended its forward pass."""
+        return self.begin(number) + layer + 1
+
+    def turn(self, number: int) -> int:
+        """Where the forward pass ``number`` has ended and its backward pass begins."""
+        return self.begin(number) + self.layers
+
+    def before_backward(self, number: int, layer: int) -> int:
+        """Where ``layer`` begins its backward pass."""
+        return self.begin(number + 1) - layer - 1
+
+    def after_backward(self, number: int, layer: int) -> int:
+        """Where ``layer`` has ended its backward pass."""
+        return self.begin(number + 1) - layer
+
+    def pass_of(self, position: int) -> int:
+        """The pass in which something that is triggered at ``position`` is triggered.
+
+        What is triggered where one pass ends belongs to the next, but for the last.
+        """
+        return min(position // self.pass_length, self.last) if self.pass_length else 0
+
+    def next_step(self, position: int) -> int:
+        """``position`` of the next step, counted from this one's begin."""
+        return self.updated + position
+
+    def turns_between(self, begin: int, stop: int) -> Iterator[int]:
+        """Where what is computed from ``begin`` to ``stop`` changes its name, ``stop`` last."""
+        first = begin // self.layers + 1
+        turns = range(first * self.layers, min(stop, self.end + 1), self.layers)
+        yield from turns
+        yield stop
+
+    def name_of(self, position: int) -> str:
+        """What is computed up to ``position``: "forward", "backward" or "update"."""
+        if position > self.end:
+            return "update"
+        inside = (position - 1) % self.pass_length + 1
+        return "forward" if inside <= self.layers else "backward"

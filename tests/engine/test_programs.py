@@ -1,0 +1,199 @@
+"""A step is a program of passes: what is sent in each, where it is needed, and what repeats."""
+
+import numpy as np
+import pytest
+
+from dpsim import simulate
+from dpsim.base.errors import DpsimError
+from dpsim.engine import slow_downs
+from dpsim.engine.job import prepare
+from dpsim.engine.together import run_together
+from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, Program
+
+MB = 250_000  # elements
+
+
+@pytest.fixture(scope="module")
+def three_layers(tmp_path_factory):
+    """A profile of three layers of 1 MB: 10 ms forward, 20 ms backward each, no update."""
+    times = MeasuredTimes(
+        batch_sizes=(8,), forward_s=((0.01,) * 3,), backward_s=((0.02,) * 3,), optimizer_s=(0.0,)
+    )
+    layers = tuple(Layer(f"layer{number}", "linear", (MB,)) for number in range(3))
+    path = tmp_path_factory.mktemp("programs") / "three-layers.json"
+    path.write_text(ModelProfile.of(Model("three-layers", layers, "sample", times), {}).to_json())
+    return {"profile": str(path)}
+
+
+@pytest.fixture
+def accumulating(tiny, three_layers):
+    """Builds a scenario of two workers whose all-reduce of a layer takes 50 ms, with k passes."""
+    network = {
+        "fabric": "single-switch",
+        "nic": {"rate": "20 MB/s", "latency": 0},
+        "nics_per_node": 1,
+    }
+
+    def build(passes, workers=2, cluster=(), workload=(), run=(), **strategy):
+        given = {"model": three_layers, "gradient_accumulation": passes, **dict(workload)}
+        machines = {"network": network, **dict(cluster)}
+        return tiny(workers, cluster=machines, workload=given, run=run, **strategy)
+
+    return build
+
+
+def test_positions_run_over_all_passes():
+    program = Program(layers=3, passes=2)
+    assert [program.after_forward(0, 0), program.turn(0), program.after_backward(0, 0)] == [1, 3, 6]
+    assert [program.before_forward(1, 0), program.before_backward(1, 2)] == [6, 9]
+    assert (program.end, program.updated, program.next_step(2)) == (12, 13, 15)
+    assert [program.pass_of(position) for position in (0, 5, 6, 12)] == [0, 0, 1, 1]
+    assert [program.name_of(position) for position in (1, 3, 4, 6, 7, 12, 13)] == [
+        *("forward", "forward", "backward", "backward", "forward", "backward", "update")
+    ]
+
+
+def test_priority_waits_layer_by_layer_in_the_first_pass_of_the_next_step(accumulating):
+    """Backward ends at 270 ms, with layers 2, 1 and 0 ready at 230, 250 and 270. Layer 2 is sent
+    until 280, layer 0 until 330, layer 1 until 380. The next forward pass begins at 330 and waits
+    for layer 1 until 380: the step is 330 + 10 + 40 + 20 + 60 + 2 x 90 - 270 = 370 ms.
+    """
+    steps = simulate(accumulating(3, overlap="priority", run={"steps": 4, "warmup": 2})).steps
+    np.testing.assert_allclose(steps.step, 0.37, rtol=1e-8)  # chunks of whole elements
+
+
+@pytest.mark.parametrize("passes", [1, 2, 4, 8])
+@pytest.mark.parametrize("unit", ["1 MB", "2 MB", "100 MB"])
+def test_weights_are_gathered_in_every_pass_and_gradients_scattered_once(
+    accumulating, passes, unit
+):
+    """(2 k + 1) / 3 of the bytes of one pass."""
+    one, several = (
+        simulate(accumulating(k, 4, aggregation={"kind": "sharded", "unit_size": unit})).traffic
+        for k in (1, passes)
+    )
+    assert several.sent_in_total == (2 * passes + 1) / 3 * one.sent_in_total
+    assert one.sent_in_total == 3 * 3 * (3 * 1e6)  # 3 (m - 1) S
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5])
+def test_gradients_may_be_scattered_in_every_pass(accumulating, passes):
+    sharded = {"kind": "sharded", "gradients": {"sync_each_pass": True}}
+    kept = {**sharded, "reshard_after_forward": False}
+    sent = simulate(accumulating(passes, 4, aggregation=sharded)).traffic.sent_in_total
+    assert sent == passes * 3 * 3 * 3e6
+    assert simulate(accumulating(passes, 4, aggregation=kept)).traffic.sent_in_total == (
+        passes * 2 * 3 * 3e6
+    )
+
+
+def test_gradients_in_half_precision_are_half_as_long(accumulating):
+    halved = {"kind": "sharded", "stage": 2, "weight_bytes": 2, "gradients": {"dtype": "bf16"}}
+    assert simulate(accumulating(1, 4, aggregation=halved)).traffic.sent_in_total == 2 * 3 * 1.5e6
+
+
+@pytest.mark.parametrize("overlap", ["sequential", "wfbp", "buckets"])
+@pytest.mark.parametrize(
+    ("aggregation", "share"),
+    [
+        ({"unit_size": "1 MB"}, 0.6),
+        ({"unit_size": "2 MB", "prefetch": 2, "reshard_after_forward": False}, 0.6),
+        ({"unit_size": "1 MB", "gradients": {"sync_each_pass": True}}, 0.6),
+        # Nothing keeps workers together before the step's end: every pass is walked.
+        ({"stage": 2, "gradients": {"sync_each_pass": True}}, 1.0),
+    ],
+    ids=["zero3", "kept", "each-pass", "zero2"],
+)
+def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
+    accumulating, monkeypatch, aggregation, share, overlap
+):
+    """With jitter, so that workers are apart; the short cut is exact, and it is taken."""
+    aggregation = {"kind": "sharded", **aggregation}
+    scenario = accumulating(12, 4, aggregation=aggregation, overlap=overlap, run={"steps": 3})
+    jitter = {"kind": "lognormal", "sigma": 0.1}
+    disturbed = scenario.disturbance.model_validate({"jitter": jitter})
+    job = prepare(scenario.model_copy(update={"disturbance": disturbed}))
+    assert job.plan  # worked out before collectives are counted
+    shortened, calls = walked(job)
+    monkeypatch.setattr("dpsim.engine.together._Walk.repeat", lambda *_: False)
+    whole, all_calls = walked(job)
+    assert calls <= share * all_calls
+    for part in ("compute", "exposed_comm", "straggler_wait", "encode", "overlapped_comm"):
+        np.testing.assert_allclose(
+            getattr(shortened, part), getattr(whole, part), rtol=1e-10, atol=1e-13
+        )
+
+
+def walked(job):
+    """The steps of ``job``, and how many collectives were timed for them."""
+    calls = []
+
+    class Counted(dict):
+        def __getitem__(self, name):
+            calls.append(name)
+            return super().__getitem__(name)
+
+    job.__dict__["collectives"] = Counted(job.collectives)
+    steps = run_together(job, slow_downs(job), lambda done: None)
+    return steps, len(calls)
+
+
+def test_a_fully_sharded_step_of_two_passes_on_paper(accumulating):
+    """Four workers: a gather or scatter of a layer takes 3/4 MB at 20 MB/s, 37.5 ms. Nothing runs
+    beside anything: gathers of three layers forward and three backward in each pass, three
+    scatters at the end, 90 ms of computing a pass.
+    """
+    sharded = {"kind": "sharded", "unit_size": "1 MB"}
+    steps = simulate(accumulating(2, 4, aggregation=sharded)).steps
+    np.testing.assert_allclose(steps.step, 2 * (6 * 0.0375 + 0.09) + 3 * 0.0375, rtol=1e-8)
+
+
+def test_hybrid_sharding_on_two_nodes_of_two_on_paper(accumulating, hybrid_node):
+    """Shards of half a model in each node, where links take no time: gathers and scatters are
+    free. The cards take what replicas all-reduce: each of two GPUs sends half of 3 MB twice half,
+    so that a card carries 3 MB at 20 MB/s in each direction: 150 ms after 90 ms of computing.
+    """
+    sharded = {"kind": "sharded", "shard_group": "node", "unit_size": "1 MB"}
+    scenario = accumulating(1, 2, cluster={"node": hybrid_node}, aggregation=sharded)
+    result = simulate(scenario)
+    np.testing.assert_allclose(result.steps.step, 0.09 + 0.15, rtol=1e-6)
+    # Gathers and scatters in pairs: 3 x S / 2 a worker; replicas: 2 x 1/2 of S / 2.
+    assert result.traffic.sent_in_total == 4 * (3 * 1.5e6 + 1.5e6)
+
+
+def test_groups_must_come_out_even(accumulating):
+    sharded = {"kind": "sharded", "shard_group": 3}
+    with pytest.raises(DpsimError, match="shard_group: must divide the 4 workers, but got 3"):
+        simulate(accumulating(1, 4, aggregation=sharded))
+
+
+@pytest.fixture
+def hybrid_node():
+    """Two GPUs whose links inside take no time, behind one card."""
+    gpu = {"peak": {"fp32": "1 TFLOP/s"}, "memory": "16 GB", "memory_bandwidth": "3 PB/s"}
+    instant = {"rate": "1 PB/s", "latency": 0}
+    return {
+        "gpu": gpu,
+        "devices": {"gpu": 2, "cpu": 1},
+        "edges": [{"between": [f"gpu{number}", "cpu0"], "link": instant} for number in range(2)],
+        "nic_slots": ["cpu0"],
+        "nic_bus": instant,
+        "nics": {"link": instant},
+    }
+
+
+@pytest.mark.parametrize(
+    ("passes", "each_pass", "share"), [(1, False, 4), (2, True, 4), (2, False, 1)]
+)
+def test_gradients_are_whole_where_they_add_up_over_passes(accumulating, passes, each_pass, share):
+    """Shards of a quarter on four workers; under no_sync the whole of 3 MB until the last pass."""
+    sharded = {"kind": "sharded", "gradients": {"sync_each_pass": each_pass}}
+    memory = simulate(accumulating(passes, 4, aggregation=sharded)).memory
+    assert memory.held.gradients == 3e6 / share
+    assert memory.held.weights == 3e6 / 4
+
+
+def test_a_shard_group_holds_a_whole_model(accumulating, hybrid_node):
+    sharded = {"kind": "sharded", "shard_group": "node"}
+    held = simulate(accumulating(1, 2, cluster={"node": hybrid_node}, aggregation=sharded)).memory
+    assert (held.held.weights, held.held.gradients) == (1.5e6, 1.5e6)
