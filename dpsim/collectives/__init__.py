@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout, always_exact
-from dpsim.collectives.group_rings import RingOperation, group_rings
 from dpsim.collectives.operations import OPERATIONS, Operation
 from dpsim.collectives.registry import (
     ALL_REDUCES,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from dpsim.collectives.arithmetic import execute
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
+    from dpsim.collectives.group_rings import RingOperation, rings_in_groups
     from dpsim.collectives.rings import Rings
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -57,9 +57,9 @@ __all__ = [
     "bytes_over_turns",
     "execute",
     "gossip_turns",
-    "group_rings",
     "mixing_matrix",
     "most_neighbours",
     "ranks_array",
+    "rings_in_groups",
     "traffic",
 ]

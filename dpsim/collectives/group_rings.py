@@ -20,7 +20,7 @@ RingOperation = Literal["all-reduce", "reduce-scatter", "all-gather"]
 
 
 @cache
-def group_rings(operation: RingOperation, size: int, *, across: bool = False) -> Algorithm:
+def rings_in_groups(operation: RingOperation, size: int, *, across: bool = False) -> Algorithm:
     """``operation`` in every group of ``size`` ranks, or ``across`` groups between replicas."""
     where = "between replicas" if across else "inside groups"
     return Algorithm(

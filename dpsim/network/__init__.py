@@ -12,7 +12,6 @@ from dpsim.base.lazy import on_demand
 if TYPE_CHECKING:
     from dpsim.network.closed_form import ClosedFormModel
     from dpsim.network.conditions import Background, Conditions, LinkChange
-    from dpsim.network.confirmed_rounds import ConfirmedRounds
     from dpsim.network.fastest import FastestModel
     from dpsim.network.flows import (
         FlowsModel,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         named_model,
         schedule_on,
     )
-    from dpsim.network.rounds import RoundsModel
+    from dpsim.network.rounds import ConfirmedRounds, RoundsModel
     from dpsim.network.servers import Servers, ServersModel
     from dpsim.network.transport import TransportModel, transport_model
 else:

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.collectives import Schedule, Traffic
-from dpsim.network.confirmed_rounds import ConfirmedRounds
 from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.rounds import ConfirmedRounds
 
 # What is laid out for a comparison, at most.
 _MOST_AT_ONCE = 1 << 18  # transfers of one round

@@ -17,9 +17,8 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.confirmed_rounds import ConfirmedRounds
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
-from dpsim.network.rounds import RoundsModel
+from dpsim.network.rounds import ConfirmedRounds, RoundsModel
 from dpsim.topology import Network, UniformSwitch
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]

@@ -7,8 +7,8 @@ from dpsim.network import (
     MODEL_KINDS,
     Ability,
     ClosedFormModel,
-    FlowsModel,
     ConfirmedRounds,
+    FlowsModel,
     RoundsModel,
     collective_model,
 )

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from dpsim.collectives import Schedule, gossip_turns, most_neighbours
+from dpsim.collectives import Schedule
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.collective_call import CollectiveCall, whole_model
 from dpsim.strategy.aggregation.setting import Setting
@@ -62,7 +62,7 @@ class GossipConfig(Aggregation):
         """One exchange for each turn of the graph."""
         from dpsim.network import FlowsModel, RoundsModel
 
-        turns = gossip_turns(self.graph, setting.cluster.ranks, setting.seed)
+        turns = self.turns(setting.cluster.ranks, setting.seed)
         conditions = setting.conditions(setting.cluster, setting.workers)
         if setting.kind == "flows" or conditions:
             return {
@@ -77,10 +77,14 @@ class GossipConfig(Aggregation):
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """One of each neighbour where payloads do not add up."""
+        from dpsim.collectives import most_neighbours
+
         return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
 
     def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
         """The exchanges of successive steps, which then begin again."""
+        from dpsim.collectives import gossip_turns
+
         return gossip_turns(self.graph, workers, seed)
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import IntArray
-from dpsim.collectives import RingOperation, group_rings, ranks_array
+from dpsim.collectives import ranks_array
 from dpsim.hardware import Transport
 from dpsim.network import (
     CollectiveModel,
@@ -17,6 +18,9 @@ from dpsim.network import (
     named_model,
 )
 from dpsim.topology import Cluster, ClusterConfig, Mesh
+
+if TYPE_CHECKING:
+    from dpsim.collectives import RingOperation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,9 +75,11 @@ class Setting:
         """The model of ``operation`` in every group of ``size`` workers at once, by rings; or
         ``across`` groups, between replicas.
         """
+        from dpsim.collectives import rings_in_groups
+
         return collective_model(
             self.kind,
-            group_rings(operation, size, across=across),
+            rings_in_groups(operation, size, across=across),
             self.cluster,
             self.costs,
             conditions=self.conditions(self.cluster, self.workers),

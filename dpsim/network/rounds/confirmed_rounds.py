@@ -1,21 +1,75 @@
-"""Where rounds are exact: no link is crossed by transfers of different rounds at the same time.
+"""Rounds that flows confirm: where rounds may meet on a link, flows say what that costs.
 
-All ranks start together and the rounds are played, with when each link is in use. A transfer that
-begins on a link while one of an earlier round is still on it shares the link with it, which rounds
-do not see.
+Where rounds never meet (`rounds_stay_apart`) they are exact from equal starts, and nothing is
+added: a transfer that begins on a link while one of an earlier round is still on it shares the link
+with it, which rounds do not see. Elsewhere the schedule is played as flows once for each size, all ranks starting together,
+and each rank's finish moves by the difference: exact from equal starts again. With starts of their
+own, the skew is what rounds make of it. Schedules of more than `MOST_TRANSFERS` transfers are not
+played as flows: they are held to the bound of their links alone (`CollectiveModel.finish`).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
-from dpsim.collectives import Phase
+from dpsim.collectives import Phase, Schedule
+from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
 from dpsim.network.rounds.rounds import RoundsModel
+from dpsim.topology import Network
 
+MOST_TRANSFERS = 10_000  # about a second as flows
 _MOST_ROUNDS = 256  # of a phase that repeats; ranks that are apart by then are taken to overlap
 _SAME = 1e-9  # relative: what begins earlier by less does not overlap
+
+
+class ConfirmedRounds(ScheduleModel):
+    """A schedule on a network, timed by rounds as flows have them from equal starts."""
+
+    abilities = Ability.OWN_STARTS
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        network: Network,
+        costs: MessageCosts | None = None,
+        *,
+        itemsize: int = 4,
+    ) -> None:
+        super().__init__(schedule, network, costs, itemsize=itemsize)
+        self.rounds = RoundsModel(schedule, network, costs, itemsize=itemsize)
+        self._later: dict[int, FloatArray | None] = {}
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be played as flows."""
+        phases = self.schedule.phases
+        return sum(len(phase.source) * phase.rounds for phase in phases) <= MOST_TRANSFERS
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """When each rank finishes (s) that enters at ``starts`` (s)."""
+        outcome, later = self.rounds.finish(starts, nbytes), self._later_by(nbytes)
+        return outcome if later is None else replace(outcome, finishes=outcome.finishes + later)
+
+    def _later_by(self, nbytes: int) -> FloatArray | None:
+        """Seconds by which each rank finishes later by flows, None where rounds are exact or all
+        there is.
+        """
+        if nbytes not in self._later:
+            exact = not self.is_small or rounds_stay_apart(self.rounds, nbytes)
+            self._later[nbytes] = None if exact else self._beside_flows(nbytes)
+        return self._later[nbytes]
+
+    def _beside_flows(self, nbytes: int) -> FloatArray:
+        from dpsim.network.flows import FlowsModel
+
+        together = np.zeros(self.schedule.ranks)
+        flows = FlowsModel(self.schedule, self.network, self.costs, itemsize=self.itemsize)
+        by_flows = flows.finish(together, nbytes).finishes
+        return np.asarray(by_flows - self.rounds.finish(together, nbytes).finishes)
 
 
 def rounds_stay_apart(model: RoundsModel, nbytes: int) -> bool:
