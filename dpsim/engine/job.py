@@ -77,6 +77,11 @@ class Job:
         """Whether each worker goes its own way, so that it is simulated as a process of its own."""
         return self.meeting is not Meeting.TOGETHER
 
+    @property
+    def own_pace(self) -> bool:
+        """Whether some workers may take more steps than others in the same time, for good."""
+        return self.acts_alone or self.gate().quorum < self.workers
+
     @cached_property
     def meeting(self) -> Meeting:
         """How its workers meet: all together, unless both strategies let each go its own way."""

@@ -27,7 +27,11 @@ _BLOCKS = 500  # long runs are averaged to so many blocks before they are resamp
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """The answer to one scenario. Times are seconds; arrays have shape (steps, workers)."""
+    """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
+
+    ``alone``: each worker was simulated by itself. ``own_pace``: none need keep pace with the
+    slowest, so that steps of different workers need not be equally long.
+    """
 
     name: str
     workers: int
@@ -45,6 +49,7 @@ class Result:
     notes: tuple[str, ...] = ()
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
+    own_pace: bool = False
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
 
@@ -78,10 +83,10 @@ class Result:
     def throughput_samples_per_s(self) -> float:
         """Samples per second of all workers whose gradients counted.
 
-        Workers that act alone count at their own pace.
+        Workers that need not keep pace with one another count at their own.
         """
         counted = self.steps.counted
-        if not self.alone and counted.all():
+        if not self.own_pace and counted.all():
             return self.workers * self.batch_per_worker / float(self.steps.step.mean())
         gradients_per_s = counted.sum(axis=0) / self.steps.step.sum(axis=0)
         return self.batch_per_worker * float(gradients_per_s.sum())
@@ -90,10 +95,10 @@ class Result:
     def scaling_efficiency(self) -> float:
         """Throughput over that of as many single workers without communication, jitter included.
 
-        Where workers act alone, each of those goes at its own pace too.
+        Where workers need not keep pace, each of those goes at its own too.
         """
         compute = self.steps.compute
-        if self.alone:
+        if self.own_pace:
             paces = 1 / compute.mean(axis=0)
         else:
             paces = np.full(self.workers, 1 / compute.mean())
@@ -101,8 +106,9 @@ class Result:
 
     @property
     def bytes_per_sample(self) -> float:
-        """Bytes sent by all workers per sample trained on."""
-        return self.traffic.sent_in_total / (self.workers * self.batch_per_worker)
+        """Bytes sent by all workers per sample whose gradient counted."""
+        samples = self.workers * self.batch_per_worker * float(self.steps.counted.mean())
+        return self.traffic.sent_in_total / samples if samples else 0.0
 
     @property
     def staleness(self) -> dict[str, Any]:

@@ -107,6 +107,17 @@ class Run:
         return float(self.steps.step.mean())
 
     @property
+    def time_of_all_steps(self) -> float:
+        """Seconds in which as many steps are taken as there are workers.
+
+        The mean step, unless workers go at their own pace: then the fast ones take more of them.
+        """
+        if not self.job.own_pace:
+            return self.step_time
+        steps_per_s = 1 / self.steps.step.mean(axis=0)
+        return self.job.workers / float(steps_per_s.sum())
+
+    @property
     def recorded(self) -> range:
         """The steps whose intervals were kept."""
         if self._timeline is None:
@@ -157,7 +168,7 @@ class Run:
     @cached_property
     def link_loads(self) -> LinkLoads:
         """Bytes that each link carries in a step on average."""
-        return mean_step_loads(self.job, self.step_time)
+        return mean_step_loads(self.job, self.time_of_all_steps)
 
     @cached_property
     @limited()
@@ -175,6 +186,7 @@ class Run:
             steps=self.steps,
             traffic=step_traffic(job, self.link_loads),
             alone=job.acts_alone,
+            own_pace=job.own_pace,
             one_time=one_time,
             to_target=time_to_target(scenario, self.step_time),
             calibration=_calibration(job, memory),
