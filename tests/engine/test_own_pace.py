@@ -43,4 +43,6 @@ def test_links_are_used_as_often_as_fast_workers_take_steps(tiny):
     slow = {"nic": {"rate": "1 GB/s", "latency": 0}, "fabric": "single-switch", "nics_per_node": 1}
     result = simulate(tiny(4, cluster={"network": slow}, disturbance=ONE_SLOW, sync="asp"))
     in_a_step = 2 * 3 / 4 * 2e6 / 1e9
-    assert result.to_json()["busiest_link"]["utilisation"] == pytest.approx(in_a_step / (4 / 3.1 * 10.5), rel=0.01)
+    assert result.to_json()["busiest_link"]["utilisation"] == pytest.approx(
+        in_a_step / (4 / 3.1 * 10.5), rel=0.01
+    )
