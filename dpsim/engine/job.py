@@ -138,13 +138,13 @@ class Job:
     @cached_property
     def period(self) -> int:
         """Steps between two averagings of models, where models are averaged."""
-        workload = self.scenario.workload
-        epoch = (
-            None
-            if workload.dataset is None
-            else workload.dataset.epoch(self.workers, workload.samples_per_gpu).steps
-        )
-        return self.scenario.strategy.sync.period(self.workers * workload.samples_per_gpu, epoch)
+        return averaging_period(self.scenario)
+
+    @cached_property
+    def counted(self) -> range:
+        """The steps that count, after the warm-up."""
+        warmup = self.scenario.run.warmup
+        return range(warmup, warmup + counted_steps(self.scenario))
 
     def exchange(self, step: int) -> Exchanged:
         """What the workers exchange in step ``step``."""
@@ -250,16 +250,42 @@ def reduction_cost(gpu: Gpu) -> float:
     return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
 
 
+def averaging_period(scenario: Scenario) -> int:
+    """Steps between two averagings of models, where models are averaged."""
+    workload, workers = scenario.workload, scenario.cluster.ranks
+    samples = workload.samples_per_gpu
+    epoch = None if workload.dataset is None else workload.dataset.epoch(workers, samples).steps
+    return scenario.strategy.sync.period(workers * samples, epoch)
+
+
+def counted_steps(scenario: Scenario) -> int:
+    """How many steps count: those asked for, or a whole period of averaging if that is longer.
+
+    A shorter run would hold no averaging, or not what it costs a step.
+    """
+    run, period = scenario.run, averaging_period(scenario)
+    last = run.warmup + run.steps - 1
+    if period <= run.steps or scenario.strategy.sync.exchanges(last, period) == "gradients":
+        return run.steps
+    return period
+
+
 def prepare(scenario: Scenario) -> Job:
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
     Raises DpsimError where it asks for too much.
     """
-    workers, steps = scenario.cluster.ranks, scenario.run.steps + scenario.run.warmup
+    workers = scenario.cluster.ranks
+    steps = scenario.run.warmup + counted_steps(scenario)
     if steps * workers > _MOST_RECORDS:
+        whole_period = (
+            ""
+            if counted_steps(scenario) == scenario.run.steps
+            else (", of which a whole period of averaging is simulated")
+        )
         raise DpsimError(
             f"run: steps + warmup must be at most {_MOST_RECORDS // workers} for {workers} workers "
-            f"({_MOST_RECORDS:,} records in all), but got {steps}"
+            f"({_MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
         )
     check_memory(
         _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,

@@ -38,8 +38,7 @@ def simulate_steps(
     ``timeline`` and ``log``, where given, collect what happens; the steps are the same without.
     Raises FailedError where the first steps show that all of them would take too long.
     """
-    run = job.scenario.run
-    forecast = Forecast(run.warmup + run.steps)
+    forecast = Forecast(job.counted.stop)
 
     def done(steps: int) -> None:
         forecast.check(steps)
@@ -59,7 +58,7 @@ def slow_downs(job: Job) -> FloatArray:
     run, disturbance = job.scenario.run, job.scenario.disturbance
     return compute_factors(
         job.workers,
-        run.warmup + run.steps,
+        job.counted.stop,
         run.seed,
         np.bincount(job.cluster.node_of).tolist(),
         jitter=disturbance.jitter,

@@ -155,10 +155,8 @@ def bytes_in_step(job: Job, step: int) -> float:
 
 def _collectives(job: Job) -> dict[_Collective, float]:
     """Every collective, and how often it comes in a step on average."""
-    run = job.scenario.run
     kinds_of_step = Counter(
-        job.scenario.strategy.sync.exchanges(step, job.period)
-        for step in range(run.warmup, run.warmup + run.steps)
+        job.scenario.strategy.sync.exchanges(step, job.period) for step in job.counted
     )
     often: dict[_Collective, float] = defaultdict(float)
     for kind, count in kinds_of_step.items():
@@ -166,7 +164,7 @@ def _collectives(job: Job) -> dict[_Collective, float]:
             for name, nbytes in call.stages:
                 turns = len(job.collectives[name])
                 for turn in range(turns):
-                    share = count / run.steps / turns * _repeats(job, turn)
+                    share = count / len(job.counted) / turns * _repeats(job, turn)
                     often[_Collective(name, nbytes, turn)] += share
     return often
 

@@ -37,15 +37,14 @@ class Recording:
         """
         if self.steps == 0:
             return None
-        run = job.scenario.run
-        if not 0 <= self.first < run.steps:
-            raise DpsimError(f"step must be from 0 to {run.steps - 1}, but got {self.first}")
+        steps = job.counted
+        if not 0 <= self.first < len(steps):
+            raise DpsimError(f"step must be from 0 to {len(steps) - 1}, but got {self.first}")
         from dpsim.engine.timeline import Timeline
 
         workers = job.workers if self.workers is None else min(self.workers, job.workers)
         kept = _room(job, workers) if self.steps is None else self.steps
-        first = run.warmup + self.first
-        return Timeline(range(first, min(first + kept, run.warmup + run.steps)), workers)
+        return Timeline(steps[self.first : self.first + kept], workers)
 
     def log(self) -> Log | None:
         """What collects the versions, where they are to be kept."""
