@@ -103,7 +103,10 @@ def _memory(result: Result) -> Number:
     if use is None:
         return Number("memory", "unknown", None, True, "This model's memory is not known.")
     share = use.held.total / use.capacity
-    about = f"{share:.0%} of the {human(use.capacity, DATA, 3)} of {use.gpu}; the largest batch that fits: {use.largest_batch:,}."
+    about = (
+        f"{share:.0%} of the {human(use.capacity, DATA, 3)} of {use.gpu}; "
+        f"the largest batch that fits: {use.largest_batch:,}."
+    )
     return Number("memory per GPU", human(use.held.total, DATA, 3), use.held.total, True, about)
 
 

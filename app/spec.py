@@ -35,7 +35,7 @@ class Spec:
     changes: tuple[str, ...] = ()
 
     def with_value(self, path: str, value: str) -> Spec:
-        """The same with ``value`` (YAML) at ``path``, in place of earlier values there and below."""
+        """The same with ``value`` (YAML) at ``path``, in place of earlier ones there and below."""
         return replace(self, changes=(*self._apart_from(path), f"{path}={value}"))
 
     def with_kind(self, path: str, key: str, kind: str) -> Spec:

@@ -39,7 +39,7 @@ def draw() -> None:
 
 
 def _calibration() -> None:
-    """Which calibration the scenario of the other pages uses, and how far off such predictions are."""
+    """Which calibration the other pages' scenario uses, and how far off such predictions are."""
     try:
         given = scenario(state.current().spec)
     except DpsimError as error:

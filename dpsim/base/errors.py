@@ -25,7 +25,10 @@ class DpsimError(ValueError):
 
 
 class ScenarioError(DpsimError):
-    """A scenario file that cannot be used; each line of the message is one problem with its place."""
+    """A scenario file that cannot be used.
+
+    Each line of the message is one problem with its place.
+    """
 
 
 class FailedError(DpsimError):

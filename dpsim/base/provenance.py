@@ -7,7 +7,10 @@ from importlib.metadata import version
 
 
 def stamp(**versions: str) -> dict[str, str]:
-    """The version of dpsim, those of what else had a part in it, and the date: UTC, to the second."""
+    """The versions that had a part in a result, and when it was made.
+
+    ``versions`` are those of what is not dpsim. The date is UTC, to the second.
+    """
     return {
         "dpsim": version("dpsim"),
         **versions,

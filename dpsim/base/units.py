@@ -106,7 +106,10 @@ def parse(text: str, dimension: Dimension) -> float:
 
     Raises DpsimError when ``text`` is not a number with a unit of that dimension, or is not finite.
     """
-    wrong = f"must be {dimension.name} with its unit, such as {dimension.example!r}, but got {text[:64]!r}"
+    wrong = (
+        f"must be {dimension.name} with its unit, such as {dimension.example!r}, "
+        f"but got {text[:64]!r}"
+    )
     match = _QUANTITY.fullmatch(text) if len(text) <= 64 else None
     if match is None:
         raise DpsimError(f"{wrong}, which has no unit" if _is_number(text) else wrong)

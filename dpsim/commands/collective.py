@@ -73,7 +73,8 @@ def collective(
 ) -> None:
     """Time one collective over sizes, with the columns of nccl-tests.
 
-    Example: dpsim collective --ranks 1024 --bandwidth "50 GB/s" --latency "500 ns" --algorithm ring -b 100MB -e 100MB
+    Example: dpsim collective --ranks 1024 --bandwidth "50 GB/s" --latency "500 ns"
+        --algorithm ring -b 100MB -e 100MB
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
     """
@@ -115,7 +116,7 @@ def collective(
 def _network(
     ranks: int | None, bandwidth: str | None, latency: str, cluster: str | None, nodes: int | None
 ) -> tuple[Network, float]:
-    """The network that the options of ``collective`` describe, and seconds per byte reduced on it."""
+    """The network that the options of ``collective`` describe, and its seconds per byte reduced."""
     from dpsim.base.units import RATE, parse
     from dpsim.studies.collective import named_cluster
     from dpsim.topology import UniformSwitch

@@ -27,7 +27,8 @@ def compare(
 ) -> None:
     """Predict variants of a scenario side by side, best first.
 
-    Example: dpsim compare scenarios/quickstart.yaml --vary strategy.aggregation.algorithm=ring,tree,butterfly
+    Example: dpsim compare scenarios/quickstart.yaml
+        --vary strategy.aggregation.algorithm=ring,tree,butterfly
     """
     from dpsim.studies.compare import simulate_variants, variants
 

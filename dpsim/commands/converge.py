@@ -39,7 +39,8 @@ def converge(
 
     Loss and accuracy against seconds, samples and bytes.
 
-    Example: dpsim converge scenarios/quickstart.yaml --set replay.model=softmax --set strategy.sync.kind=local-sgd
+    Example: dpsim converge scenarios/quickstart.yaml --set replay.model=softmax
+        --set strategy.sync.kind=local-sgd
     """
     from dpsim.scenario import load_scenario
     from dpsim.studies.replay import replay

@@ -104,8 +104,9 @@ def collective(
     itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Say which algorithm and protocol a library takes for a collective, why, and what would change
-    its mind.
+    """Say which algorithm and protocol a library takes for a collective, and why.
+
+    Also what would change its mind.
 
     Example: dpsim explain collective --cluster dgx-h100 --library nccl -b 1M
     """

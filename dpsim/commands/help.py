@@ -7,6 +7,7 @@ sentence in full. A group that names the homes of its commands imports one when 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -16,12 +17,14 @@ from typer.core import TyperCommand, TyperGroup
 from dpsim.base.lazy import imported
 
 EXAMPLE = "Example: "
+_GOES_ON = re.compile(r"\n {4,}")
 
 
 class Command(TyperCommand):
     """A command whose examples are not run together to a paragraph.
 
-    Its examples are the lines of its docstring that begin with ``Example:``.
+    Its examples are the lines of its docstring that begin with ``Example:``. One that is too long
+    for a line of source goes on in a line that is indented further; it is shown as one line.
     """
 
     @property
@@ -36,7 +39,7 @@ class Command(TyperCommand):
 
     @property
     def _lines(self) -> list[str]:
-        return inspect.cleandoc(self.help or "").splitlines()
+        return _GOES_ON.sub(" ", inspect.cleandoc(self.help or "")).splitlines()
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write the text as paragraphs, and below it the examples.

@@ -93,7 +93,8 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
 def nvidia_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
     """Turn the matrix of nvidia-smi topo -m into a node for the catalogue.
 
-    Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml --gpu A100 --nic HDR
+    Example: nvidia-smi topo -m > topo.txt && dpsim import nvidia-topo topo.txt -o node.yaml
+        --gpu A100 --nic HDR
     """
     from dpsim.imports import node_from_nvidia_topo, parse_nvidia_topo
 

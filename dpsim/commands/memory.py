@@ -1,4 +1,7 @@
-"""``dpsim memory``: what a scenario holds on each GPU, what fits, and what to do where it does not."""
+"""``dpsim memory``: what a scenario holds on each GPU, and whether it fits.
+
+Where it does not, also what to do about it.
+"""
 
 from __future__ import annotations
 

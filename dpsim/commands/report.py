@@ -34,7 +34,8 @@ def report(
 
     Table, figures, assumptions, calibration, what is not modelled.
 
-    Example: dpsim run scenarios/quickstart.yaml --json > run.json && dpsim report run.json --html report.html
+    Example: dpsim run scenarios/quickstart.yaml --json > run.json &&
+        dpsim report run.json --html report.html
     """
     from dpsim.report.pages.page import report_page
 

@@ -37,7 +37,8 @@ def results(
     Where several varied fields, or a field and a result, have the same last word, they have their
     full paths: "strategy.sync.kind".
 
-    Example: dpsim results results/ --sql "select nodes, step_time_s from results order by step_time_s"
+    Example: dpsim results results/
+        --sql "select nodes, step_time_s from results order by step_time_s"
     Example: dpsim results results/ --sql "describe results"
     """
     from dpsim.studies.sweep import query

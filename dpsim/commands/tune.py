@@ -74,12 +74,15 @@ def tune(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Search for the best configuration of a scenario, within limits, and the front of time against
-    cost.
+    """Search for the best configuration of a scenario within limits.
+
+    Also prints the front of time against cost.
 
     Example: dpsim tune scenarios/quickstart.yaml -o best.yaml
-    Example: dpsim tune scenarios/quickstart.yaml --objective throughput --max-nodes 16 --max-batch 8192 --html front.html
-    Example: dpsim tune scenarios/quickstart.yaml --over strategy.overlap.kind=buckets,priority --over cluster.nodes=2,4,8
+    Example: dpsim tune scenarios/quickstart.yaml --objective throughput
+        --max-nodes 16 --max-batch 8192 --html front.html
+    Example: dpsim tune scenarios/quickstart.yaml --over strategy.overlap.kind=buckets,priority
+        --over cluster.nodes=2,4,8
     """
     from dpsim.studies.tune import Limits
     from dpsim.studies.tune import tune as search

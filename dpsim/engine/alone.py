@@ -194,7 +194,10 @@ class World:
         return self.records
 
     def factor(self, worker: Worker) -> float:
-        """What multiplies its compute time; those of the steps that count begin again after them."""
+        """What multiplies its compute time.
+
+        Factors are drawn for the steps that count; a worker that goes on takes them anew.
+        """
         return float(self._factors[worker.iteration % self._steps, worker.rank])
 
     def coding(self, rank: int, seconds: FloatArray) -> float:

@@ -71,9 +71,7 @@ class AtServers(MeetingPoint):
         self.network.send(self.servers.to_servers, np.array([worker.rank]), float(nbytes), arrived)
 
     def _applied(self, worker: Worker) -> None:
-        """The servers have taken up one of its calls; with the last of them its gradient is
-        theirs.
-        """
+        """The servers have applied one of its calls; with the last its gradient is complete."""
         self._open[worker.rank] -= 1
         handed_over = self._handed_over[worker.rank]
         if not self._open[worker.rank] and handed_over is not None:

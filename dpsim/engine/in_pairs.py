@@ -20,12 +20,12 @@ from dpsim.strategy.aggregation import GossipConfig
 
 
 class InPairs(MeetingPoint):
-    """Each worker has one communication thread, which does one exchange at a time, its own or
-    another's.
+    """Workers that average in pairs, each with one communication thread.
 
-    The exchange runs beside the passes where the overlap policy lets it, after them otherwise. A
-    worker's staleness is how often others averaged with it while it computed. Partners are drawn
-    among the neighbours of the graph in that turn of the worker.
+    A thread does one exchange at a time, its own or another's. The exchange runs beside the passes
+    where the overlap policy lets it, after them otherwise. A worker's staleness is how often others
+    averaged with it while it computed. Partners are drawn among the neighbours of the graph in that
+    turn of the worker.
     """
 
     def __init__(self, job: Job) -> None:
@@ -67,13 +67,12 @@ class InPairs(MeetingPoint):
         worker.world.hand_over(worker)
 
     def _average(self, worker: Worker) -> Process:
-        """Exchange models with a partner when both threads are free; taken in the order of ranks,
-        none block.
-        """
+        """Exchange models with a partner when both threads are free."""
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
             return
         partner = int(self._random[worker.rank].choice(choices))
+        # Taken in the order of ranks: no circle of workers can wait for one another's thread.
         both = sorted((worker.rank, partner))
         with self._threads[both[0]].request() as first, self._threads[both[1]].request() as second:
             yield first

@@ -1,4 +1,4 @@
-"""What happened in each step of each worker: seconds by part, and how stale what it computed was."""
+"""What happened in each step of each worker: seconds by part, and staleness."""
 
 from __future__ import annotations
 

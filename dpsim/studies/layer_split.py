@@ -118,7 +118,7 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
 
 
 def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) -> Pipeline:
-    """Times of a step of ``micro_batches`` through ``stages``, of which ``hops`` lead to the next."""
+    """Times of a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
     ways = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
     forward = _pass([stage.forward for stage in stages], ways, np.zeros(len(stages)), micro_batches)
     there = forward[::-1, -1]

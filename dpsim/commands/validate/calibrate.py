@@ -60,16 +60,17 @@ def calibrate(
     ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Fit latency, overheads, links' efficiency, reduction cost and more on collectives, and duplex
-    factors on messages.
+    """Fit the constants of a network on measured collectives and messages.
 
-    Of microbenchmarks' run files, layer times over batch sizes, updates and host-device copies are
-    taken too. A scenario uses the profile by calibration: profile.json; layer times are those of a
-    model whose layers have the same names. Residuals of collectives are those of runs that were not
-    fitted on.
+    Collectives give latency, overheads, links' efficiency, reduction cost and more; messages give
+    duplex factors. Of microbenchmarks' run files, layer times over batch sizes, updates and
+    host-device copies are taken too. A scenario uses the profile by calibration: profile.json;
+    layer times are those of a model whose layers have the same names. Residuals of collectives are
+    those of runs that were not fitted on.
 
     Example: dpsim validate calibrate --testbed "hosts=4,rate=100 Mbit/s" -o profile.json
-    Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json -o profile.json
+    Example: dpsim validate calibrate validate/recorded/collectives.json.gz layers.json
+        -o profile.json
     """
     from validate.calibrate import MOST_PREDICTIONS, fit_profile
     from validate.compare import choices
@@ -127,8 +128,8 @@ def _measured(
     plan = own_plan(config)
     if len(plan) < LEAST_CASES * every:
         raise DpsimError(
-            f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable time, "
-            f"but is for {len(plan)}"
+            f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable "
+            f"time, but is for {len(plan)}"
         )
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     messages = measure_messages(config, progress)

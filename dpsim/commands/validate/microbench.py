@@ -123,8 +123,10 @@ def microbench(
 ) -> None:
     """Measure this machine; flags and size syntax of the collectives are those of nccl-tests.
 
-    Example: dpsim validate microbench collectives --ranks 4 -b 4K -e 16M -f 4 --algorithm library,ring
-    Example: dpsim validate microbench layers --model mypackage.models:build --input 3,224,224 --profile profile.json
+    Example: dpsim validate microbench collectives --ranks 4 -b 4K -e 16M -f 4
+        --algorithm library,ring
+    Example: dpsim validate microbench layers --model mypackage.models:build --input 3,224,224
+        --profile profile.json
     Example: torchrun --nproc-per-node 8 -m validate microbench collectives -b 8 -e 1G -f 2
     """
     torch_first("microbench")

@@ -63,7 +63,8 @@ def run(
     On a testbed (root on Linux), or as a rank under torchrun.
 
     Example: dpsim validate run scenarios/testbed/allreduce.yaml
-    Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority --repeat 3 -o run.json
+    Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority
+        --repeat 3 -o run.json
     Example: torchrun --nproc-per-node 4 -m validate run scenarios/testbed/allreduce.yaml --json
     """
     seconds = None if timeout is None else timeout_seconds(timeout)
@@ -132,7 +133,8 @@ def _table(found: StepRun) -> Table:
 
     from dpsim.engine import PARTS
 
-    title = f"{found.predicted.name}: {found.measured.steps.compute.shape[0]} steps on {found.predicted.workers} workers"
+    steps = found.measured.steps.compute.shape[0]
+    title = f"{found.predicted.name}: {steps} steps on {found.predicted.workers} workers"
     table = Table(title=title, title_justify="left", show_edge=False)
     for heading in ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)"):
         table.add_column(heading, justify="left" if heading.startswith("mean") else "right")

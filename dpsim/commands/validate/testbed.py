@@ -58,13 +58,12 @@ def run_on_testbed(
         bool, typer.Option("--json", help="Print JSON, and the ranks' output on stderr.")
     ] = False,
 ) -> None:
-    """Run a command on hosts with links of known rates, made of network namespaces; needs root on
-    Linux.
+    """Run a command on hosts with links of known rates, made of network namespaces.
 
-    Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and the rest that torchrun
-    gives. Lines of output begin with the rank. Everything is taken down at the end, also after
-    Ctrl-C. Exit code 1 where a rank fails or the machine lacks something. Without a command, TCP is
-    measured beside what the rates say.
+    Needs root on Linux. Each host runs the command once, with RANK, WORLD_SIZE, MASTER_ADDR and
+    the rest that torchrun gives. Lines of output begin with the rank. Everything is taken down at
+    the end, also after Ctrl-C. Exit code 1 where a rank fails or the machine lacks something.
+    Without a command, TCP is measured beside what the rates say.
 
     Example: dpsim validate testbed --hosts 4 --rate "100 Mbit/s"
     Example: dpsim validate testbed --rates "100 Mbit/s,50 Mbit/s" -- python train.py
@@ -182,7 +181,10 @@ def _table(config: TestbedConfig, rows: list[CheckRow]) -> Table:
 
     from validate.ranks.testbed import goodput_fraction
 
-    title = f"TCP on {config.hosts} hosts; a stream's own bytes should get {goodput_fraction(config.mtu):.2%} of the rate"
+    goodput = goodput_fraction(config.mtu)
+    title = (
+        f"TCP on {config.hosts} hosts; a stream's own bytes should get {goodput:.2%} of the rate"
+    )
     table = Table(title=title, title_justify="left", show_edge=False)
     for name in ("pattern", "bytes", "nominal (ms)", "measured (ms)", "measured / nominal"):
         table.add_column(name, justify="left" if name == "pattern" else "right")

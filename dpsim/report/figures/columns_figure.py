@@ -44,7 +44,8 @@ def columns_figure(
 ) -> go.Figure:
     """Column ``up`` of ``rows`` against ``across``, by the values of ``colour``.
 
-    With ``aims`` also the front, if both are numbers. Rows that lack one of the two are left out, and the title says how many.
+    With ``aims`` also the front, if both are numbers. Rows that lack one of the two are left out,
+    and the title says how many.
     """
     import plotly.graph_objects as go
 
@@ -67,7 +68,7 @@ def columns_figure(
 
 
 def axis_title(column: str) -> str:
-    """A column's name with its unit, which its ending says: ``step_time_s`` is ``step time (s)``."""
+    """A column's name with the unit of its ending: ``step_time_s`` is ``step time (s)``."""
     for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
         if column.endswith(ending):
             return f"{column.removesuffix(ending).replace('_', ' ')} ({unit})"

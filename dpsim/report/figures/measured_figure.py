@@ -70,11 +70,12 @@ def measured_figure(
 
 def _points(number: int, name: str, pairs: Sequence[Pair], unit: str) -> dict[str, object]:
     form = ".4g" if unit else ".1%"
+    where = f"measured %{{x:{form}}} {unit}, predicted %{{y:{form}}} {unit}"
     return {
         "x": [pair.measured for pair in pairs],
         "y": [pair.predicted for pair in pairs],
         "text": [f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}" for pair in pairs],
-        "hovertemplate": f"%{{text}}<br>measured %{{x:{form}}} {unit}, predicted %{{y:{form}}} {unit}<extra></extra>",
+        "hovertemplate": f"%{{text}}<br>{where}<extra></extra>",
         "mode": "markers",
         "name": f"{name} ({len(pairs):,})",
         "marker": {

@@ -90,5 +90,9 @@ def _title(replays: Mapping[str, Replay]) -> str:
     """What learns, and how."""
     first = next(iter(replays.values()))
     config = first.config
-    learns = f"{config.model}, batch {config.batch}, learning rate {config.learning_rate:g}, momentum {config.momentum:g}"
-    return f"Training in simulated time<br><sub>{first.workers} workers; {learns}; seed {first.seed}</sub>"
+    learns = (
+        f"{config.model}, batch {config.batch}, learning rate {config.learning_rate:g}, "
+        f"momentum {config.momentum:g}"
+    )
+    said = f"{first.workers} workers; {learns}; seed {first.seed}"
+    return f"Training in simulated time<br><sub>{said}</sub>"

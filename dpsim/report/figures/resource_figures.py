@@ -36,7 +36,10 @@ def staleness_figure(result: Result | Answer) -> go.Figure:
             hovertemplate="%{x}: %{y:.1%}",
         )
     dropped = f"; {staleness['dropped']:.1%} of gradients dropped" if staleness["dropped"] else ""
-    title = f"Staleness: {staleness['versions']['mean']:.3g} versions on average, at most {staleness['versions']['max']}{dropped}"
+    versions = staleness["versions"]
+    title = (
+        f"Staleness: {versions['mean']:.3g} versions on average, at most {versions['max']}{dropped}"
+    )
     return styled(
         figure,
         title,

@@ -1,4 +1,7 @@
-"""Figures over many runs: throughput against workers, algorithms against size, knobs against gain."""
+"""Figures over many runs.
+
+Throughput against workers, algorithms against size, knobs against gain.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         customdata=efficiency,
         hovertemplate="%{x} workers: %{y:,.0f} samples/s, efficiency %{customdata:.1%}",
     )
-    title = f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, {efficiency[-1]:.0%} on {workers[-1]:,}"
+    title = (
+        f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, "
+        f"{efficiency[-1]:.0%} on {workers[-1]:,}"
+    )
     axis = {"type": "log", "tickvals": sorted(set(workers))}
     return styled(
         figure, title, "workers", "throughput (samples/s)", xaxis=axis, yaxis={"type": "log"}

@@ -269,7 +269,10 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
 
 
 def _with_room(place: Layout, switches: list[str]) -> set[str]:
-    """The switches of rows whose names have room side by side; the pointer finds the others' names."""
+    """The switches of rows whose names have room side by side.
+
+    The others' names show under the pointer.
+    """
     rows: dict[float, list[str]] = {}
     for switch in switches:
         rows.setdefault(place.places[switch][1], []).append(switch)

@@ -87,7 +87,7 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
 
 
 def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> None:
-    """Switches tier by tier upwards from the network cards that are drawn, each over what it joins."""
+    """Switches tier by tier above the network cards that are drawn, each over what it joins."""
     right = max((x for x, _ in places.values()), default=0.0)
     for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
         gap = max(1.6, 0.6 * right / len(tier))

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 MOST_BARS = 20
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #d5d9e0; }
-table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; } th { background: #f3f5f8; white-space: normal; }
-.question { font-size: 1.15rem; } footer { color: #5a6572; font-size: 0.85rem; margin-top: 3rem; }
-"""
+_STYLE = (
+    "\n"
+    "body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1100px; "
+    "margin: 2rem auto; padding: 0 1rem; }\n"
+    "h1 { font-size: 1.6rem; } "
+    "h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #d5d9e0; }\n"
+    # A wide table scrolls in its own box; the page itself never does.
+    "table { border-collapse: collapse; display: block; overflow-x: auto; "
+    "font-variant-numeric: tabular-nums; }\n"
+    "th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; "
+    "white-space: nowrap; }\n"
+    "th:first-child, td:first-child { text-align: left; } "
+    "th { background: #f3f5f8; white-space: normal; }\n"
+    ".question { font-size: 1.15rem; } "
+    "footer { color: #5a6572; font-size: 0.85rem; margin-top: 3rem; }\n"
+)
 
 
 def report_page(sources: Sequence[Source], question: str | None = None) -> str:
@@ -80,7 +88,9 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>dpsim: {title}</title><style>{_STYLE}</style>\n<script>{get_plotlyjs()}</script></head>\n<body>"
+        f"<title>dpsim: {title}</title><style>{_STYLE}</style>\n"
+        # The library stands in the page itself, so that it opens years later and without a network.
+        f"<script>{get_plotlyjs()}</script></head>\n<body>"
         f'<h1>dpsim report</h1><p class="question">{title}</p>\n{"".join(sections)}'
         f"<footer>{escape(_provenance(answers))}</footer></body></html>\n"
     )

@@ -56,9 +56,15 @@ def calibrations(answers: Iterable[Answer]) -> list[str]:
 
 def _calibration(used: str | dict[str, Any]) -> str:
     if used == "catalogue":
-        return f"Compute times come from the catalogue's figures, which were not measured: {_roofline_error()}"
+        return (
+            "Compute times come from the catalogue's figures, which were not measured: "
+            f"{_roofline_error()}"
+        )
     if used == "profile":
-        return "Compute times are those measured in the model's profile; no error is known for them here."
+        return (
+            "Compute times are those measured in the model's profile; "
+            "no error is known for them here."
+        )
     if isinstance(used, str):
         return f"Calibration: {used}"
     if "residuals" in used:
@@ -83,4 +89,7 @@ def _calibration(used: str | dict[str, Any]) -> str:
 def _roofline_error() -> str:
     """The error of the fitted roofline on models that were left out of the fit."""
     what, error = next(iter(constants()["errors"].items()))
-    return f"median error {error['median']:.0%}, mean {error['mean']:.0%} over {error['n']} published rows ({what})."
+    return (
+        f"median error {error['median']:.0%}, mean {error['mean']:.0%} "
+        f"over {error['n']} published rows ({what})."
+    )

@@ -85,7 +85,8 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
     if "step_time" not in calibration:
         return f"{scaled} ({calibration['source']})"
     nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
-    return f"{scaled}, from a measured step of {human(calibration['step_time'], TIME)} on {nodes} ({calibration['source']})"
+    measured = human(calibration["step_time"], TIME)
+    return f"{scaled}, from a measured step of {measured} on {nodes} ({calibration['source']})"
 
 
 def _resource_notes(result: Result) -> list[str]:

@@ -1,4 +1,7 @@
-"""Why a step takes as long as it does: its critical path, and what turning each knob would change."""
+"""Why a step takes as long as it does.
+
+Its critical path, and what turning each knob would change.
+"""
 
 from dpsim.studies.explain.changed import as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_path

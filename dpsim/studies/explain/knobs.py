@@ -34,7 +34,10 @@ def _gpu_speed(scenario: Scenario) -> Options:
 
 def _memory_bandwidth(scenario: Scenario) -> Options:
     if _is_measured(scenario):
-        return "compute times were measured as a whole: which part of them is the memory's is not known"
+        return (
+            "compute times were measured as a whole: "
+            "which part of them is the memory's is not known"
+        )
     return (Change("2x the GPUs' memory bandwidth", _gpus(scenario, 1.0, 2.0), 2.0),)
 
 

@@ -71,7 +71,7 @@ class Replay:
 
     @property
     def time_to_target_s(self) -> float | None:
-        """Simulated seconds until the target accuracy was first measured; None where it never was."""
+        """Simulated seconds until the target accuracy was first measured; None if it never was."""
         point = self.curve.first(self.config.target_accuracy)
         return None if point is None else point.time_s
 
@@ -111,8 +111,8 @@ class Replay:
 def replay(scenario: Scenario, progress: Progress = lambda what, done, total: None) -> Replay:
     """Train the model of ``scenario.replay`` as ``scenario`` would train its own.
 
-    The same for the same scenario and seed. ``progress`` is called with what is being done, how much of it is, and of how much. Raises
-    DpsimError as `simulate` does.
+    The same for the same scenario and seed. ``progress`` is called with what is being done, how
+    much of it is, and of how much. Raises DpsimError as `simulate` does.
     """
     config = scenario.replay
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})

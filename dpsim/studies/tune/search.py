@@ -104,7 +104,10 @@ class _Neighbours:
         return next((each for each in left if not self._evaluator.knows(space.choice(each))), None)
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
-        """What differs in one value; where that decides what others mean, with each value of those."""
+        """What differs in one value.
+
+        Where that value decides what others mean, with each value of those.
+        """
         several = [
             {**numbers, each.path: number, **others}
             for each in self._evaluator.space.dimensions

@@ -82,7 +82,10 @@ class Tuning:
         elif self.breaks is not None:
             yield f"the file's own configuration breaks a limit: {self.breaks}"
         elif self.objective.score(self.baseline.figure) < self.objective.score(self.best.figure):
-            yield "the file's own configuration, which is none of those that were tried, is better than all of them"
+            yield (
+                "the file's own configuration, which is none of those that were tried, "
+                "is better than all of them"
+            )
         differs = inexact(self.best.scenario)
         if differs:
             yield (
@@ -93,14 +96,20 @@ class Tuning:
             )
         yield from self._note_on_batch()
         if not self.exhaustive:
-            yield f"{self.simulated:,} of {self.space.size:,} configurations were simulated: a better one may be among the others"
+            yield (
+                f"{self.simulated:,} of {self.space.size:,} configurations were simulated: "
+                "a better one may be among the others"
+            )
 
     def _note_on_batch(self) -> Iterator[str]:
         if isinstance(self.baseline, Refused) or self.objective.to_target:
             return
         before, after = self.baseline.scenario.global_batch, self.best.scenario.global_batch
         if before != after:
-            yield f"the global batch goes from {before:,} to {after:,}: samples to the same accuracy change, which is not in this"
+            yield (
+                f"the global batch goes from {before:,} to {after:,}: "
+                "samples to the same accuracy change, which is not in this"
+            )
 
     def best_text(self, target: Path) -> str:
         """The best configuration as a scenario file to be written to ``target``.
@@ -117,11 +126,14 @@ class Tuning:
 
     def _comments(self) -> Iterator[str]:
         made = provenance()
-        yield f"Found by dpsim tune {Path(self.document.source).name} (dpsim {made['dpsim']}, {made['date']}), seed {self.seed}:"
+        source = Path(self.document.source).name
+        versions = f"dpsim {made['dpsim']}, {made['date']}"
+        yield f"Found by dpsim tune {source} ({versions}), seed {self.seed}:"
         how = "all" if self.exhaustive else f"{self.simulated:,} simulated"
         gain = self.gain
         against = "" if gain is None else f", {gain:+.1%} against that file"
-        yield f"the best {self.objective.title} of {how} of {self.space.size:,} configurations{against}."
+        title = self.objective.title
+        yield f"the best {title} of {how} of {self.space.size:,} configurations{against}."
         yield from (f"  {path}: {value}" for path, value in self.best.values.items())
         yield from (f"Note: {note}" for note in self.notes)
 
