@@ -54,7 +54,7 @@ def link_transfers(job: Job, intervals: Sequence[Interval], step: int) -> OnLink
 def overlapping(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
     """Transfers of a link in order, those that overlap together."""
     groups: list[list[Transfer]] = []
-    until = -np.inf
+    until = -np.inf  # the latest end so far: a long transfer may outlast those that began after it
     for each in transfers:
         if each.start < until:
             groups[-1].append(each)
@@ -77,19 +77,20 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
         changes[each.end] -= share
     times = sorted(changes)
     shares = np.cumsum([changes[time] for time in times])
-    return list(zip(times, np.clip(shares, 0.0, 1.0).round(9).tolist(), strict=True))
+    # Rounded, since what is added and taken off again leaves a last digit where nothing flows.
+    shown = np.clip(shares, 0.0, 1.0).round(9)
+    return list(zip(times, shown.tolist(), strict=True))
 
 
 def _of_collectives(
     job: Job, sent: Sequence[Interval], step: int
 ) -> Iterator[tuple[int, Transfer]]:
     """Collectives: the loads that their models tell."""
-    called = {
-        f"{call.name}: {collective}": (collective, nbytes)
-        for calls in job.calls_of.values()
-        for call in calls
-        for collective, nbytes in call.stages
-    }
+    called: dict[str, tuple[str, int]] = {}
+    for calls in job.calls_of.values():
+        for call in calls:
+            for collective, nbytes in call.stages:
+                called[f"{call.name}: {collective}"] = collective, nbytes
     for (name, turn), (start, end) in _spans(sent).items():
         collective, nbytes = called[name]
         loads, _ = collective_loads(job, collective, nbytes, step + turn)
@@ -108,6 +109,7 @@ def _spans(sent: Sequence[Interval]) -> dict[tuple[str, int], tuple[float, float
         turn = turns[each.worker, each.name]
         turns[each.worker, each.name] += 1
         start, end = spans.get((each.name, turn), (each.start, each.end))
+        # The last start, too: who enters early mostly waits for the others.
         spans[each.name, turn] = (max(start, each.start), max(end, each.end))
     return spans
 
@@ -117,19 +119,26 @@ def _to_servers(
 ) -> Iterator[tuple[int, Transfer]]:
     """Pushes and pulls of each worker. All that it pulls in a step is one transfer."""
     servers = aggregation.place(job.setting)
-    stages = [(call, stage) for call in job.calls(0) for stage in call.stages]
-    sizes = {f"{call.name}: {name}": nbytes for call, (name, nbytes) in stages}
-    sizes["pull"] = sum(nbytes for _, (name, nbytes) in stages if name == "pull")
+    sizes: dict[str, int] = {}
+    pulled = 0
+    for call in job.calls(0):
+        for stage, nbytes in call.stages:
+            sizes[f"{call.name}: {stage}"] = nbytes
+            if stage == "pull":
+                pulled += nbytes
     for each in sent:
-        routes = servers.from_servers if each.name == "pull" else servers.to_servers
-        yield from _on_route(routes, each.worker, each, sizes[each.name])
+        if each.name == "pull":
+            yield from _on_route(servers.from_servers, each.worker, each, pulled)
+        else:
+            yield from _on_route(servers.to_servers, each.worker, each, sizes[each.name])
 
 
 def _between_pairs(job: Job, sent: Sequence[Interval]) -> Iterator[tuple[int, Transfer]]:
     """Exchanges of pairs, both ways; the name of each ends with the partner's rank."""
     nbytes = sum(size for call in job.calls(0) for _, size in call.stages)
     for each in sent:
-        pair = np.array([each.worker, int(each.name.rpartition(" ")[2])])
+        partner = int(each.name.rpartition(" ")[2])
+        pair = np.array([each.worker, partner])
         routes = job.cluster.routes(pair, pair[::-1])
         for way in (0, 1):
             yield from _on_route(routes, way, each, nbytes)
@@ -140,6 +149,7 @@ def _on_route(
 ) -> Iterator[tuple[int, Transfer]]:
     """What was sent on the capacities of one route, with the share of it that crosses each."""
     for place, link in enumerate(routes.links[row].tolist()):
-        if link >= 0:
-            share = 1.0 if routes.share is None else float(routes.share[row, place])
-            yield link, Transfer(sent.start, sent.end, sent.name, share * nbytes)
+        if link < 0:  # shorter routes are filled up
+            continue
+        share = 1.0 if routes.share is None else float(routes.share[row, place])
+        yield link, Transfer(sent.start, sent.end, sent.name, share * nbytes)

@@ -5,7 +5,7 @@ One column against another, and the front of those that no other beats in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
@@ -24,14 +24,18 @@ def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]
 
     By number, along the front; of equals the first.
     """
-    signs = [1.0 if aim == "least" else -1.0 for aim in aims]
-    points = [(signs[0] * x, signs[1] * y) for x, y in zip(first, second, strict=True)]
+    # Signs turn both aims into "least", so that one comparison serves all four.
+    sign_x, sign_y = (1.0 if aim == "least" else -1.0 for aim in aims)
+    points = [(sign_x * x, sign_y * y) for x, y in zip(first, second, strict=True)]
+    order = sorted(range(len(points)), key=lambda number: points[number])
     found: list[int] = []
     best = float("inf")
-    for number in sorted(range(len(points)), key=lambda each: points[each]):
-        if points[number][1] < best:
+    # All that come before a point in this order are as good as it in the first value.
+    for number in order:
+        _, y = points[number]
+        if y < best:
             found.append(number)
-            best = points[number][1]
+            best = y
     return found
 
 
@@ -52,7 +56,8 @@ def columns_figure(
     kept = [row for row in rows if row.get(across) is not None and row.get(up) is not None]
     groups: dict[str, list[dict[str, Value]]] = {}
     for row in kept:
-        groups.setdefault("" if colour is None else str(row.get(colour)), []).append(row)
+        group = "" if colour is None else str(row.get(colour))
+        groups.setdefault(group, []).append(row)
     figure = go.Figure()
     for number, (name, members) in enumerate(sorted(groups.items())):
         figure.add_scatter(**_points(number, name, members, across, up))
@@ -62,17 +67,21 @@ def columns_figure(
         said += f"; {len(rows) - len(kept):,} lack one of the two"
     if aims is not None and drawn:
         said += f"; the line joins what no other beats ({aims[0]} {across}, {aims[1]} {up})"
+    x_title, y_title = axis_title(across), axis_title(up)
     by = "" if colour is None else f" by {colour}"
-    title = f"{axis_title(up)} against {axis_title(across)}{by}<br><sub>{said}</sub>"
-    return styled(figure, title, axis_title(across), axis_title(up), legend_title=colour or "")
+    title = f"{y_title} against {x_title}{by}<br><sub>{said}</sub>"
+    return styled(figure, title, x_title, y_title, legend_title=colour or "")
 
 
 def axis_title(column: str) -> str:
     """A column's name with the unit of its ending: ``step_time_s`` is ``step time (s)``."""
+    # The longest ending first: samples per second end in _s as well.
     for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
         if column.endswith(ending):
-            return f"{column.removesuffix(ending).replace('_', ' ')} ({unit})"
-    return column.replace("_", " ") + (" (B)" if column.startswith("bytes_") else "")
+            words = column.removesuffix(ending).replace("_", " ")
+            return f"{words} ({unit})"
+    words = column.replace("_", " ")
+    return f"{words} (B)" if column.startswith("bytes_") else words
 
 
 def _points(
@@ -99,23 +108,28 @@ def _add_front(
     figure: go.Figure, rows: Sequence[dict[str, Value]], across: str, up: str, aims: tuple[Aim, Aim]
 ) -> bool:
     """Draw the front; False where a column holds no numbers."""
-    pairs = [(row[across], row[up]) for row in rows]
-    numbers = [(x, y) for x, y in pairs if _is_number(x) and _is_number(y)]
-    if not numbers or len(numbers) < len(pairs):
+    xs = _numbers(row[across] for row in rows)
+    ys = _numbers(row[up] for row in rows)
+    if not xs or not ys:
         return False
-    xs, ys = [float(x or 0) for x, _ in numbers], [float(y or 0) for _, y in numbers]
     best = front(xs, ys, aims)
-    line = {"color": _BLACK, "width": 1.5, "shape": "linear"}
     figure.add_scatter(
-        x=[xs[n] for n in best],
-        y=[ys[n] for n in best],
+        x=[xs[number] for number in best],
+        y=[ys[number] for number in best],
         mode="lines+markers",
         name="front",
-        line=line,
+        line={"color": _BLACK, "width": 1.5, "shape": "linear"},
         marker={"size": 4},
     )
     return True
 
 
-def _is_number(value: Value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _numbers(values: Iterable[Value]) -> list[float]:
+    """The values of a column as floats; none where one of them is no number."""
+    found = []
+    for value in values:
+        # True and False are integers to Python, and words to a reader.
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return []
+        found.append(float(value))
+    return found

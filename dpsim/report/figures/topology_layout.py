@@ -10,26 +10,26 @@ from dataclasses import dataclass
 import networkx as nx
 
 Point = tuple[float, float]
+Frame = tuple[float, float, float, float]  # left, bottom, right, top
 Graph = nx.DiGraph  # its nodes are device names: node3/gpu0, leaf1
 
 # From the top of a node to its bottom: network cards near the fabric, the sockets above the
-# switches that hang on them.
+# switches that hang on them. NVSwitches lie under the GPUs, so that their links do not run through
+# those of PCIe.
 _ROWS = {"nic": 0.0, "cpu": -1.2, "pcie-switch": -2.2, "gpu": -3.6, "nvswitch": -5.2}
 _OTHER_ROW = -2.9
 _ARCS = 1.7  # room below the GPUs for the links between them
+_MARGIN = 0.7  # between a node's devices and its frame
 _BETWEEN_NODES = 1.5
 _TIER = 2.6  # height of a tier of the fabric
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The place of each device that is drawn, and the frame of each node.
-
-    (left, bottom, right, top).
-    """
+    """The place of each device that is drawn, and the frame of each node."""
 
     places: dict[str, Point]
-    frames: dict[str, tuple[float, float, float, float]]
+    frames: dict[str, Frame]
 
 
 def node_of(device: str) -> str | None:
@@ -42,23 +42,27 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
     """Places for the first ``most_nodes`` nodes of ``graph`` and for the switches above them."""
     nodes: dict[str, list[str]] = {}
     for device in graph:
-        if (node := node_of(device)) is not None:
+        node = node_of(device)
+        if node is not None:
             nodes.setdefault(node, []).append(device)
     places: dict[str, Point] = {}
-    frames: dict[str, tuple[float, float, float, float]] = {}
+    frames: dict[str, Frame] = {}
     left = 0.0
     for node in sorted(nodes, key=_number)[:most_nodes]:
         inside = _inside(graph, nodes[node])
+        for device, (x, y) in inside.items():
+            places[device] = (left + x, y)
         width = max(x for x, _ in inside.values())
-        places |= {device: (left + x, y) for device, (x, y) in inside.items()}
-        bottom = min(*(y for _, y in inside.values()), _ROWS["gpu"] - _ARCS + 0.7)
-        frames[node] = (left - 0.7, bottom - 0.7, left + width + 0.7, 0.7)
+        lowest = min(y for _, y in inside.values())
+        bottom = min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
+        frames[node] = (left - _MARGIN, bottom - _MARGIN, left + width + _MARGIN, _MARGIN)
         left += width + _BETWEEN_NODES + 0.9
     _add_fabric(graph, places, whole=len(nodes) <= most_nodes)
     return Layout(places, frames)
 
 
 def _number(name: str) -> tuple[str, int]:
+    """What sorts names by their numbers: gpu2 before gpu10."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head) :] or 0)
 
@@ -70,18 +74,24 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
     """
     rows: dict[str, list[str]] = {}
     for device in sorted(devices, key=lambda name: _number(name.partition("/")[2])):
-        rows.setdefault(graph.nodes[device].get("kind", "other"), []).append(device)
-    places: dict[str, Point] = {}
+        kind = graph.nodes[device].get("kind", "other")
+        rows.setdefault(kind, []).append(device)
     others = [kind for kind in rows if kind not in _ROWS]
+    heights = dict(_ROWS)
+    for number, kind in enumerate(others):
+        heights[kind] = _OTHER_ROW - 0.1 * number
+    places: dict[str, Point] = {}
+    # GPUs stand first, since readers look for them in order; each further row hangs on those that
+    # have a place by then.
     for kind in ("gpu", "pcie-switch", "cpu", "nvswitch", "nic", *others):
         row = rows.get(kind, [])
-        y = _ROWS[kind] if kind in _ROWS else _OTHER_ROW - 0.1 * others.index(kind)
-        wanted = [float(i) for i in range(len(row))]
-        if kind != "gpu":
-            wanted = [_over(graph, places, device, i) for i, device in enumerate(row)]
+        if kind == "gpu":
+            wanted = [float(number) for number in range(len(row))]
+        else:
+            wanted = [_over(graph, places, device, number) for number, device in enumerate(row)]
         gap = 0.8 if kind == "nic" else 1.0
         for x, device in zip(_spread(wanted, gap), row, strict=True):
-            places[device] = (x, y)
+            places[device] = (x, heights[kind])
     least = min(x for x, _ in places.values())
     return {device: (x - least, y) for device, (x, y) in places.items()}
 
@@ -92,7 +102,9 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
     for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
         gap = max(1.6, 0.6 * right / len(tier))
         wanted = {switch: _over(graph, places, switch, default=right + gap) for switch in tier}
-        row = sorted(tier, key=lambda switch: (round(wanted[switch], 6), _number(switch)))
+        # Means that differ only by rounding are equal, lest names come in another order.
+        rounded = {switch: round(x, 6) for switch, x in wanted.items()}
+        row = sorted(tier, key=lambda switch: (rounded[switch], _number(switch)))
         xs = [wanted[switch] for switch in row]
         # Spines all join the same leaves, so that all want the middle: they get the whole width.
         if len(row) > 1 and max(xs) - min(xs) < 1e-6 * max(right, 1.0):
@@ -109,12 +121,15 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
     tiers: list[list[str]] = []
     tier_of_kind: dict[str, int] = {}
     seen: set[str] = set()
-    below = [device for device in places if graph.nodes[device].get("kind") == "nic"]
-    while below := _switches_beside(graph, below, seen):
-        seen |= set(below)
+    cards = [device for device in places if graph.nodes[device].get("kind") == "nic"]
+    found = _switches_beside(graph, cards, seen)
+    while found:
+        seen.update(found)
         new = []
-        for switch in below:
-            kind = _number(switch)[0]
+        for switch in found:
+            # From a spine the way leads down again to leaves of nodes that are not drawn: these
+            # belong into the tier of leaves, not above the spines.
+            kind, _ = _number(switch)
             tier = tier_of_kind.setdefault(kind, len(tiers))
             if tier == len(tiers):
                 new.append(switch)
@@ -122,21 +137,27 @@ def _tiers(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> list[
                 tiers[tier].append(switch)
         if new:
             tiers.append(new)
+        found = _switches_beside(graph, found, seen)
     return tiers
 
 
 def _switches_beside(graph: Graph[str], devices: list[str], seen: set[str]) -> list[str]:
     """The switches of the fabric that join any of ``devices``, without those already seen."""
-    joined = [other for device in devices for other in graph[device]]
-    return [
-        other for other in dict.fromkeys(joined) if node_of(other) is None and other not in seen
-    ]
+    # A dict and not a set: the order of the graph decides where equals stand.
+    found: dict[str, None] = {}
+    for device in devices:
+        for other in graph[device]:
+            if node_of(other) is None and other not in seen:
+                found[other] = None
+    return list(found)
 
 
 def _over(graph: Graph[str], places: dict[str, Point], device: str, default: float) -> float:
     """The middle of what ``device`` joins and has a place already."""
     joined = [places[other][0] for other in graph[device] if other in places]
-    return sum(joined) / len(joined) if joined else float(default)
+    if not joined:
+        return float(default)
+    return sum(joined) / len(joined)
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:

@@ -18,23 +18,37 @@ def reason(knob: Knob, change: Change, before: Result, after: Result, instead: s
     ``instead``: what else of the same part does help, if anything.
     """
     step = float(before.steps.step.mean())
-    if change.factor is None and abs(float(after.steps.step.mean()) / step - 1) < _SAME:
-        algorithms = ", ".join(after.traffic.algorithms)
-        return f"it comes to the same ({algorithms})" if algorithms else "it comes to the same"
+    step_after = float(after.steps.step.mean())
+    # A knob without a factor chooses among algorithms: the one chosen may be the one there was.
+    if change.factor is None and abs(step_after / step - 1) < _SAME:
+        return _same(after)
+    shifted = _shift(before, after, step)
+    if shifted is not None:
+        return shifted
+    return _share(knob, before, step, instead)
+
+
+def _same(after: Result) -> str:
+    algorithms = ", ".join(after.traffic.algorithms)
+    return f"it comes to the same ({algorithms})" if algorithms else "it comes to the same"
+
+
+def _shift(before: Result, after: Result, step: float) -> str | None:
+    """Which part takes what another saves; None where no part takes more."""
     moved = {part: after.parts_s[part] - before.parts_s[part] for part in PARTS}
     saves = min(PARTS, key=lambda part: moved[part])
     takes = max(PARTS, key=lambda part: moved[part])
-    saved, taken = -moved[saves], moved[takes]
+    saved = -moved[saves]
+    taken = moved[takes]
+    least = _LITTLE * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
-    if saved > _LITTLE * step / 2 and taken > _SHIFTED * saved:
+    if saved > least and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (
             f"{PARTS[saves].words} saves {human(saved, TIME, 2)}, "
             f"but {PARTS[takes].words}, already {already:.0%} of a step, {more}"
         )
-    if taken > _LITTLE * step / 2:
-        return f"{PARTS[takes].words} {more}"
-    return _share(knob, before, step, instead)
+    return f"{PARTS[takes].words} {more}" if taken > least else None
 
 
 def _share(knob: Knob, before: Result, step: float, instead: str | None) -> str:

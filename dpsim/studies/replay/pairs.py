@@ -50,15 +50,17 @@ class Pairs:
             recorder.record(0, 0.0, 0, self.models)
         for act in acts:
             if act.what == "read":
+                # A copy: others may average with the worker while it computes.
                 self._read[act.worker] = act.clock, self.models[act.worker].copy()
                 self._averaged_when_read[act.worker] = self._averaged[act.worker]
-            elif act.what == "averaged":
+                continue
+            if act.what == "averaged":
                 self._average(act.worker, act.number)
-            else:
-                self._update(act.worker)
-                done = len(self.stale)
-                if recorder.is_due(done):
-                    recorder.record(done, act.time, done * self._trainer.batch, self.models)
+                continue
+            self._update(act.worker)
+            done = len(self.stale)
+            if recorder.is_due(done):
+                recorder.record(done, act.time, done * self._trainer.batch, self.models)
         return np.asarray(self.models.mean(axis=0))
 
     def _average(self, worker: int, partner: int) -> None:
@@ -67,8 +69,12 @@ class Pairs:
         if self._codec.exact:
             self.models[both] = (self.models[worker] + self.models[partner]) / 2
             return
-        mine, theirs = self._told(worker, partner), self._told(partner, worker)
-        self.models[both] += self._step_size / 2 * np.stack([theirs - mine, mine - theirs])
+        # What a codec lets through is not the model: both move by the difference of the copies
+        # that each holds of the other, so that their mean stays what it was.
+        mine = self._told(worker, partner)
+        theirs = self._told(partner, worker)
+        moves = np.stack([theirs - mine, mine - theirs])
+        self.models[both] += self._step_size / 2 * moves
 
     def _told(self, worker: int, partner: int) -> RealArray:
         """The partner's copy of the worker's model, once it has been told what changed."""
@@ -96,8 +102,17 @@ class Pairs:
         self.stale.append(self._averaged[worker] - self._averaged_when_read[worker])
 
     def _compute(self) -> None:
-        """The gradients of all who have read, at once."""
+        """The gradients of all who have read, at once.
+
+        A gradient depends on what was read alone, and many at once are one product of matrices.
+        """
         workers = sorted(self._read)
-        clocks, held = zip(*(self._read.pop(worker) for worker in workers), strict=True)
+        clocks: list[int] = []
+        held: list[RealArray] = []
+        for worker in workers:
+            clock, model = self._read.pop(worker)
+            clocks.append(clock)
+            held.append(model)
         gradients = self._trainer.gradients(np.array(workers), np.array(clocks), np.stack(held))
-        self._computed.update(zip(workers, gradients, strict=True))
+        for worker, gradient in zip(workers, gradients, strict=True):
+            self._computed[worker] = gradient
