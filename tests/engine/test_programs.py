@@ -167,6 +167,12 @@ def test_groups_must_come_out_even(accumulating):
         simulate(accumulating(1, 4, aggregation=sharded))
 
 
+def test_groups_of_a_library_are_refused(accumulating):
+    sharded = {"kind": "sharded", "shard_group": 2, "library": "nccl"}
+    with pytest.raises(DpsimError, match="library: must be ideal in shard groups"):
+        simulate(accumulating(1, 4, aggregation=sharded))
+
+
 @pytest.fixture
 def hybrid_node():
     """Two GPUs whose links inside take no time, behind one card."""

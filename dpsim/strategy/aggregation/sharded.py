@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt
 
 from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from dpsim.base.units import PositiveBytes
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
@@ -145,6 +146,11 @@ class ShardedConfig(Aggregation):
                 name: (setting.timed(algorithm, name, self.library),)
                 for name in ("reduce-scatter", "all-gather")
             }
+        if self.library != "ideal":
+            raise DpsimError(
+                "strategy.aggregation.library: must be ideal in shard groups of some of the "
+                f"workers, which meet by rings, but got {self.library!r}"
+            )
         return {
             "reduce-scatter": (setting.in_groups("reduce-scatter", size),),
             "all-gather": (setting.in_groups("all-gather", size),),
