@@ -18,21 +18,8 @@ from dpsim.hardware import Sourced
 from tools.reference_pages.markdown import code
 
 _PLAIN = {bool: "true or false", int: "whole number", float: "number", str: "text"}
-_NOUNS = (
-    "value",
-    "whole number",
-    "number",
-    "text",
-    "mapping",
-    "list",
-    "data rate",
-    "compute rate",
-    "time",
-)
-_SEVERAL = {"amount of data": "amounts of data", **{noun: f"{noun}s" for noun in _NOUNS}}
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length")
 _DIGITS = 12
-_LIST = "list of "
 
 
 def takes(field: FieldInfo) -> str:
@@ -47,15 +34,11 @@ def _words(annotation: Any, metadata: Iterable[Any]) -> str:
     if stated is not None:
         return stated
     if get_origin(annotation) in (Union, types.UnionType):
-        return _of_options(
-            [option for option in get_args(annotation) if option is not types.NoneType], found
-        )
+        options = [option for option in get_args(annotation) if option is not types.NoneType]
+        return _of_options(options, found)
     if get_origin(annotation) is Literal:
-        return (
-            f"one of {code(get_args(annotation))}"
-            if len(get_args(annotation)) > 1
-            else code(get_args(annotation))
-        )
+        words = get_args(annotation)
+        return f"one of {code(words)}" if len(words) > 1 else code(words)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return _of_model(annotation)
     if annotation in _PLAIN:
@@ -66,37 +49,29 @@ def _words(annotation: Any, metadata: Iterable[Any]) -> str:
 def _of_options(options: list[Any], metadata: list[Any]) -> str:
     """A union; a list of what may also stand alone is said as one."""
     words = list(dict.fromkeys(_words(option, metadata) for option in options))
-    lists = [each for each in words if each in {_LIST + _plural(other) for other in words}]
-    alone = [each for each in words if each not in lists]
-    return " or ".join(alone) + (", or a list of them" if lists else "")
+    lists = [f"list: {each}" for each in words]
+    alone = " or ".join(each for each in words if each not in lists)
+    return f"{alone}, or a list of them" if set(lists) & set(words) else alone
 
 
 def _of_several(annotation: Any, limits: dict[str, Any]) -> str:
     """Lists and free mappings, by what they hold."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is dict:
-        return f"mapping of names to {_plural(_words(arguments[1], ()))}"
+        return f"mapping by name: {_words(arguments[1], ())}"
     if origin is tuple:
-        count = _count(limits) if Ellipsis in arguments else f"{len(arguments)} "
-        return f"{_LIST}{count}{_plural(_words(arguments[0], ()))}"
+        count = _count(limits) if Ellipsis in arguments else str(len(arguments))
+        held = _words(arguments[0], ())
+        return f"list of {count}: {held}" if count else f"list: {held}"
     return "value of any kind"
 
 
-def _plural(words: str) -> str:
-    """What several of them are: their limits are those of each."""
-    for one, several in _SEVERAL.items():
-        if words.startswith(one):
-            return f"{several}{words.removeprefix(one)}".replace(
-                f"{several}, ", f"{several}, each "
-            ).replace("each such", "such")
-    return words
-
-
 def _count(limits: dict[str, Any]) -> str:
+    """How many entries a list has; empty where any number will do."""
     least, most = limits.get("min_length"), limits.get("max_length")
     if least is not None and most is not None:
-        return f"{least} to {most} "
-    return f"at least {least} " if least is not None else ""
+        return f"{least} to {most}"
+    return f"at least {least}" if least is not None else ""
 
 
 def _of_model(model: type[BaseModel]) -> str:
