@@ -1,4 +1,4 @@
-"""Runs a schedule on numpy arrays: the proof that every rank ends with what the operation promises."""
+"""Runs a schedule on numpy arrays: the proof that every rank ends with what was promised."""
 
 from __future__ import annotations
 

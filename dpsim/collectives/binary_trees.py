@@ -154,7 +154,10 @@ def _other(ends: IntArray) -> list[int]:
 
 
 def reduce_and_broadcast(ranks: int, trees: int, chunks: int) -> tuple[Phase, ...]:
-    """All ``chunks`` of each tree up, then all down; tree t has the chunks from ``t * chunks`` on."""
+    """All ``chunks`` of each tree up, then all down.
+
+    Tree t has the chunks from ``t * chunks`` on.
+    """
     if ranks == 1:
         return ()
     edge = edges(ranks, trees)

@@ -37,7 +37,7 @@ def up(ranks: int, chunks: int, *, reduce: bool) -> tuple[Phase, ...]:
 
 
 def down(ranks: int, chunks: int) -> tuple[Phase, ...]:
-    """Every parent sends the whole vector of ``chunks`` chunks down, to the largest subtree first."""
+    """Every parent sends the whole vector of ``chunks`` down, to the largest subtree first."""
     phases = []
     for level in reversed(levels(ranks)):
         child = children(ranks, level)

@@ -1,4 +1,4 @@
-"""Every algorithm of the registry, for those who go through them all: suites, catalogue, reference."""
+"""Every algorithm of the registry, for suites, the catalogue and the reference."""
 
 from dpsim.collectives.algorithm import Algorithm
 from dpsim.collectives.operations import OPERATIONS

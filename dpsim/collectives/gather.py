@@ -26,7 +26,7 @@ def _blocks(ranks: int, level: int) -> Phase:
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: t(0, m), t(i, m) = max(t(i, p), o + t(i + p, m - p)) + alpha + B beta; t(i, 1) = 0."""
+    """Seconds: t(0, m), t(i, m) = max(t(i, p), o + t(i+p, m-p)) + alpha + B beta; t(i, 1) = 0."""
     return _arrival(0, layout.ranks, chunking, costs)
 
 

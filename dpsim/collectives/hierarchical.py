@@ -53,7 +53,7 @@ def in_groups_time(ranks: int, group: int, chunking: Chunking, costs: Costs) -> 
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
+    """Seconds: (g-1)(2(o + alpha + B beta) + B gamma) + (N-1)(2(o + alpha + c beta) + c gamma)."""
     return in_groups_time(layout.ranks, layout.groups_of("hierarchical"), chunking, costs)
 
 

@@ -96,8 +96,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The turns in which each transfer happens: ``uses`` in all, ``every`` so many, from ``first`` on.
+    """The turns in which each transfer happens.
 
+    It happens ``uses`` times in all, ``every`` so many turns, from turn ``first`` on.
     So chunks flow through a tree one behind the other: a transfer nearer to the end of the way is
     first used later.
     """
@@ -279,8 +280,8 @@ class Schedule:
 
     def __repr__(self) -> str:
         return (
-            f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, {self.chunks} chunks, "
-            f"{self.rounds} rounds>"
+            f"<Schedule {self.operation}/{self.algorithm}: {self.ranks} ranks, "
+            f"{self.chunks} chunks, {self.rounds} rounds>"
         )
 
 

@@ -34,7 +34,7 @@ def row(layout: RankLayout) -> int:
 
 
 def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
-    """Seconds: (g-1) (2 (o + alpha + B beta) + B gamma) + (N-1) (2 (o + alpha + c beta) + c gamma)."""
+    """Seconds: (g-1)(2(o + alpha + B beta) + B gamma) + (N-1)(2(o + alpha + c beta) + c gamma)."""
     return in_groups_time(layout.ranks, row(layout), chunking, costs)
 
 

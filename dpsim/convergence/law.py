@@ -54,7 +54,7 @@ class StepLaw:
         return 1 / (1 + batch / self.critical_batch)
 
     def step_efficiency(self, batch: float) -> float:
-        """Steps that the largest batch needs over those that ``batch`` needs: 1 / (1 + B_crit / B)."""
+        """Steps that the largest batch needs over those of ``batch``: 1 / (1 + B_crit / B)."""
         return 1 - self.sample_efficiency(batch)
 
     def log_error(self, batch: float) -> float:

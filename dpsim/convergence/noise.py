@@ -44,10 +44,11 @@ def gain(noise: FloatArray | float, batch: float, base: float) -> FloatArray | f
 def steps_from_noise(
     progress: FloatArray, noise: FloatArray, target: float, batch: float, base: float
 ) -> float:
-    """Steps to ``target`` progress (steps of batch ``base``) with ``batch``: sum of progress / gain.
+    """Steps with ``batch`` to ``target`` progress: the sum of progress / gain.
 
-    ``progress`` are ends of intervals, ascending, shape (n,); ``noise`` is the noise scale in each,
-    shape (n,), and the last holds from there on. Raises DpsimError for a target that is not above
+    Progress is counted in steps of batch ``base``. ``progress`` are ends of intervals, ascending,
+    shape (n,); ``noise`` is the noise scale in each, shape (n,), and the last holds from there on.
+    Raises DpsimError for a target that is not above
     0.
     """
     if not target > 0:

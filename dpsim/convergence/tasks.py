@@ -73,7 +73,9 @@ class Constants(Config):
     )
     noise_scale: PositiveFloat | None = Field(
         default=None,
-        description="The gradients' noise scale, in samples: median over the runs up to the target.",
+        description=(
+            "The gradients' noise scale, in samples: median over the runs up to the target."
+        ),
     )
     noise_form: NoiseForm | None = Field(
         default=None, description="Where the runs logged their gradients' noise."
@@ -133,7 +135,7 @@ class Task(Config):
 
     @property
     def by_noise_is_better(self) -> bool:
-        """Whether the gradient-noise form predicted batches that were left out better than the law."""
+        """Whether gradient noise predicted batches that were left out better than the law."""
         other = self.constants.left_out_by_noise
         return other is not None and other.median < self.constants.left_out.median
 

@@ -1,4 +1,4 @@
-"""Who is disturbed together: each worker alone, the workers of a node, or those of a rack of nodes."""
+"""Who is disturbed together: each worker alone, those of a node, or those of a rack."""
 
 from __future__ import annotations
 

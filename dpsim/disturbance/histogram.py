@@ -106,7 +106,10 @@ class HistogramJitterConfig(Jitter):
         return self
 
     def histogram(self) -> Histogram:
-        """The table that factors are drawn from. Raises DpsimError where the file cannot be used."""
+        """The table that factors are drawn from.
+
+        Raises DpsimError where the file cannot be used.
+        """
         if self.file is not None:
             return read_histogram(self.file)
         return self.table or MEASURED

@@ -97,7 +97,9 @@ class ParetoJitterConfig(Jitter):
     """
 
     kind: Literal["pareto"] = Field(
-        description="Compute times vary by a heavy-tailed Pareto factor of mean 1, per worker and step."
+        description=(
+            "Compute times vary by a heavy-tailed Pareto factor of mean 1, per worker and step."
+        )
     )
     tail_index: Annotated[float, Field(gt=1, le=1000)] = Field(
         default=2.7,

@@ -34,7 +34,9 @@ class LinkChangeConfig(Config):
 
     link: str = Field(
         min_length=1,
-        description="Links by name, * for any text: 'node0/nic0->switch' (dpsim topology lists them).",
+        description=(
+            "Links by name, * for any text: 'node0/nic0->switch' (dpsim topology lists them)."
+        ),
     )
     at: Seconds = Field(
         default=0.0, description="When, from the start of the run, warm-up included."

@@ -15,7 +15,7 @@ def random_stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
 
     It is the same whatever the number of others.
     """
-    # Philox by a key: streams are independent, however many there are. A crc32 and not hash(), which
-    # differs from process to process.
+    # Philox by a key: streams are independent, however many there are. A crc32 and not hash(),
+    # which differs from process to process.
     key = (zlib.crc32(purpose.encode()), *index)
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))

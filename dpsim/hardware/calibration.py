@@ -83,9 +83,10 @@ class Residuals(Config):
     """
 
     counted_on: Literal["fitted rows", "held-out rows"] = Field(
-        description="Whether these rows were also fitted on. If so, the errors say how well the formula "
-        "describes them, "
-        "not how well it predicts."
+        description=(
+            "Whether these rows were also fitted on. If so, the errors say how well the formula "
+            "describes them, not how well it predicts."
+        )
     )
     n: int = Field(ge=0, description="How many rows.")
     median_ape: float = Field(ge=0)
@@ -159,7 +160,9 @@ class Transport(Config):
     latency: float | None = Field(
         default=None,
         ge=0,
-        description="s on the way of a message without bytes; a receive that is announced takes it twice.",
+        description=(
+            "s on the way of a message without bytes; a receive that is announced takes it twice."
+        ),
     )
     overhead: float = Field(
         default=0.0,
@@ -176,12 +179,16 @@ class Transport(Config):
         default=None,
         ge=0.5,
         le=1,
-        description="What each direction of a link keeps of that while both carry; 0.5: they take turns.",
+        description=(
+            "What each direction of a link keeps of that while both carry; 0.5: they take turns."
+        ),
     )
     dispatch: float = Field(
         default=0.0,
         ge=0,
-        description="s of a processor for each message that a program posts, and each time it adds up.",
+        description=(
+            "s of a processor for each message that a program posts, and each time it adds up."
+        ),
     )
     per_byte: float = Field(
         default=0.0, ge=0, description="s of a processor for each byte that comes."
@@ -311,7 +318,10 @@ class CalibrationProfile(Config):
 
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
-    """The profile in the file at ``path``. Raises DpsimError where there is none, or it is not one."""
+    """The profile in the file at ``path``.
+
+    Raises DpsimError where there is no file, or where it is no profile.
+    """
     try:
         return CalibrationProfile.model_validate_json(read_limited(path, _MOST_BYTES))
     except ValidationError as error:

@@ -30,9 +30,10 @@ class Link(Config):
         default=_NOMINAL, description="Fraction of the rate that large messages reach."
     )
     latency: SourcedTime = Field(
-        description="Seconds that one message spends on this link, one way, with its share of card, "
-        "switch and driver "
-        "(a path from card to card through one switch crosses two such links)."
+        description=(
+            "Seconds that one message spends on this link, one way, with its share of card, switch "
+            "and driver (a path from card to card through one switch crosses two such links)."
+        )
     )
 
     @property

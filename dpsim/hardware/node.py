@@ -25,7 +25,7 @@ MOST_DEVICES = 1024  # of a node: a typing error must not fill the memory
 
 
 class Edge(Config):
-    """Links between devices: each match of the first pattern is joined to each match of the second."""
+    """Links between devices: each match of the first pattern is joined to each of the second."""
 
     between: tuple[str, str] = Field(
         description=(
@@ -243,7 +243,10 @@ def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
 
 
 def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str, int]:
-    """The devices that are no GPUs, each with the number of those that it is joined to without one."""
+    """The devices that are no GPUs, each with the number of its part.
+
+    Two are of one part where a way joins them that crosses no GPU.
+    """
     part: dict[str, int] = {}
     for first in neighbours:
         waiting = [] if first in part or first in gpus else [first]

@@ -1,4 +1,4 @@
-"""A value that stands with its source: ``{value: 16 GB, source: "NVIDIA Tesla V100 datasheet"}``."""
+"""A value with its source: ``{value: 16 GB, source: "NVIDIA Tesla V100 datasheet"}``."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, Prof
 
 _EVALUATE = "autograd::engine::evaluate_function: "
 _ELEMENT_BYTES = {
-    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "char": 1, "byte": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "char": 1, "byte": 1,
+    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
 }  # fmt: skip
 
 

@@ -30,7 +30,10 @@ Dims = tuple[tuple[int, ...], ...]
 
 @dataclass(eq=False, slots=True)
 class Event:
-    """One complete event; times in seconds. ``children`` are the operators inside it on its thread."""
+    """One complete event; times in seconds.
+
+    ``children`` are the operators inside it on its thread.
+    """
 
     name: str
     category: str

@@ -108,7 +108,7 @@ def _linear(event: Event) -> Guess | None:
 
 
 def _addmm(event: Event) -> Guess | None:
-    """``aten::addmm(bias, input, weight)``: as older versions and some models call a linear layer."""
+    """``aten::addmm(bias, input, weight)``: a linear layer in older versions and some models."""
     bias, left, right = (_at(event.dims, index) for index in range(3))
     if len(left) != 2 or len(right) != 2:
         return None

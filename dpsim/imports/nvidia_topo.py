@@ -37,8 +37,8 @@ _MOST_DEVICES = 256
 class TopoMatrix:
     """How each device is joined to each other one.
 
-    Devices stand in order, GPUs first, and ``cells[i][j]`` as written. ``numa`` and ``cpus`` are the
-    affinity of each GPU, or None.
+    Devices stand in order, GPUs first, and ``cells[i][j]`` as written. ``numa`` and ``cpus`` are
+    the affinity of each GPU, or None.
     """
 
     devices: list[str]

@@ -71,7 +71,10 @@ _SERVERS = {
 
 
 def surroundings(gpu: Gpu) -> Surroundings:
-    """What usually stands around ``gpu``; servers of newer or unknown GPUs are taken for Hopper's."""
+    """What usually stands around ``gpu``.
+
+    Servers of newer or unknown GPUs are taken for Hopper's.
+    """
     between_sockets, nic = _SERVERS.get(gpu.architecture, _SERVERS["hopper"])
     ports = gpu.nvlink or _ports_of_its_generation(gpu)
     return Surroundings(

@@ -12,8 +12,9 @@ def profile_torch(factory: str, shape: tuple[int, ...], dtype: str = "float32") 
     Raises DpsimError.
     """
     model = trace(factory, shape, dtype)
+    lengths = ",".join(map(str, shape))
     provenance = {
-        "source": f"dpsim import torch {factory} --input {','.join(map(str, shape))} --dtype {dtype}",
+        "source": f"dpsim import torch {factory} --input {lengths} --dtype {dtype}",
         "torch": str(import_torch().__version__),
         **stamp(),
     }

@@ -72,6 +72,7 @@ __all__ = [
 def load_scenario(path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Scenario:
     """The scenario in the YAML file at ``path``.
 
-    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in the file, each with line, column, path and rule.
+    ``key=value`` overrides (dotted paths) are applied. Raises ScenarioError with every problem in
+    the file, each with line, column, path and rule.
     """
     return _load(path, Scenario, overrides)

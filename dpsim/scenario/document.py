@@ -42,7 +42,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and its place; in a mapping also the place of its key. Lists and mappings hold nodes."""
+    """A value and its place; in a mapping also the place of its key.
+
+    Lists and mappings hold nodes.
+    """
 
     value: Scalar | tuple[Node, ...] | dict[str, Node]
     place: Place
@@ -97,7 +100,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One scenario's values with their places; ``source`` is the file's name as the user gave it."""
+    """One scenario's values with their places.
+
+    ``source`` is the file's name as the user gave it.
+    """
 
     source: str
     root: Node

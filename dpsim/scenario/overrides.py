@@ -68,10 +68,12 @@ def apply_overrides(
 ) -> Document:
     """A copy of ``document`` with each override in its place, later ones last.
 
-    ``model`` says what the paths mean. Missing mappings on the way are made, with the defaults of ``model``. Setting the key that
-    chooses a kind drops those of the document's fields that the new kind does not know. Values are
-    not checked here: `validate` does that. Raises ScenarioError for overrides that are not
-    ``key=value`` and for paths through unknown keys.
+    ``model`` says what the paths mean. Missing mappings on the way are made, with the defaults of
+    ``model``. Setting the key that chooses a kind drops those of the document's fields that the new
+    kind does not know. Values are not checked here: `validate` does that.
+
+    Raises ScenarioError for overrides that are not ``key=value`` and for paths through unknown
+    keys.
     """
     root = document.root
     refused: list[str] = []

@@ -161,7 +161,7 @@ class Scenario(Config):
     @field_validator("calibration")
     @classmethod
     def _of_a_transport(cls, calibration: Any) -> Any:
-        """Profiles of other kinds describe one collective on one machine, not how messages travel."""
+        """Profiles of other kinds describe one collective on one machine, not a transport."""
         if isinstance(calibration, CalibrationProfile):
             calibration.transport()
         return calibration

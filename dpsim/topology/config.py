@@ -60,7 +60,9 @@ class NodeGroup(Config):
     nics_per_node: PositiveInt | None = Field(
         default=None,
         le=MOST_DEVICES,
-        description="Network cards in use per node; the network's number or the node's if left out.",
+        description=(
+            "Network cards in use per node; the network's number or the node's if left out."
+        ),
     )
 
     @model_validator(mode="after")

@@ -24,7 +24,10 @@ class Mesh:
     per_node: int | None
 
     def size(self, group: GroupSize, where: str) -> int:
-        """Ranks of a ``group``. Raises DpsimError, naming ``where``, where groups come out uneven."""
+        """Ranks of a ``group``.
+
+        Raises DpsimError, naming ``where``, where groups come out uneven.
+        """
         if group == "all":
             return self.ranks
         if group == "node":

@@ -33,7 +33,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
 def _cycle(
     fast: np.ndarray[tuple[int, int], np.dtype[np.bool_]], path: list[int]
 ) -> list[int] | None:
-    """The first order that goes on from ``path`` by fast hops alone and closes to a ring, if any."""
+    """The first order that goes on from ``path`` by fast hops and closes to a ring, if any."""
     last = path[-1]
     if len(path) == len(fast):
         return path if fast[last, path[0]] else None

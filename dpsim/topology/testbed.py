@@ -49,7 +49,7 @@ class RacksConfig(Config):
 
 
 class TestbedConfig(Config):
-    """A testbed: hosts on one switch or in racks, each with a full-duplex link of a limited rate."""
+    """A testbed: hosts on one switch or in racks, each with a full-duplex link of limited rate."""
 
     hosts: int = Field(default=4, ge=1, le=64, description="Number of hosts.")
     rate: tuple[BytesPerSecond, ...] | BytesPerSecond = Field(

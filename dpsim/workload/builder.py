@@ -308,7 +308,7 @@ class Builder:
     # Both
 
     def parameter(self, name: str, elements: int) -> None:
-        """A tensor of its own that is added or put before what flows in, such as learned positions."""
+        """A tensor of its own that is added to or put before what flows in: learned positions."""
         self._memory(name, "elementwise", 2 * self.size, 2 * self.size, parameters=(elements,))
 
     def linear(

@@ -107,7 +107,10 @@ _LEAST_WINDOW = 7.5  # above 1x7, below 3x3 with twice as many channels out as i
 
 @cache
 def fitted(generation: str = "other", execution: Execution = "eager") -> Efficiency:
-    """The constants for a generation of GPUs; one that was not in the rows takes the mean of all."""
+    """The constants for a generation of GPUs.
+
+    One that was not in the rows takes the mean of all.
+    """
     content = constants()
     values: dict[str, float] = {
         name: float(entry["value"]) for name, entry in content["constants"].items()

@@ -86,7 +86,9 @@ class StorageInput(Config):
     )
     prefetch: Annotated[int, Field(ge=1, le=_MOST_AHEAD)] | None = Field(
         None,
-        description="batches that the loader may be ahead, per GPU; two for each loader worker if left out",
+        description=(
+            "batches that the loader may be ahead, per GPU; two for each loader worker if left out"
+        ),
     )
 
     def pipeline(self, samples: int, sharing: NDArray[np.int64], copy_rate: FloatArray) -> Pipeline:
@@ -164,7 +166,7 @@ class Loading:
         self._read = self._ready = nothing
 
     def take(self, clock: FloatArray) -> FloatArray:
-        """When each GPU, which asks for its next batch at ``clock``, has it: at ``clock`` or later."""
+        """When each GPU, which asks for its next batch at ``clock``, has it: then or later."""
         stages = self._pipeline
         self._read = np.maximum(self._taken[0], self._read) + stages.read
         decoded = np.maximum(self._read, self._decoded[0]) + stages.decode

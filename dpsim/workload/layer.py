@@ -129,4 +129,7 @@ class Model:
         return np.array([getattr(layer, amount) for layer in self.layers], dtype=float)
 
     def __repr__(self) -> str:
-        return f"<Model {self.name}: {len(self.layers)} layers, {self.parameters:,} parameters, per {self.sample}>"
+        return (
+            f"<Model {self.name}: {len(self.layers)} layers, "
+            f"{self.parameters:,} parameters, per {self.sample}>"
+        )

@@ -41,7 +41,7 @@ StepTime = Callable[[int], float]
 
 
 class UtilisationPoint(Config):
-    """A measured point of the utilisation curve: one learner's throughput on an otherwise idle GPU."""
+    """A measured point of the utilisation curve: the throughput of one learner alone on a GPU."""
 
     batch: PositiveInt = Field(description="samples in flight")
     samples_per_s: float = Field(

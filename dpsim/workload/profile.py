@@ -51,7 +51,9 @@ class MeasuredTimes(Config):
     backward_s: tuple[_PerLayer, ...] = Field(description="Seconds of each layer's backward pass.")
     gradient_ready_s: tuple[_PerLayer, ...] = Field(
         default=(),
-        description="Seconds from the start of the backward pass until each layer's gradient was there.",
+        description=(
+            "Seconds from the start of the backward pass until each layer's gradient was there."
+        ),
     )
     optimizer_s: tuple[NonNegativeFloat, ...] = Field(
         default=(), description="Seconds of the update, for each batch size."
@@ -224,5 +226,8 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes at ``path``. Raises DpsimError where they cannot be read or are more than 64 MiB."""
+    """The bytes at ``path``.
+
+    Raises DpsimError where they cannot be read or are more than 64 MiB.
+    """
     return read_limited(path, MOST_BYTES)

@@ -226,7 +226,7 @@ def _again(forward: FloatArray, every: int | None) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """Seconds on the GPU and kernels of each layer for a batch, were nothing else to be waited for."""
+    """Seconds on the GPU and kernels of each layer for a batch, without any waiting."""
 
     forward: FloatArray
     backward: FloatArray

@@ -53,7 +53,9 @@ class ConfigSource(Config):
     """A transformer by its Hugging Face style configuration."""
 
     config: FilePath = Field(
-        description="a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario"
+        description=(
+            "a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario"
+        )
     )
 
     @field_validator("config")

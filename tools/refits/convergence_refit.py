@@ -18,9 +18,12 @@ from validate.published.convergence import CURVES, HITS, POINTS, Runs, runs_of
 
 CONSTANTS = Path(__file__).parents[2] / "dpsim" / "convergence" / "constants.yaml"
 HEADER = """\
-# Written by: python -m tools.refits.convergence_refit. What they are: dpsim/convergence/law.py; of which runs: tasks.yaml.
-# value in samples; error: standard deviation of the logarithm; left_out: each batch predicted by a law fitted without it.
-# Fitted on validate/published/data: convergence.csv, adaptdl_convergence.csv and mlperf_reference_points.csv.
+# Written by: python -m tools.refits.convergence_refit. \
+What they are: dpsim/convergence/law.py; of which runs: tasks.yaml.
+# value in samples; error: standard deviation of the logarithm; \
+left_out: each batch predicted by a law fitted without it.
+# Fitted on validate/published/data: convergence.csv, \
+adaptdl_convergence.csv and mlperf_reference_points.csv.
 """
 
 

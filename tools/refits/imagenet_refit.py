@@ -14,8 +14,10 @@ from validate.published.imagenet import EFFECTS, FITTED, Effects, public_effects
 
 PUBLISHED = Path(validate.published.__path__[0])
 HEADER = """\
-# Written by: python -m tools.refits.imagenet_refit. Factors on the roofline's compute times (imagenet/model.py), fitted on
-# data/imagenet_records.csv and the fastest rows of data/single_gpu.csv. error: standard deviation of the logarithm.
+# Written by: python -m tools.refits.imagenet_refit. \
+Factors on the roofline's compute times (imagenet/model.py), fitted on
+# data/imagenet_records.csv and the fastest rows of data/single_gpu.csv. \
+error: standard deviation of the logarithm.
 """
 
 

@@ -90,7 +90,10 @@ def content(name: str, one: Curve, effects: Effects) -> dict[str, Any]:
     seconds = step_seconds(
         small.scenario(replace(plan, devices=per_node)), np.array([np.log(effects.factor(one))])
     )[0]
-    source = "other records and single-GPU rows (validate/published/imagenet/model.py), fitted without this one"
+    source = (
+        "other records and single-GPU rows (validate/published/imagenet/model.py), "
+        "fitted without this one"
+    )
     found["calibration"] = {"nodes": 1, "step_time": f"{seconds * 1e3:.5g} ms", "source": source}
     return found
 

@@ -49,10 +49,14 @@ TABLES: tuple[tuple[str, Kind], ...] = (
 )
 _HEADER = """\
 # Constants of NCCL's collectives. Written by: python -m tools.refits.nccl_refit
-# common: absolute values in SI units; every other group: factors on common for a link family, a generation or a transport.
-# error: posterior standard deviation of the logarithm (0.1 is about 10 %), from the curvature at the optimum.
-# Fitted by soft-L1 on ln(model / measured) with the priors of parameters.py, on rows of quality ok of the tables below.
-# left_out_error: mean over machines of each machine's mean absolute percentage error, predicted without it; a fraction.
+# common: absolute values in SI units; every other group: \
+factors on common for a link family, a generation or a transport.
+# error: posterior standard deviation of the logarithm (0.1 is about 10 %), \
+from the curvature at the optimum.
+# Fitted by soft-L1 on ln(model / measured) with the priors of parameters.py, \
+on rows of quality ok of the tables below.
+# left_out_error: mean over machines of each machine's mean absolute percentage error, \
+predicted without it; a fraction.
 """
 
 
@@ -122,7 +126,8 @@ def constants_text(
         every, large = summary(part), summary([score for score in part if score.nbytes >= MIB])
         lines.append(
             f"  {kind} {heading}: "
-            f"{{all: {every['mean_over_machines']:.3f}, from_1MiB: {large['mean_over_machines']:.3f}, "
+            f"{{all: {every['mean_over_machines']:.3f}, "
+            f"from_1MiB: {large['mean_over_machines']:.3f}, "
             f"machines: {every['machines']}}}"
         )
     units = {p.name: (p.unit, p.text) for p in PARAMS}

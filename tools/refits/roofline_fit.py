@@ -58,10 +58,12 @@ _UPDATE_BYTES = update_bytes("adam")
 
 # Beginnings of the tables' names, longest first where one begins another, and the catalogue's.
 CATALOGUE = {
-    "alexnet": "alexnet", "vgg-16 (cifar": "vgg16-cifar", "vgg-16": "vgg16", "resnet-50": "resnet50", "resnet-152": "resnet152",
-    "resnet-18": "resnet18-cifar", "inception-v3": "inception-v3", "densenet-161": "densenet161", "ssd300": "ssd300",
-    "yolov3": "yolov3-voc", "neumf": "neumf-ml1m", "bert-base": "bert-base", "bert-large": "bert-large",
-    "deepspeech2": "deepspeech2", "transformer-xl base": "transformer-xl-base", "transformer-xl large": "transformer-xl-large",
+    "alexnet": "alexnet", "vgg-16 (cifar": "vgg16-cifar", "vgg-16": "vgg16",
+    "resnet-50": "resnet50", "resnet-152": "resnet152", "resnet-18": "resnet18-cifar",
+    "inception-v3": "inception-v3", "densenet-161": "densenet161", "ssd300": "ssd300",
+    "yolov3": "yolov3-voc", "neumf": "neumf-ml1m", "bert-base": "bert-base",
+    "bert-large": "bert-large", "deepspeech2": "deepspeech2",
+    "transformer-xl base": "transformer-xl-base", "transformer-xl large": "transformer-xl-large",
 }  # fmt: skip
 _LONGER = {"bert-base squad": 384, "bert-large squad": 384}  # tokens where the table states none
 
@@ -336,7 +338,10 @@ def _usual_of(
         i for i, name in enumerate(frameworks) if any(word in name.casefold() for word in wanted)
     ]
     launch = f"{meaning}; median of {len(among)} frameworks, error: their spread"
-    usual = "seconds on the GPU against the mean of all rows; median of frameworks, AdaptDL's instrumented runs apart"
+    usual = (
+        "seconds on the GPU against the mean of all rows; "
+        "median of frameworks, AdaptDL's instrumented runs apart"
+    )
     plain = [i for i in among if "adaptdl" not in frameworks[i].casefold()]
     return {
         "launch": middle("launch", among, "s", launch),

@@ -20,7 +20,10 @@ from validate.published import vtrain as gpt
 from validate.published.tables import constants_file, packaged_table
 
 PUBLISHED = Path(validate.published.__path__[0])
-HEADER = "# Written by `python -m tools.refits.step_constants`. SI units; error: relative standard error of the fit.\n"
+HEADER = (
+    "# Written by `python -m tools.refits.step_constants`. "
+    "SI units; error: relative standard error of the fit.\n"
+)
 
 
 def entries(

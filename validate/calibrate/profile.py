@@ -43,8 +43,8 @@ def fit_collectives(
     chosen = collectives[::every]
     if len(chosen) < LEAST_CASES:
         raise DpsimError(
-            f"runs must have at least {LEAST_CASES * every} collectives to fit on one of {every}, but "
-            f"have {len(collectives)}"
+            f"runs must have at least {LEAST_CASES * every} collectives to fit on one of {every}, "
+            f"but have {len(collectives)}"
         )
     cases = [case_of(record) for record in chosen]
     given = known(case.testbed for case in cases)

@@ -130,10 +130,11 @@ class CustomConfig(SwitchedConfig):
     edges: tuple[CustomEdge, ...] = Field(default=(), description="Every link, with its two ends.")
     graphml: Annotated[str, AfterValidator(beside_scenario)] | None = Field(
         default=None,
-        description="A GraphML file instead of edges, its path relative to the scenario file: nodes are "
-        "called as in edges "
-        "(by their id, or an attribute `name`), edges have attributes link, or rate and latency, "
-        "as text.",
+        description=(
+            "A GraphML file instead of edges, its path relative to the scenario file: nodes are "
+            "called as in edges (by their id, or an attribute `name`), edges have attributes link, "
+            "or rate and latency, as text."
+        ),
     )
     ecmp_seed: NonNegativeInt = Field(
         default=0, description="Seed of the hash that chooses between equally short paths."

@@ -78,9 +78,10 @@ class FabricConfig(Config, ABC):
         default=1.0,
         ge=0.5,
         le=1,
-        description="What each direction of a network card's link keeps of its rate while both carry: 1 "
-        "is full duplex, 0.5 that "
-        "they take turns.",
+        description=(
+            "What each direction of a network card's link keeps of its rate while both carry: 1 is "
+            "full duplex, 0.5 that they take turns."
+        ),
     )
 
     def check(self, cards: Sequence[int]) -> None:
@@ -117,15 +118,18 @@ class TieredConfig(SwitchedConfig):
 
     switch_latency: Seconds = Field(
         default=0.5e-6,
-        description="Seconds that a message spends on a link between two switches. Assumed if left out: "
-        "0.5 us, a cut-through "
-        "switch and its cable.",
+        description=(
+            "Seconds that a message spends on a link between two switches. Assumed if left out: "
+            "0.5 us, a cut-through switch and its cable."
+        ),
     )
     routing: Literal["ecmp", "destination"] = Field(
         default="ecmp",
-        description="How flows spread over equal ways: ecmp hashes both ports; destination takes the "
-        "destination's number, "
-        "as InfiniBand's static routes, so that regular patterns share no link.",
+        description=(
+            "How flows spread over equal ways: ecmp hashes both ports; destination takes the "
+            "destination's number, as InfiniBand's static routes, so that regular patterns share "
+            "no link."
+        ),
     )
     ecmp_seed: NonNegativeInt = Field(
         default=0, description="Seed of the hash that spreads flows over equal ways."

@@ -19,9 +19,9 @@ class FatTree(Fabric):
 
     There is room for k^3/4 ports, filled in order. Aggregation switch a of every pod is joined to
     cores a k/2 to (a + 1) k/2 - 1. Links between switches have the fastest port's rate. Capacities:
-    out of the ports, into them, edge to aggregation, aggregation to core, and both in the same order
-    downwards. Source: Al-Fares, Loukissas and Vahdat, A Scalable, Commodity Data Center Network
-    Architecture, SIGCOMM 2008.
+    out of the ports, into them, edge to aggregation, aggregation to core, and both in the same
+    order downwards. Source: Al-Fares, Loukissas and Vahdat, A Scalable, Commodity Data Center
+    Network Architecture, SIGCOMM 2008.
     """
 
     def __init__(

@@ -105,14 +105,17 @@ class TorusConfig(_DirectConfig):
     """Network cards joined to their neighbours in a grid that closes on itself."""
 
     fabric: Literal["torus"] = Field(
-        description="Each network card joined to its neighbours in a grid that closes on itself, by links "
-        "of its full rate."
+        description=(
+            "Each network card joined to its neighbours in a grid that closes on itself, by links "
+            "of its full rate."
+        )
     )
     dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=6)] | None = Field(
         default=None,
-        description="Network cards in each dimension, [4, 4] or [4, 4, 4], the last one filled first; two "
-        "dimensions as alike "
-        "as can be if left out.",
+        description=(
+            "Network cards in each dimension, [4, 4] or [4, 4, 4], the last one filled first; two "
+            "dimensions as alike as can be if left out."
+        ),
     )
 
     def check(self, cards: Sequence[int]) -> None:

@@ -34,7 +34,7 @@ class Units:
         self.b.activation(f"{name}.relu")
 
     def chain(self, name: str, *units: tuple[int, Size]) -> None:
-        """Units of (channels, kernel) one after another, padded so that the image keeps its size."""
+        """Units of (channels, kernel) in a row, padded so that the image keeps its size."""
         for index, (channels, kernel) in enumerate(units, start=1):
             self.unit(f"{name}_{index}", channels, kernel, padding=_PADDING[kernel])
 

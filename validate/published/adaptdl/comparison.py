@@ -106,7 +106,10 @@ class _Cluster:
         large = at & (self.rows.positive("gpus") > SMALL)
         left_out = model if bool((large & self.seen).any()) else None
         if left_out:
-            self.result.left_out = f"models that were fitted on are left out, above {SMALL} GPUs, of the fit that predicts them"
+            self.result.left_out = (
+                f"models that were fitted on are left out, above {SMALL} GPUs, "
+                "of the fit that predicts them"
+            )
         cluster = self.fit(left_out)
         job = cluster.models.get(model) or self._borrow(model, cluster)
         if job is None:
@@ -185,9 +188,13 @@ class _Cluster:
         # percent.
         usual: Status = "apart" if "azure" in self.name.casefold() else "counted"
         cells = zip(
-            rows.line, identities(rows, (*REQUIRED[:-1], "case_id", "file")), predict(rows, cluster, job),
-            rows.positive("step_time_ms") * 1e-3, used, strict=True,
-        )  # fmt: skip
+            rows.line,
+            identities(rows, (*REQUIRED[:-1], "case_id", "file")),
+            predict(rows, cluster, job),
+            rows.positive("step_time_ms") * 1e-3,
+            used,
+            strict=True,
+        )
         for line, identity, predicted, measured, fitted in cells:
             status: Status = "fitted on" if fitted else usual
             groups = (self.name, f"{self.name} {model}", f"model {model}")

@@ -5,12 +5,13 @@ Compute, host, network, waiting.
 Per row: n ranks on N nodes, g on the fullest, b samples per rank, S gradient bytes, in nb = 1 + S /
 bucket buckets.
 
-    C    = (G(b)^q + (H g^eta)^q)^(1/q) g^mu                 GPU time against host time, slowed by neighbours
-    X    = 2 (n-1)/n S                                       bytes that each rank of a ring sends
+    C    = (G(b)^q + (H g^eta)^q)^(1/q) g^mu        GPU time against host time, slowed by neighbours
+    X    = 2 (n-1)/n S                              bytes that each rank of a ring sends
     T_n  = X / B(N, g) + nb alpha_n N^z + crowd [n > 32]     between nodes
-    T_i  = X / B_i(g) + nb alpha_i (g-1)                     inside a node
+    T_i  = X / B_i(g) + nb alpha_i (g-1)                 inside a node
     step = (1-o) C + ((o C)^p + max(T_n, T_i)^p)^(1/p) + wait + hook [n > 1]
-    wait = C (longest(n b)/longest(b) - 1) + C jitter sqrt(2 ln n),  longest(k) = 1 + sigma sqrt(2 ln k)
+    wait = C (longest(n b)/longest(b) - 1) + C jitter sqrt(2 ln n)
+    longest(k) = 1 + sigma sqrt(2 ln k)
 
 B(N, g) = B_4 g^-e {f_2 at N = 2, f_3 at N = 3, (N/4)^-d from 4 on}; B_i(g) = B_i2 (g/2)^-c. sqrt(2
 ln k) is the expected maximum of k standard normals (leading term): the slowest of n ranks, the
@@ -42,7 +43,7 @@ MODEL_FIELDS = (
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """One training job on one kind of machine: a compute table and how it meets host and network."""
+    """One training job on one kind of machine: compute times, and how host and network meet."""
 
     gradient_bytes: float
     overlap: float
@@ -282,7 +283,7 @@ def borrowed(
 
 
 def unmeasured_cluster(description: tuple[str, str] | None) -> ClusterParameters:
-    """A cluster of which nothing was measured: its network as the words of its description suggest."""
+    """A cluster of which nothing was measured: its network as its description suggests."""
     prior = _network_prior(constants_file("adaptdl/settings.yaml"), description)
     return ClusterParameters(
         {name: value for name, (value, _) in prior.items()},

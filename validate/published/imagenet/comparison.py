@@ -43,7 +43,8 @@ REQUIRED = (
 )
 CONFIGURATION = ("who", "model", "hardware", "accelerators")
 IDENTITY = (
-    "record_id", "who", "year", "model", "hardware", "accelerators", "interconnect", "global_batch", "epochs", "source_status",
+    "record_id", "who", "year", "model", "hardware", "accelerators", "interconnect", "global_batch",
+    "epochs", "source_status",
 )  # fmt: skip
 
 
@@ -51,8 +52,8 @@ IDENTITY = (
 class RecordRow(StepRow):
     """A record, its time and what was assumed of it.
 
-    ``predicted`` and ``measured`` are seconds of the whole training; ``assumed`` is what the row did
-    not say.
+    ``predicted`` and ``measured`` are seconds of the whole training; ``assumed`` is what the row
+    did not say.
     """
 
     assumed: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ class Problem:
 
 
 def build(cases: Sequence[Case]) -> Problem:
-    """The joint problem over all machines: common values, and deviations by family and by machine."""
+    """The joint problem over all machines: common values, and deviations by family and machine."""
     wanted: set[Slot] = set()
     for case in cases:
         for p in PARAMS:

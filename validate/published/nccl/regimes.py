@@ -87,7 +87,7 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """A case under its refined constants: seconds and the branch that runs for each of its sizes."""
+    """A case under its refined constants: seconds and the branch that runs, for each size."""
 
     seconds: FloatArray
     branch: npt.NDArray[np.int64]

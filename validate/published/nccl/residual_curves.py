@@ -2,8 +2,11 @@
 
 A Gaussian process on ln(measured / model).
 
-    covariance of two rows = sum over levels of s^2 k(|log2 S - log2 S'| / l) where both are of the level's group, else 0
-    k(d) = (1 + sqrt(3) d) exp(-sqrt(3) d)                  (Matern 3/2: smooth, but no smoother than curves of times are)
+    covariance of two rows = sum over the levels of whose group both are of
+                             s^2 k(|log2 S - log2 S'| / l)
+    k(d) = (1 + sqrt(3) d) exp(-sqrt(3) d)
+
+k is Matern 3/2: smooth, but no smoother than curves of times are.
 
 Two levels: rows of one operation on as many GPUs share a curve, and each case has its own around
 it. Rows that NCCL runs with different algorithms or protocols share nothing: what is known of one

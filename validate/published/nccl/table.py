@@ -63,7 +63,7 @@ class Measurement:
 
 @dataclass(slots=True)
 class Case:
-    """One curve: who, what, the rows as they stand, and (bytes, seconds) once per size, ascending."""
+    """One curve: who, what, the rows as they stand, and (bytes, seconds) by ascending size."""
 
     name: str
     machine_name: str

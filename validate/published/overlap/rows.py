@@ -66,8 +66,8 @@ class PolicyRow:
 class Fit:
     """What comm_fits.csv states of one network.
 
-    ``rate`` is in B/s; ``alpha``, ``beta`` and ``gamma`` are of whole all-reduces, or of one message
-    of a ring.
+    ``rate`` is in B/s; ``alpha``, ``beta`` and ``gamma`` are of whole all-reduces, or of one
+    message of a ring.
     """
 
     k80: bool
@@ -140,10 +140,11 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
         AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1), outlook
     )
     gpu = _gpu_word(cell["gpu"])
+    rate = nic_rate(cell["network"], constants_file("scaling/settings.yaml"))
     return PolicyRow(
         index,
         policy,
-        f"{gpu} {nic_rate(cell['network'], constants_file('scaling/settings.yaml')) * 8e-9:g} Gbit/s",
+        f"{gpu} {rate * 8e-9:g} Gbit/s",
         model.name,
         (gpu, *rows.keys(("model", "network", "precision", "gpus", "per_gpu_batch"))[index]),
         np.array([outlook.ready(operation) for operation in planned]),

@@ -31,8 +31,8 @@ from validate.published.tables import (
 )
 
 IDENTITY = (
-    "case_id", "system", "model", "sync", "gpu", "gpus", "nodes", "intra_link", "network", "per_gpu_batch", "grad_accum",
-    "seq_len", "precision", "quality",
+    "case_id", "system", "model", "sync", "gpu", "gpus", "nodes", "intra_link", "network",
+    "per_gpu_batch", "grad_accum", "seq_len", "precision", "quality",
 )  # fmt: skip
 REQUIRED = ("case_id", "system", "model", "gpus", "nodes", "intra_link", "network", "precision")
 CONFIGURATION = ("case_id", "model", "precision", "gpus", "nodes")
@@ -66,7 +66,10 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
         dtype=np.int64,
     )
     if shared:
-        result.left_out = f"cases that were fitted on are left out, {FOLDS} parts in turn, of the fit that predicts them"
+        result.left_out = (
+            f"cases that were fitted on are left out, {FOLDS} parts in turn, "
+            "of the fit that predicts them"
+        )
     for fold in sorted(set(folds.tolist())):
         rows = tested.where(folds == fold)
         if fold == FOLDS:
@@ -142,7 +145,7 @@ def _add_bases(
 def _step_times(
     rows: Columns, pairs: Pairs, predicted: FloatArray
 ) -> list[tuple[float | None, float | None]]:
-    """(predicted, measured) step seconds where the table states step times or a batch; else None."""
+    """(predicted, measured) step seconds; None where the table states neither time nor batch."""
     step, accumulation, batch = (
         rows.above_zero("step_time_ms") * 1e-3,
         accumulation_of(rows),

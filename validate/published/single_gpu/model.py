@@ -42,7 +42,7 @@ FORWARD_MODES = ("inference", "eval")
 
 @dataclass(frozen=True)
 class SingleGpuParameters:
-    """Shares of peak per kind and precision, global values, and the effects of frameworks and GPUs."""
+    """Shares of peak per kind and precision, global values, effects of frameworks and GPUs."""
 
     efficiency: Mapping[str, float]
     values: Mapping[str, float]
@@ -153,8 +153,8 @@ def peak_of(name: str) -> float | None:
 def figures_of(gpu: Gpu) -> str:
     """What GPUs that share an effect of their own have in common.
 
-    Those that differ only in the size of their memory or in their form, such as the V100 with 16 and
-    with 32 GB, are one GPU to the fit.
+    Those that differ only in the size of their memory or in their form, such as the V100 with 16
+    and with 32 GB, are one GPU to the fit.
     """
     return (
         f"{gpu.architecture} {human(gpu.peak['fp32'].value, SPEED)} "

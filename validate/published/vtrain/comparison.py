@@ -20,8 +20,8 @@ from validate.published.tables import (
 from validate.published.vtrain.model import VtrainParameters, fit, predict
 
 CONFIGURATION = (
-    "gpus", "global_batch", "micro_batch", "hidden_size", "attention_heads", "layers", "sequence_length",
-    "tensor_parallelism", "data_parallelism", "pipeline_parallelism",
+    "gpus", "global_batch", "micro_batch", "hidden_size", "attention_heads", "layers",
+    "sequence_length", "tensor_parallelism", "data_parallelism", "pipeline_parallelism",
 )  # fmt: skip
 REQUIRED = (*CONFIGURATION, "iteration_time_ms")
 TABLE = "vtrain_steptime.csv"
@@ -49,7 +49,10 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     pairs = np.array(["x".join(key) for key in tested.keys(PAIR)], dtype=np.str_)
     overlapping = set(pairs[seen].tolist())
     if overlapping:
-        result.left_out = "each (hidden_size, layers) pair that was fitted on is left out of the fit that predicts it"
+        result.left_out = (
+            "each (hidden_size, layers) pair that was fitted on is left out "
+            "of the fit that predicts it"
+        )
     source_pairs = np.array(["x".join(key) for key in source.keys(PAIR)], dtype=np.str_)
     whole: VtrainParameters | None = None
     names = sorted(set(pairs.tolist()))

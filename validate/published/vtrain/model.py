@@ -5,10 +5,11 @@ l layers:
 
     layer = (launch^8 + device^8)^(1/8)                            the later of host and device
     device = products / (e P) + memory + share sqrt(launch memory)
-    products = sum over the layer's matrix products of 2 M N (K + K0), forward and both backward products
+    products = sum of 2 M N (K + K0) over the layer's matrix products, forward and both backward
     memory = (32 h s t + 120 w t) bytes / (e_m B)
     head   = 6 V w t / (e_h P) + 4 passes V t / (e_m B)
-    step   = m (l layer + head + overhead) + o params + 2 params 2 (d-1)/d / bus     params = 12 l w^2 + V w
+    step   = m (l layer + head + overhead) + o params + 2 params 2 (d-1)/d / bus
+    params = 12 l w^2 + V w
 
 Kernels queue ahead, so a layer costs the later of its launches and its work, never their sum. A
 tile of a matrix product with inner dimension K takes K + K0 steps: filling and draining the

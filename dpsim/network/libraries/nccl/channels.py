@@ -12,7 +12,7 @@ from dpsim.collectives import Rings, Schedule, ranks_array
 
 
 def rotated_ring(operation: str, nodes: int, per_node: int, first: int) -> Schedule:
-    """The ring through all nodes that enters each at its GPU ``first`` and goes round from there."""
+    """The ring through all nodes that enters each at its GPU ``first`` and goes on from there."""
     ranks = nodes * per_node
     local = (first + np.arange(per_node)) % per_node
     order = (np.arange(nodes)[:, None] * per_node + local).ravel()

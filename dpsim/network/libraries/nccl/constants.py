@@ -15,7 +15,7 @@ from dpsim.network.libraries.nccl.assembly import Known
 
 @cache
 def shipped_file() -> dict[str, Any]:
-    """constants.yaml as it stands: ``fitted_on``, ``machines``, ``left_out_error`` and ``groups``."""
+    """constants.yaml: ``fitted_on``, ``machines``, ``left_out_error`` and ``groups``."""
     from ruamel.yaml import YAML  # slow to import: only when a library model is asked for
 
     text = (

@@ -12,7 +12,8 @@ With S bytes (nccl-tests' convention: the larger buffer), n ranks on N nodes of 
       mean besides (r = 1/2: L + T + 2 sqrt(L T)); r > 1 overlaps them (Blackwell).
     several nodes
         L = o + a_net + a_p + k h_p + 2 ceil(log2 N) w_p   (ring: 2 (N-1) hops)
-        T = (T_net^q + T_intra^q)^(1/q),  T_net = f S / (e_p R),   t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
+        T = (T_net^q + T_intra^q)^(1/q),  T_net = f S / (e_p R),
+        t = (L^r + T^r)^(1/r), r = net_r (rings: 1, q twice)
       R is the NICs' line rate per node, e_p the share of it that a protocol moves, f the bytes that
       cross a node's boundary per byte reduced: ring 2 (n-1)/n, tree 1 on two nodes, else
       2 (N-1)/N (every node is a leaf of one tree and an inner node of the other).
@@ -128,7 +129,10 @@ def _nvls(w: Work, p: Params) -> FloatArray:
 
 
 def _p2p(w: Work, p: Params) -> FloatArray:
-    """All-to-all: LL below about 25 kB a peer, then Simple with a higher floor; all peers at once."""
+    """All-to-all: all peers at once.
+
+    LL below about 25 kB a peer, then Simple with a higher floor.
+    """
     switch = _hill(w.nbytes / w.ranks / P2P_SWITCH_BYTES)
     latency = p["o"] + p["h_P"] * (w.ranks - 1) + p["a_P"] * switch
     return _ramp(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])

@@ -73,7 +73,7 @@ def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
 
 
 def parse_inside(text: str, gpu: Gpu, local: int) -> tuple[Inside, list[Note]]:
-    """What joins the ``local`` GPUs of a node, from the column ``intra_link`` and the GPU's kind."""
+    """What joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind."""
     lower = text.lower()
     if re.search(r"xgmi|infinity fabric", lower) or is_amd(gpu):
         return Inside(XGMI, XGMI_RATE), [

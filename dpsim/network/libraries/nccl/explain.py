@@ -43,8 +43,8 @@ class Explanation:
     """Why one call runs as it does.
 
     ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
-    overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is made, and
-    which.
+    overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is
+    made, and which.
     """
 
     nbytes: int
@@ -160,7 +160,7 @@ def _terms(
 def _switches(
     machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
 ) -> tuple[tuple[int, str] | None, tuple[int, str] | None]:
-    """The nearest sizes below and above ``nbytes`` at which NCCL chooses something else, and what."""
+    """The nearest sizes below and above ``nbytes`` where NCCL chooses something else, and what."""
     found = predict(machine, op, element_bytes, _SIZES)
     names = [_name(found, row) for row in range(len(_SIZES))]
     others = [(size, name) for size, name in zip(_SIZES, names, strict=True) if name != chosen]

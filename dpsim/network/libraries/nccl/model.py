@@ -112,8 +112,9 @@ class NcclModel(CollectiveModel):
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Bytes on each capacity, spread evenly over the channels; NVLS sends half as much inside
-        nodes, where switches add up.
+        """Bytes on each capacity, spread evenly over the channels.
+
+        NVLS sends half as much inside nodes, where switches add up.
         """
         channels = self._channels
         loads = np.mean([channel.loads(nbytes) for channel in channels], axis=0)

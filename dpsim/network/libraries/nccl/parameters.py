@@ -16,7 +16,7 @@ Level = Literal["intra", "net", "floor", "machine"]
 
 @dataclass(frozen=True)
 class Param:
-    """A positive constant: unit, prior centre, and how far (in log) a family may lie from the mean."""
+    """A positive constant: unit, prior centre, and how far (in log) a family may lie from it."""
 
     name: str
     level: Level
@@ -26,8 +26,8 @@ class Param:
     text: str
 
 
-# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README_NCCL.md); spreads
-# by judgement.
+# Centres: a first look at A100, H100 and B200 tables (validate/published/data/README_NCCL.md);
+# spreads by judgement.
 PARAMS: tuple[Param, ...] = (
     Param("o", "intra", "s", 6e-6, 0.2, "launch of one call"),
     Param("h_LL", "intra", "s", 1.0e-6, 0.3, "LL latency of one step"),

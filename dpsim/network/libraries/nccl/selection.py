@@ -212,7 +212,10 @@ def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
 
 
 def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | None:
-    """Latency and bandwidth of NVLS (one node) or NVLSTree (several), or None where it cannot run."""
+    """Latency and bandwidth of NVLS (one node) or NVLSTree (several).
+
+    None where it cannot run.
+    """
     local, nodes = machine.gpus_per_node, machine.nodes
     if g.row < 2 or machine.intra != NVSWITCH or not machine.version_at_least(2, 18) or local < 3:
         return None
