@@ -235,13 +235,16 @@ class Cluster:
     def graph(self) -> nx.DiGraph[str]:
         """The whole cluster as one graph.
 
-        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``.
+        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``; ``shared`` is the number of the
+        capacity that both directions of a card's link share. Devices with a limit of their own hold
+        its ``number``.
         """
         whole: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
             inside = self.kinds[self.kind_of[node]].graph
             for name, data in inside.nodes(data=True):
-                whole.add_node(f"node{node}/{name}", kind=data["kind"])
+                limit = {"number": data["number"] + first} if "number" in data else {}
+                whole.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
             for a, b, data in inside.edges(data=True):
                 renumbered = {**data, "number": data["number"] + first}
                 whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
@@ -249,8 +252,18 @@ class Cluster:
             first = int(self.first_capacity[-1])
             for a, b, data in self.fabric.graph().edges(data=True):
                 renumbered = {**data, "number": data["number"] + first}
-                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **renumbered)
+                shared = self._shared_by_directions(data["number"])
+                whole.add_edge(self._fabric_end(a), self._fabric_end(b), **renumbered, **shared)
         return whole
+
+    def _shared_by_directions(self, number: int) -> dict[str, int]:
+        """The capacity that a fabric's link shares with its other direction, if there is one."""
+        if self.fabric is None or self.duplex_limits is None:
+            return {}
+        limit = int(self.duplex_limits.crossed(np.array([number]))[0])
+        if limit < 0:
+            return {}
+        return {"shared": int(self.first_capacity[-1]) + len(self.fabric.capacities) + limit}
 
 
 def _starts(sizes: IntArray) -> IntArray:

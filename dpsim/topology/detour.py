@@ -49,13 +49,24 @@ def routes_avoiding(
             hops = _remaining_path(graph, a, b, cut)
         except nx.NetworkXNoPath:
             raise DpsimError(f"no path remains from {a} to {b} when {names} is cut") from None
-        paths.append([graph.edges[hop]["number"] for hop in hops])
+        paths.append(_capacities_on(graph, hops))
         latencies.append(sum(graph.edges[hop]["latency"] for hop in hops))
 
     links = np.full((len(paths), max(map(len, paths))), -1, dtype=np.int64)
     for row, path in zip(links, paths, strict=True):
         row[: len(path)] = path
     return Routes(links, np.array(latencies))
+
+
+def _capacities_on(graph: nx.DiGraph[str], hops: list[tuple[str, str]]) -> list[int]:
+    """Every capacity that a path crosses: its links, what their directions share, its devices."""
+    edges = [graph.edges[hop] for hop in hops]
+    devices = [graph.nodes[name] for name in (hops[0][0], *(end for _, end in hops))]
+    return [
+        *(data["number"] for data in edges),
+        *(data["shared"] for data in edges if "shared" in data),
+        *(data["number"] for data in devices if "number" in data),
+    ]
 
 
 def _remaining_path(

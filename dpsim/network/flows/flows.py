@@ -184,6 +184,7 @@ class _RoundUnderWay:
         self.reduction = np.asarray(received * run.costs.gamma, dtype=np.float64)
 
         self._posted = np.zeros(run.ranks, dtype=bool)
+        self._detours: dict[int, IntArray] = {}  # the links of transfers that were rerouted
         self._by_rank: tuple[IntArray, IntArray] | None = None
 
     def post(self, ranks: IntArray) -> None:
@@ -197,13 +198,22 @@ class _RoundUnderWay:
                 self.routes.take(ready),
                 self.nbytes[ready],
                 lambda ended: self._ended(ready[ended]),
-                lambda cut: self._around(ready[cut]),
+                lambda cut, left: self._around(ready[cut], left),
             )
 
-    def _around(self, transfers: IntArray) -> Routes:
-        """New routes for transfers whose link has been cut."""
+    def _around(self, transfers: IntArray, left: float) -> Routes:
+        """The new route of equal transfers whose link has been cut with ``left`` B to go.
+
+        What is left is carried by the new links instead of the old.
+        """
         source, destination = self.ends
-        return self.run.shared.around(source[transfers], destination[transfers])
+        routes = self.run.shared.around(source[transfers[:1]], destination[transfers[:1]])
+        for transfer in transfers.tolist():
+            before = self._detours.get(transfer, self.routes.links[transfer])
+            np.add.at(self.run.loads, before, -left)
+            np.add.at(self.run.loads, routes.links[0], left)
+            self._detours[transfer] = routes.links[0]
+        return routes
 
     def _transfers_of(self, ranks: IntArray) -> IntArray:
         """The transfers with an end in ``ranks``, each once."""

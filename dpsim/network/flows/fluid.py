@@ -25,7 +25,7 @@ from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
 
 Done = Callable[[IntArray], None]
-Reroute = Callable[[IntArray], Routes]
+Reroute = Callable[[IntArray, float], Routes]
 
 # SimPy runs events of one instant by priority: 0 urgent, 1 normal.
 _AFTER_ALL_ELSE = EventPriority(2)
@@ -108,10 +108,11 @@ class FluidNetwork:
     ) -> None:
         """Start one flow per route now: its latency first, then its bytes.
 
-        ``done(indices)`` is called as flows of the call end. ``reroute(indices)`` is asked for new
-        routes when a link under them is cut (their latency is not paid again); without it they stop
-        there. A bundle (a route with shares) competes as one flow; k equal transfers of 1/k of its
-        bytes, all over the bundle's route, compete as the k flows that it stands for.
+        ``done(indices)`` is called as flows of the call end. ``reroute(indices, left)`` is asked
+        for a new route of equal flows, each with ``left`` B to go, when a link under them is cut
+        (their latency is not paid again); without it they stop there. A bundle (a route with
+        shares) competes as one flow; k equal transfers of 1/k of its bytes, all over the bundle's
+        route, compete as the k flows that it stands for.
         """
         # Equal transfers share the network's rates equally and end together, so that one flow with
         # a weight stands for all of them, exactly.
@@ -231,9 +232,9 @@ class FluidNetwork:
         batch = self._batches[number]
         assert batch.reroute is not None
         transfers = batch.transfers(group)
-        routes = batch.reroute(transfers[:1])  # the others of the group go the same way
-        weight = np.array([len(transfers)], dtype=np.float64)
         left, size = flows.left[[row]], flows.size[[row]]
+        routes = batch.reroute(transfers, float(left[0]))
+        weight = np.array([len(transfers)], dtype=np.float64)
         return _Arrival.of(routes, left, size, weight, number, group)
 
     def _share(self) -> None:

@@ -115,10 +115,9 @@ class Dragonfly(Fabric):
         entries = self._exits[there // self.routers, here // self.routers]
         leads_away = (exits != here[:, None]).astype(np.int64)
         local = leads_away + (entries != there[:, None])
-        # Of the links with the fewest local ones, numbered 1, 2, ..., the hash chooses.
+        # Of the links with the fewest local ones, numbered 1, 2, ..., the spread chooses.
         ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
-        count = ways[:, -1].astype(np.uint64)
-        chosen = (self.spread.hash(source, destination) % count).astype(np.int64)
+        chosen = self.spread.choose(source, destination, ways[:, -1])
         return np.asarray((ways > chosen[:, None]).argmax(axis=1))
 
     def _local_link(self, router: IntArray, other: IntArray) -> IntArray:

@@ -26,15 +26,17 @@ class Spread:
     seed: int | None = 0
 
     def choose(
-        self, source: IntArray, destination: IntArray, ways: int, level: int = 0
+        self, source: IntArray, destination: IntArray, ways: int | IntArray, level: int = 0
     ) -> IntArray:
-        """The way, 0 to ``ways`` - 1, of each pair of ports.
+        """The way, 0 to ``ways`` - 1, of each pair of ports; they may have unequal numbers of ways.
 
         ``level`` tells the choices of one route apart.
         """
         if self.seed is None:
             return np.asarray(destination // ways**level % ways)
-        return (self.hash(source, destination, level) % np.uint64(ways)).astype(np.int64)
+        return (self.hash(source, destination, level) % np.asarray(ways).astype(np.uint64)).astype(
+            np.int64
+        )
 
     def hash(self, source: IntArray, destination: IntArray, level: int = 0) -> NDArray[np.uint64]:
         """64 well mixed bits for each pair of ports.
