@@ -274,7 +274,7 @@ def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
         both,
         np.array([20.0, 20.0]),
         lambda ended: log.append((env.now, ended.tolist())),
-        lambda _: around,
+        lambda _, left: around,
     )
     env.timeout(2.5).callbacks.append(lambda _: network.set_capacity(np.array([2]), 0.0))
     env.run()
