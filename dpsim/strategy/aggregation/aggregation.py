@@ -128,8 +128,9 @@ class Aggregation(Config):
 
     @abstractmethod
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """The calls of a step of passes of ``batch`` samples a worker, after which all go on
-        with what they hold in common.
+        """The calls of a step, after which all go on with what they hold in common.
+
+        A pass of the step is of ``batch`` samples a worker.
         """
 
     @abstractmethod
@@ -149,17 +150,19 @@ class Aggregation(Config):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """The collectives, one after the other, that carry a payload of ``plain`` bytes whose codec
-        makes it ``wire`` bytes.
+        """The collectives, one after the other, that carry one payload.
+
+        It is of ``plain`` bytes, of which its codec makes ``wire`` bytes.
         """
         return tuple((collective, nbytes) for nbytes in wire)
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """How many encoded payloads a worker decodes."""
+        # What does not add up in flight is gathered: one payload of each worker comes to all.
         return 1 if sums_in_flight else workers
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
-        """How often the calls of a turn are sent where workers act alone, in an iteration of each."""
+        """How often a turn's calls are sent in an iteration of each worker, where all act alone."""
         return 1.0
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
@@ -167,10 +170,13 @@ class Aggregation(Config):
         return 0.0
 
     def startup(self, model: Model, state_bytes: int, setting: Setting) -> float:
-        """Seconds until every worker holds the model and the state of its optimiser,
-        ``state_bytes`` in all, that rank 0 has.
+        """Seconds until every worker holds what rank 0 has as a run begins.
+
+        That is the model and the state of its optimiser, ``state_bytes`` in all.
         """
         if setting.cluster.ranks == 1:
             return 0.0
+        # DDP does so too: replicas that start apart stay apart, since only gradients are averaged.
         broadcast = setting.timed("tree", "broadcast")
-        return float(broadcast.finish(np.zeros(setting.cluster.ranks), state_bytes).finishes.max())
+        done = broadcast.finish(np.zeros(setting.cluster.ranks), state_bytes)
+        return float(done.finishes.max())

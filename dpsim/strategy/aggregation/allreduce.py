@@ -40,10 +40,11 @@ class AllReduceConfig(Aggregation):
     )
     algorithm: AlgorithmName = Field(
         default="ring",
-        description="How the all-reduce is carried out (dpsim catalogue algorithms); in-network: by "
-        "switches that reduce; "
-        "auto: the fastest of all at each size. Of a library: what it is held to; auto, its own "
-        "choice, if left out.",
+        description=(
+            "How the all-reduce is carried out (dpsim catalogue algorithms); in-network: by "
+            "switches that reduce; auto: the fastest of all at each size. Of a library: what it is "
+            "held to; auto, its own choice, if left out."
+        ),
     )
     library: Literal["ideal", "nccl", "gloo", "mpi"] = Field(
         default="ideal",
@@ -72,9 +73,7 @@ class AllReduceConfig(Aggregation):
         return ("ideal", "gloo")
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """One all-reduce per parameter tensor, in the order in which the backward pass makes
-        gradients ready.
-        """
+        """One all-reduce per parameter tensor, in the order in which gradients become ready."""
         return gradients(model, program, "all-reduce")
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
@@ -86,6 +85,7 @@ class AllReduceConfig(Aggregation):
         models: dict[str, Turns] = {
             "all-reduce": (setting.timed(self.algorithm, library=self.library),)
         }
+        # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:
             gathered = "ring" if self.library == "ideal" else "auto"
             models["all-gather"] = (setting.timed(gathered, "all-gather", self.library),)
@@ -103,4 +103,5 @@ class AllReduceConfig(Aggregation):
         """Payloads that add up are all-reduced; others are gathered from all workers."""
         if sums_in_flight or collective != "all-reduce":
             return tuple((collective, nbytes) for nbytes in wire)
+        # The size of an all-gather is that of its result, as in nccl-tests: all workers' payloads.
         return tuple(("all-gather", mesh.ranks * nbytes) for nbytes in wire)

@@ -1,6 +1,6 @@
 """What strategies meet through.
 
-An call says what is communicated, what it waits for and what waits for it: positions in the
+A call says what is communicated, what it waits for and what waits for it: positions in the
 program of a step (`dpsim.workload.Program`).
 """
 
@@ -22,10 +22,10 @@ Payload = Literal["gradients", "models", "weights", "loss", "samples"]
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:
-    """A collective on ``nbytes`` that can start at position ``ready``; nothing past position
-    ``needed`` starts before its end.
+    """A collective on ``nbytes``, and where in a step it stands.
 
-    Of the payloads, gradients are what overlap policies merge and order; gradients and whole models
+    It can start at position ``ready``; nothing past position ``needed`` starts before its end. Of
+    the payloads, gradients are what overlap policies merge and order; gradients and whole models
     are what codecs compress. ``width`` is the bytes of one of its elements.
     """
 
@@ -46,7 +46,8 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
     (collective,) = {call.collective for call in calls}
     (payload,) = {call.payload for call in calls}
     (width,) = {call.width for call in calls}
-    ready, needed = max(call.ready for call in calls), min(call.needed for call in calls)
+    ready = max(call.ready for call in calls)
+    needed = min(call.needed for call in calls)
     nbytes = sum(call.nbytes for call in calls)
     return CollectiveCall(name, nbytes, ready, needed, collective, payload, width)
 
@@ -59,26 +60,26 @@ def gradients(
     width: int = ELEMENT,
     each_pass: bool = False,
 ) -> tuple[CollectiveCall, ...]:
-    """One call per parameter tensor, in the order in which the backward pass makes gradients
-    ready: those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
+    """One call per parameter tensor, in the order in which gradients become ready.
+
+    They are those of the last pass, which hold the sum of all passes, or those of ``each_pass``.
     """
     tensors = model.tensors()
+    # Backward goes from the last layer to the first.
+    backwards = np.arange(len(tensors.elements))[::-1]
     numbers = range(program.passes) if each_pass else (program.last,)
-    return tuple(
-        CollectiveCall(
-            f"tensor{index}",
-            int(tensors.elements[index]) * width,
-            program.after_backward(number, int(tensors.layer[index])),
-            program.end,
-            collective,
-            width=width,
-        )
-        for number in numbers
-        for index in np.arange(len(tensors.elements))[::-1]
-    )
+    calls = []
+    for number in numbers:
+        for index in backwards:
+            nbytes = int(tensors.elements[index]) * width
+            ready = program.after_backward(number, int(tensors.layer[index]))
+            name = f"tensor{index}"
+            calls.append(CollectiveCall(name, nbytes, ready, program.end, collective, width=width))
+    return tuple(calls)
 
 
 def whole_model(model: Model, program: Program, collective: str) -> tuple[CollectiveCall, ...]:
-    """All parameters after the optimiser's step: what is averaged where models meet, not gradients."""
-    size, updated = model.parameters * ELEMENT, program.updated
-    return (CollectiveCall("model", size, updated, updated, collective, "models"),)
+    """One call on all parameters after the optimiser's step, where models are averaged."""
+    nbytes = model.parameters * ELEMENT
+    updated = program.updated
+    return (CollectiveCall("model", nbytes, updated, updated, collective, "models"),)

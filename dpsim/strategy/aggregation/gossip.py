@@ -1,12 +1,11 @@
-"""Gossip: each worker averages its model with a few neighbours, in place of an average over all;
-replicas agree only at the end.
+"""Gossip: each worker averages its model with a few neighbours, in place of an average over all.
 
-Synchronous (D-PSGD): the models at the start of a step are exchanged while gradients are computed,
-and the update is added to their mean; a worker waits for its neighbours only. Asynchronous
-(AD-PSGD, with ``sync: asp``): a worker that has its gradient averages its model with one neighbour
-drawn at random, which goes on computing meanwhile. Both end with a consensus round, one all-reduce
-of the models. Sources: Lian et al., NeurIPS 2017 (D-PSGD); Lian et al., "Asynchronous decentralized
-parallel stochastic gradient descent", ICML 2018 (AD-PSGD).
+Replicas agree only at the end. Synchronous (D-PSGD): the models at the start of a step are
+exchanged while gradients are computed, and the update is added to their mean; a worker waits for
+its neighbours only. Asynchronous (AD-PSGD, with ``sync: asp``): a worker that has its gradient
+averages its model with one neighbour drawn at random, which goes on computing meanwhile. Both end
+with a consensus round, one all-reduce of the models. Sources: Lian et al., NeurIPS 2017 (D-PSGD);
+Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018 (AD-PSGD).
 """
 
 from __future__ import annotations
@@ -32,9 +31,10 @@ class GossipConfig(Aggregation):
     )
     graph: Literal["ring", "exponential", "random-pairs", "torus"] = Field(
         default="ring",
-        description="Who the neighbours are: both sides of a ring, the four of a torus, one at a distance "
-        "of 1, 2, 4, ... in turn, "
-        "or a random partner in each step.",
+        description=(
+            "Who the neighbours are: both sides of a ring, the four of a torus, one at a distance "
+            "of 1, 2, 4, ... in turn, or a random partner in each step."
+        ),
     )
 
     @property
@@ -49,10 +49,10 @@ class GossipConfig(Aggregation):
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """The models at the start of a step travel while it computes; the update waits for them."""
-        return tuple(
-            CollectiveCall(call.name, call.nbytes, 0, program.end, "gossip", "models")
-            for call in whole_model(model, program, "gossip")
-        )
+        # D-PSGD, algorithm 1: the mean and the gradient are both taken of the model that the step
+        # begins with, so neither waits for the other.
+        (whole,) = whole_model(model, program, "gossip")
+        return (CollectiveCall(whole.name, whole.nbytes, 0, program.end, "gossip", "models"),)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """An exchange of whole models after the optimiser's step."""
@@ -64,16 +64,16 @@ class GossipConfig(Aggregation):
 
         turns = self.turns(setting.cluster.ranks, setting.seed)
         conditions = setting.conditions(setting.cluster, setting.workers)
+        models: Turns
+        # Rounds are timed on an undisturbed network; other traffic needs flows.
         if setting.kind == "flows" or conditions:
-            return {
-                "gossip": tuple(
-                    FlowsModel(turn, setting.cluster, setting.costs, conditions=conditions)
-                    for turn in turns
-                )
-            }
-        return {
-            "gossip": tuple(RoundsModel(turn, setting.cluster, setting.costs) for turn in turns)
-        }
+            models = tuple(
+                FlowsModel(turn, setting.cluster, setting.costs, conditions=conditions)
+                for turn in turns
+            )
+        else:
+            models = tuple(RoundsModel(turn, setting.cluster, setting.costs) for turn in turns)
+        return {"gossip": models}
 
     def payloads(self, workers: int, *, sums_in_flight: bool) -> int:
         """One of each neighbour where payloads do not add up."""
@@ -89,6 +89,8 @@ class GossipConfig(Aggregation):
 
     def repeats_alone(self, workers: int, seed: int, turn: int) -> float:
         """One message each way for every worker that has a partner, over those of the turn."""
+        # A synchronous turn has a message along every edge. Alone, each worker picks one neighbour,
+        # and models go there and back.
         phases = self.turns(workers, seed)[turn].phases
         heard = np.concatenate([phase.destination.at(0) for phase in phases])
         return 2 * len(np.unique(heard)) / len(heard)
@@ -99,8 +101,7 @@ class GossipConfig(Aggregation):
         A ring all-reduce.
         """
         workers = setting.cluster.ranks
-        return (
-            float(setting.timed("ring").finish(np.zeros(workers), model_bytes).finishes.max())
-            if workers > 1
-            else 0.0
-        )
+        if workers == 1:
+            return 0.0
+        done = setting.timed("ring").finish(np.zeros(workers), model_bytes)
+        return float(done.finishes.max())

@@ -45,9 +45,10 @@ class HostConfig(Aggregation):
     )
     sum_rate: BytesPerSecond = Field(
         default=10e9,
-        description="copies: bytes of gradients per second that a CPU adds up. The default is an "
-        "assumption: about an eighth of a "
-        "CPU's memory bandwidth, for what is read and written.",
+        description=(
+            "copies: bytes of gradients per second that a CPU adds up. The default is an "
+            "assumption: about an eighth of a CPU's memory bandwidth, for what is read and written."
+        ),
     )
     bytes_per_sample: Bytes = Field(
         default=0.0, description="single-process: bytes of a sample that GPU 0 hands out."
@@ -80,29 +81,30 @@ class HostConfig(Aggregation):
 
     @property
     def moves_alone(self) -> bool:
-        """A single GPU copies to the CPU and back all the same; a single process with one GPU has
-        nothing to copy.
+        """A single GPU copies to the CPU and back all the same.
+
+        A single process with one GPU has nothing to copy.
         """
         return self.way == "copies"
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """Gradients by way of the CPU; or weights and samples out before the step, outputs and
-        gradients in.
+        """Gradients by way of the CPU; of a single process, all that GPU 0 hands out and gathers.
+
+        Samples and weights go out before a pass; outputs come in after forward, and gradients after
+        backward.
         """
         if self.way == "copies":
             return gradients(model, program, "host-path")
-        samples, outputs = (
-            round(batch * nbytes) for nbytes in (self.bytes_per_sample, self.bytes_per_output)
-        )
+        samples = round(batch * self.bytes_per_sample)
+        outputs = round(batch * self.bytes_per_output)
         weights = model.parameters * ELEMENT
         passes = []
         for number in range(program.passes):
-            begin, turn, end = (
-                program.begin(number),
-                program.turn(number),
-                program.begin(number + 1),
-            )
-            # As torch.nn.parallel.DataParallel.forward does it: scatter, replicate, gather.
+            begin = program.begin(number)
+            turn = program.turn(number)
+            end = program.begin(number + 1)
+            # As torch.nn.parallel.DataParallel.forward does it: scatter, replicate, gather. The
+            # backward of its replication adds the replicas' gradients up on GPU 0.
             passes += [
                 CollectiveCall("samples", samples, begin, begin, "scatter", "samples"),
                 CollectiveCall("replicate", weights, begin, begin, "broadcast", "weights"),
@@ -124,8 +126,7 @@ class HostConfig(Aggregation):
             if setting.cluster.nodes > 1:
                 raise DpsimError(
                     "strategy.aggregation.way: must be copies on several nodes (a single process "
-                    f"has one), but got {self.way!r} "
-                    f"on {setting.cluster.nodes} nodes"
+                    f"has one), but got {self.way!r} on {setting.cluster.nodes} nodes"
                 )
             return {name: (setting.timed("tree", name),) for name in _SPREADS}
         from dpsim.network import HostPathModel

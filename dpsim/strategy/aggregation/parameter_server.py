@@ -56,9 +56,10 @@ class ParameterServerConfig(Aggregation):
     )
     update_rate: BytesPerSecond = Field(
         default=10e9,
-        description="Bytes of gradients per second that a server adds up and applies. The default is an "
-        "assumption: about an "
-        "eighth of a CPU's memory bandwidth, for what is read and written.",
+        description=(
+            "Bytes of gradients per second that a server adds up and applies. The default is an "
+            "assumption: about an eighth of a CPU's memory bandwidth, for what is read and written."
+        ),
     )
     replicas: PositiveInt = Field(
         default=1, le=64, description="Servers that hold each share, the first included."
@@ -112,9 +113,7 @@ class ParameterServerConfig(Aggregation):
         return True
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """One push and pull per parameter tensor, in the order in which the backward pass makes
-        gradients ready.
-        """
+        """One push and pull per parameter tensor, in the order in which gradients become ready."""
         return gradients(model, program, _COLLECTIVE)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
@@ -140,6 +139,8 @@ class ParameterServerConfig(Aggregation):
         """A push of what the codec makes, then a pull of parameters."""
         if collective != _COLLECTIVE:
             return tuple((collective, nbytes) for nbytes in wire)
+        # Parameters come back, not gradients: what a codec may lose of a gradient is made good by
+        # its feedback, what it loses of parameters is not. So they come whole unless told.
         back = sum(wire) if self.compress_pull else plain
         return (("push", sum(wire)), ("pull", back))
 
@@ -152,9 +153,9 @@ class ParameterServerConfig(Aggregation):
         from dpsim.network import ServersModel
 
         pull = ServersModel(self.place(setting), "pull")
-        return float(
-            pull.finish(np.zeros(setting.cluster.ranks), model.parameters * ELEMENT).finishes.max()
-        )
+        nbytes = model.parameters * ELEMENT
+        done = pull.finish(np.zeros(setting.cluster.ranks), nbytes)
+        return float(done.finishes.max())
 
     def place(self, setting: Setting) -> Servers:
         """The servers on the cluster's CPUs.
@@ -169,11 +170,6 @@ class ParameterServerConfig(Aggregation):
         hosts = Hosts(setting.config, 0 if self.colocated else count)
         chosen = hosts.cpus[np.array(self.server_hosts(nodes))]
         conditions = setting.conditions(hosts.network, hosts.workers)
-        return Servers(
-            hosts.network,
-            hosts.workers,
-            chosen,
-            self.update_rate,
-            min(self.replicas, count),
-            conditions,
-        )
+        # With servers left out there may be fewer nodes than replicas.
+        replicas = min(self.replicas, count)
+        return Servers(hosts.network, hosts.workers, chosen, self.update_rate, replicas, conditions)

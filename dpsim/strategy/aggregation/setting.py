@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """The cluster, as described and as built; what messages cost; how collectives are to be timed;
-    the measured transport.
+    """The cluster, what messages cost on it, and how collectives are to be timed.
 
+    ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``.
     """
@@ -46,6 +46,8 @@ class Setting:
     ) -> CollectiveModel:
         """The model of one collective operation of all workers, as the scenario wants it timed."""
         conditions = self.conditions(self.cluster, self.workers)
+        # What was measured holds for an undisturbed network only, and has no say where the scenario
+        # asks for a model by name.
         if self.transport is not None and self.kind == "auto" and not conditions:
             from dpsim.network import transport_model
 
@@ -72,8 +74,9 @@ class Setting:
     def in_groups(
         self, operation: RingOperation, size: int, *, across: bool = False
     ) -> CollectiveModel:
-        """The model of ``operation`` in every group of ``size`` workers at once, by rings; or
-        ``across`` groups, between replicas.
+        """The model of ``operation`` in every group of ``size`` workers at once, by rings.
+
+        With ``across``, between the replicas of the groups instead.
         """
         from dpsim.collectives import rings_in_groups
 

@@ -115,8 +115,9 @@ class ShardedConfig(Aggregation):
         return passes > 1 and not self.gradients.sync_each_pass
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
-        """Reduce-scatters of gradients, and all-gathers of weights at the start of a step or before
-        each unit's passes.
+        """Reduce-scatters of gradients, and all-gathers of weights.
+
+        Weights are gathered at the start of a step, in stage 3 before each unit's passes.
         """
         scatters = gradients(
             model,
@@ -126,6 +127,7 @@ class ShardedConfig(Aggregation):
             each_pass=self.gradients.sync_each_pass,
         )
         if self.stage < 3:
+            # Weights are whole between steps: what each worker has updated is gathered once.
             size = model.parameters * self.weight_bytes
             return (CollectiveCall("weights", size, 0, 0, "all-gather", "weights"), *scatters)
         return (*self._gathers(model, program), *scatters)
@@ -138,7 +140,7 @@ class ShardedConfig(Aggregation):
         return whole_model(model, program, "all-gather")
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
-        """A reduce-scatter and an all-gather in each shard group; between replicas an all-reduce."""
+        """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas."""
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
         if size == ranks:
             algorithm = "ring" if self.library == "ideal" else "auto"
@@ -166,7 +168,7 @@ class ShardedConfig(Aggregation):
         sums_in_flight: bool,
         mesh: Mesh,
     ) -> Stages:
-        """A reduce-scatter in the group; then each worker all-reduces its shard with its replicas."""
+        """A reduce-scatter in the group; then an all-reduce of each shard with its replicas."""
         carried = tuple((collective, nbytes) for nbytes in wire)
         size = self.shard_size(mesh)
         if collective != "reduce-scatter" or size == mesh.ranks:
@@ -182,19 +184,21 @@ class ShardedConfig(Aggregation):
         whole = weights if self.stage < 3 else 0
         parts = state_bytes - whole
         start = np.zeros(workers)
-        broadcast = (
-            setting.timed("tree", "broadcast").finish(start, whole).finishes.max() if whole else 0.0
-        )
-        scattered = (
-            setting.timed("tree", "scatter").finish(start, parts).finishes.max() if parts else 0.0
-        )
-        return float(broadcast + scattered)
+        broadcast = scattered = 0.0
+        if whole:
+            model_of_all = setting.timed("tree", "broadcast")
+            broadcast = float(model_of_all.finish(start, whole).finishes.max())
+        if parts:
+            model_of_parts = setting.timed("tree", "scatter")
+            scattered = float(model_of_parts.finish(start, parts).finishes.max())
+        return broadcast + scattered
 
     def _gathers(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """All-gathers of the units in every pass: in order for its forward pass, and back for its
-        backward pass where weights are freed in between.
+        """All-gathers of the units in every pass.
 
-        Each starts ``prefetch`` gathers of the same pass ahead of where it is needed.
+        They go in order for its forward pass, and back for its backward pass where weights are
+        freed in between. Each starts ``prefetch`` gathers of the same pass ahead of where it is
+        needed.
         """
         units = self.units(model)
         gathers: list[CollectiveCall] = []
@@ -209,6 +213,8 @@ class ShardedConfig(Aggregation):
                     for index, (_, after, elements) in reversed([*enumerate(units)])
                 ]
             for index, (needed, name, elements) in enumerate(places):
+                # As FSDP's forward_prefetch and BACKWARD_PRE: asked for when the unit that many
+                # before it is about to compute, so that this many more units are in memory.
                 ready = places[max(index - self.prefetch, 0)][0]
                 size = elements * self.weight_bytes
                 gathers.append(CollectiveCall(name, size, ready, needed, "all-gather", "weights"))
@@ -223,4 +229,5 @@ class ShardedConfig(Aggregation):
             if elements * ELEMENT >= self.unit_size or index == len(model.layers):
                 units.append((first, index, elements))
                 first, elements = index, 0
+        # Layers without parameters at the end have nothing to gather.
         return [unit for unit in units if unit[2]]

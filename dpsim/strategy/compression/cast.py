@@ -56,10 +56,12 @@ class CastConfig(LossyCodec):
 
     def add(self, first: Encoded, second: Encoded) -> Encoded:
         """Each sum is rounded to the format, as the network's reduction does."""
-        return Encoded((self._narrow(self._widen(first.parts[0]) + self._widen(second.parts[0])),))
+        total = self._widen(first.parts[0]) + self._widen(second.parts[0])
+        return Encoded((self._narrow(total),))
 
     def _narrow(self, vector: Floats) -> NDArray[np.float16] | NDArray[np.uint16]:
         if self.format == "fp16":
+            # Beyond 65504 elements become infinite, as they do on a GPU: that is no error here.
             with np.errstate(over="ignore"):
                 return vector.astype(np.float16)
         return _bf16(vector)
@@ -72,6 +74,9 @@ class CastConfig(LossyCodec):
 
 def _bf16(vector: Floats) -> NDArray[np.uint16]:
     """The upper halves, rounded to nearest even; not-a-number stays one."""
+    # Half of what is cut off, less one, plus the lowest bit that stays: a tie goes to the even one.
+    # In 64 bits, since the carry may leave 32; a NaN's carry could make an infinity or a zero of
+    # it.
     bits = np.ascontiguousarray(vector, dtype=np.float32).view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(vector), 0x7FC0, rounded).astype(np.uint16)

@@ -113,27 +113,30 @@ class Codec(Config):
         return 0.0
 
     def encode_seconds(self, elements: int, *, memory_bandwidth: float, peak: float) -> float:
-        """Seconds on a GPU that moves ``memory_bandwidth`` B/s and computes ``peak`` FLOP/s in
-        float32.
+        """Seconds that encoding takes on a GPU.
+
+        It moves ``memory_bandwidth`` B/s and computes ``peak`` FLOP/s in float32.
         """
-        return max(
-            self.encode_traffic(elements) / memory_bandwidth, self.encode_flop(elements) / peak
-        )
+        moving = self.encode_traffic(elements) / memory_bandwidth
+        computing = self.encode_flop(elements) / peak
+        return max(moving, computing)
 
     def decode_seconds(
         self, elements: int, *, memory_bandwidth: float, peak: float, payloads: int = 1
     ) -> float:
         """The same for decoding one sum, or ``payloads`` gathered ones."""
-        return max(
-            self.decode_traffic(elements, payloads) / memory_bandwidth,
-            self.decode_flop(elements, payloads) / peak,
-        )
+        moving = self.decode_traffic(elements, payloads) / memory_bandwidth
+        computing = self.decode_flop(elements, payloads) / peak
+        return max(moving, computing)
 
     @abstractmethod
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """The payload of ``vector``; ``previous`` is the last one, for codecs that start from it."""
+        """The payload of ``vector``.
+
+        ``previous`` is the last payload, for codecs that start from it.
+        """
 
     @abstractmethod
     def decode(self, encoded: Encoded, elements: int) -> Floats:
@@ -142,12 +145,11 @@ class Codec(Config):
     def add(self, first: Encoded, second: Encoded) -> Encoded:
         """The sum of two payloads, as an all-reduce forms it; for codecs that sum in flight."""
         assert self.sums_in_flight, f"payloads of {self!r} do not add up"
-        assert all(np.array_equal(a, b) for a, b in zip(first.known, second.known, strict=True)), (
-            "randomness was not common"
-        )
-        return Encoded(
-            tuple(a + b for a, b in zip(first.parts, second.parts, strict=True)), first.known
-        )
+        # Values at places that differ would be added to one another without anybody noticing.
+        same = all(np.array_equal(a, b) for a, b in zip(first.known, second.known, strict=True))
+        assert same, "randomness was not common"
+        parts = tuple(a + b for a, b in zip(first.parts, second.parts, strict=True))
+        return Encoded(parts, first.known)
 
     def exchange(
         self,
@@ -164,11 +166,14 @@ class Codec(Config):
         encoded = tuple(self.encode(*each) for each in zip(vectors, generators, last, strict=True))
         decoded = np.stack([self.decode(payload, elements) for payload in encoded])
         if not self.sums_in_flight:
-            return Exchanged(decoded.mean(axis=0, dtype=np.float32), decoded, encoded)
+            mean = decoded.mean(axis=0, dtype=np.float32)
+            return Exchanged(mean, decoded, encoded)
+        # Payloads are added, and only their sum is decoded: an all-reduce knows no codec.
         total = encoded[0]
         for payload in encoded[1:]:
             total = self.add(total, payload)
-        return Exchanged(self.decode(total, elements) / np.float32(workers), decoded, encoded)
+        mean = self.decode(total, elements) / np.float32(workers)
+        return Exchanged(mean, decoded, encoded)
 
 
 class LossyCodec(Codec):
@@ -192,8 +197,9 @@ class LossyCodec(Codec):
 
 
 class QuantisingCodec(LossyCodec):
-    """A codec that gives each element fewer bits; payloads are gathered, and one kernel each way
-    does it all.
+    """A codec that gives each element fewer bits.
+
+    Payloads are gathered, and one kernel each way does it all.
     """
 
     sums_in_flight: ClassVar[bool] = False

@@ -27,6 +27,7 @@ class Exchange:
     def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:
         self.codec = codec
         self.residuals: Floats = np.zeros((workers, elements), dtype=np.float32)
+        # Philox streams of one seed are independent by their spawn keys, in any order of workers.
         keys = [0] * workers if codec.common_randomness else range(workers)
         self._generators = [
             np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=(k,))))
@@ -35,12 +36,14 @@ class Exchange:
         self._previous: Sequence[Encoded] | None = None
 
     def mean(self, vectors: Floats) -> Floats:
-        """What every worker holds after a step; ``vectors``, (workers, elements), in and
-        (elements,) out.
+        """What every worker holds after a step, (elements,).
+
+        ``vectors``, (workers, elements), are what each has before it.
         """
         corrected = vectors + self.residuals if self.codec.feeds_back else vectors
         done = self.codec.exchange(corrected, self._generators, self._previous)
         if self.codec.feeds_back:
+            # Of its own vector, not of the mean: what others lost is in their own residuals.
             self.residuals = corrected - done.locals
         self._previous = done.encoded
         return done.mean

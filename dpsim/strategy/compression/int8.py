@@ -39,7 +39,9 @@ class Int8Config(QuantisingCodec):
         """Two parts: a float32 scale per bucket, an int8 per element."""
         rows = in_buckets(vector, self.bucket)
         scales = np.abs(rows).max(axis=1) / _STEPS
-        steps = np.rint(safe_divide(rows, scales[:, None])).clip(-_STEPS, _STEPS).astype(np.int8)
+        # A scale that was rounded down puts the largest element past 127, which would wrap.
+        exact = safe_divide(rows, scales[:, None])
+        steps = np.rint(exact).clip(-_STEPS, _STEPS).astype(np.int8)
         return Encoded((scales, steps.reshape(-1)[: len(vector)]))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:

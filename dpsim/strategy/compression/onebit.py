@@ -1,5 +1,4 @@
-"""1-bit: of each element only the sign, and of each column the two means that stand for plus and
-minus.
+"""1-bit: of each element only the sign, of each column the means for plus and for minus.
 
 The means make the column's squared error smallest, so that an encoded vector is never further from
 its own than 0 is; what is lost is fed back. 1 bit an element and 8 bytes a column. Columns of a
@@ -44,6 +43,7 @@ class OneBitConfig(QuantisingCodec):
         0.
         """
         rows = in_buckets(vector, self.column)
+        # Zeros that fill the last row up are no elements: they must not draw its mean to 0.
         inside = in_buckets(np.ones_like(vector), self.column) > 0
         plus = (rows >= 0) & inside
         means = np.stack([_means(rows, inside & ~plus), _means(rows, plus)], axis=1)
@@ -60,5 +60,6 @@ class OneBitConfig(QuantisingCodec):
 def _means(rows: Floats, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Floats:
     """Each row's mean over its chosen elements, 0 where there are none."""
     sums = rows.sum(axis=1, where=chosen, dtype=np.float64)
-    means: Floats = (sums / np.maximum(chosen.sum(axis=1), 1)).astype(np.float32)
+    counts = np.maximum(chosen.sum(axis=1), 1)
+    means: Floats = (sums / counts).astype(np.float32)
     return means

@@ -68,26 +68,25 @@ class PowerSgdConfig(LossyCodec):
 
     def encode_traffic(self, elements: int) -> float:
         """Two passes in, the factors out and in; 3 passes more with feedback."""
+        if not self._factored(elements):
+            return 0.0
         passes = 5 if self.error_feedback else 2
-        return (
-            float(passes * FLOAT * elements + 2 * self.wire_bytes(elements))
-            if self._factored(elements)
-            else 0.0
-        )
+        return float(passes * FLOAT * elements + 2 * self.wire_bytes(elements))
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
         """The factors in, one pass out; with feedback the residual in and out."""
+        if not self._factored(elements):
+            return 0.0
         passes = 3 if self.error_feedback else 1
-        return (
-            float(passes * FLOAT * elements + self.wire_bytes(elements))
-            if self._factored(elements)
-            else 0.0
-        )
+        return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
     def encode_flop(self, elements: int) -> float:
         """Two products with the matrix and the orthonormal columns."""
-        orthonormal = 2.0 * self.shape(elements)[0] * self.rank**2
-        return 4.0 * elements * self.rank + orthonormal if self._factored(elements) else 0.0
+        if not self._factored(elements):
+            return 0.0
+        rows, _ = self.shape(elements)
+        orthonormal = 2.0 * rows * self.rank**2
+        return 4.0 * elements * self.rank + orthonormal
 
     def decode_flop(self, elements: int, payloads: int = 1) -> float:
         """One product of the factors."""
@@ -117,12 +116,15 @@ class PowerSgdConfig(LossyCodec):
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
     ) -> Exchanged:
-        """The mean's factors; what was lost of a worker's vector is its distance from the mean that
-        came back.
+        """The mean's factors.
+
+        What was lost of a worker's vector is its distance from the mean that came back.
         """
         workers, elements = vectors.shape
         encoded = self._joint(vectors, generators[0], previous[0] if previous else None)
         mean = self.decode(encoded, elements)
+        # Algorithm 2 of the paper: e = vector - decompressed mean, since no worker ever sees what
+        # of its own vector went into the two averages.
         own = np.broadcast_to(mean, vectors.shape) if self._factored(elements) else vectors
         return Exchanged(mean, own, (encoded,) * workers)
 
@@ -135,10 +137,13 @@ class PowerSgdConfig(LossyCodec):
             return Encoded((vectors.mean(axis=0),))
         columns = self.shape(elements)[1]
         matrices = [in_buckets(vector, columns) for vector in vectors]
-        q = (
-            previous.parts[1]
-            if previous
-            else generator.standard_normal((columns, self.rank), dtype=np.float32)
-        )
-        p = np.linalg.qr(np.mean([matrix @ q for matrix in matrices], axis=0))[0]
-        return Encoded((p, np.mean([matrix.T @ p for matrix in matrices], axis=0)))
+        # Warm start: gradients change slowly, so that the steps of training together are the power
+        # iterations that one step does not take.
+        if previous:
+            q = previous.parts[1]
+        else:
+            q = generator.standard_normal((columns, self.rank), dtype=np.float32)
+        mean_p = np.mean([matrix @ q for matrix in matrices], axis=0)
+        p = np.linalg.qr(mean_p)[0]
+        mean_q = np.mean([matrix.T @ p for matrix in matrices], axis=0)
+        return Encoded((p, mean_q))

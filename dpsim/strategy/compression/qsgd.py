@@ -1,15 +1,14 @@
-"""QSGD: elements are rounded at random to a few levels of their bucket's norm, so that the mean is
-right.
+"""QSGD: elements are rounded at random to a few levels of their bucket's norm.
 
-Of the levels 0, 1/s, .., 1 the two around |x| / norm are taken with the probabilities that make the
-expectation |x| / norm. With the Euclidean norm of buckets of d elements the expected squared error
-is at most min(d / s**2, sqrt(d) / s) times the vector's square; an element is off by at most norm /
-s. Sign and level travel together in ceil(log2(2 s + 1)) bits, and 4 bytes a bucket hold the norm
-(the paper's Elias code is shorter where most levels are 0, but its length depends on the data).
-Gathered. One pass in: a bucket stays in shared memory between its norm and the rounding, and random
-numbers are made on the fly. Source: Alistarh et al., "QSGD: communication-efficient SGD via
-gradient quantization and encoding", NIPS 2017 (buckets of 512, largest magnitude as norm in its
-experiments).
+The mean is right. Of the levels 0, 1/s, .., 1 the two around |x| / norm are taken with the
+probabilities that make the expectation |x| / norm. With the Euclidean norm of buckets of d elements
+the expected squared error is at most min(d / s**2, sqrt(d) / s) times the vector's square; an
+element is off by at most norm / s. Sign and level travel together in ceil(log2(2 s + 1)) bits, and
+4 bytes a bucket hold the norm (the paper's Elias code is shorter where most levels are 0, but its
+length depends on the data). Gathered. One pass in: a bucket stays in shared memory between its norm
+and the rounding, and random numbers are made on the fly. Source: Alistarh et al., "QSGD:
+communication-efficient SGD via gradient quantization and encoding", NIPS 2017 (buckets of 512,
+largest magnitude as norm in its experiments).
 """
 
 from __future__ import annotations
@@ -58,12 +57,14 @@ class QsgdConfig(QuantisingCodec):
     ) -> Encoded:
         """Two parts: a float32 norm per bucket, packed numbers level + s or s - level."""
         rows = in_buckets(vector, self.bucket)
-        norms = (
-            np.abs(rows).max(axis=1)
-            if self.norm == "max"
-            else np.linalg.norm(rows, axis=1).astype(np.float32)
-        )
-        exact = (safe_divide(rows, norms[:, None]) * self.levels).reshape(-1)[: len(vector)]
+        if self.norm == "max":
+            norms = np.abs(rows).max(axis=1)
+        else:
+            norms = np.linalg.norm(rows, axis=1).astype(np.float32)
+        shares = safe_divide(rows, norms[:, None])
+        exact = (shares * self.levels).reshape(-1)[: len(vector)]
+        # The floor of x + u, u uniform in [0, 1), has the expectation x, below 0 as well. A norm
+        # that was rounded down can put an element just past the last level.
         rounded = np.floor(exact + generator.random(len(vector))).clip(-self.levels, self.levels)
         return Encoded((norms, pack((rounded + self.levels).astype(np.uint8), self.bits)))
 

@@ -46,8 +46,9 @@ class RandomKConfig(LossyCodec):
         return FLOAT * kept(self.density, elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """Scattered elements in (at most a pass) and out; with feedback 3 passes form the sum, and
-        kept places are cleared.
+        """Scattered elements in (at most a pass) and out.
+
+        With feedback 3 passes form the sum, and kept places are cleared.
         """
         touched = min(SECTOR * kept(self.density, elements), FLOAT * elements)
         residual = 3 * FLOAT * elements + touched if self.error_feedback else 0
@@ -55,11 +56,8 @@ class RandomKConfig(LossyCodec):
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
         """One pass out, the sum in, scattered elements out."""
-        return float(
-            FLOAT * elements
-            + self.wire_bytes(elements)
-            + min(SECTOR * kept(self.density, elements), FLOAT * elements)
-        )
+        touched = min(SECTOR * kept(self.density, elements), FLOAT * elements)
+        return float(FLOAT * elements + self.wire_bytes(elements) + touched)
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
@@ -67,6 +65,7 @@ class RandomKConfig(LossyCodec):
         """One part: float32 values; the places are known to all."""
         count = kept(self.density, len(vector))
         places = generator.choice(len(vector), size=count, replace=False, shuffle=False)
+        # Feedback needs a contraction, which a vector that is scaled up is not (Stich et al.).
         scale = 1.0 if self.error_feedback else len(vector) / count
         return Encoded((vector[places] * np.float32(scale),), (places,))
 

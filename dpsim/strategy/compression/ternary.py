@@ -1,12 +1,11 @@
-"""Ternary: each element becomes -s, 0 or s at random, so that the mean is right; s is the largest
-magnitude.
+"""Ternary: each element becomes -s, 0 or s at random, where s is the largest magnitude.
 
-An element becomes sign(x) s with probability |x| / s and 0 otherwise: off by at most s. 2 bits an
-element (5 in a byte would be 1.6) and 4 bytes for s. Workers' scales differ, so payloads are
-gathered (the paper shares the largest scale first, at the price of one more exchange). The scale is
-of the whole payload unless ``bucket`` says less: then finding it is a pass of its own. Source: Wen
-et al., "TernGrad: ternary gradients to reduce communication in distributed deep learning", NIPS
-2017, without its clipping at 2.5 standard deviations.
+The mean is right. An element becomes sign(x) s with probability |x| / s and 0 otherwise: off by at
+most s. 2 bits an element (5 in a byte would be 1.6) and 4 bytes for s. Workers' scales differ, so
+payloads are gathered (the paper shares the largest scale first, at the price of one more exchange).
+The scale is of the whole payload unless ``bucket`` says less: then finding it is a pass of its own.
+Source: Wen et al., "TernGrad: ternary gradients to reduce communication in distributed deep
+learning", NIPS 2017, without its clipping at 2.5 standard deviations.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ class TernaryConfig(QuantisingCodec):
         return packed_bytes(elements, _BITS) + FLOAT * ceil_div(elements, self.bucket or elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in for the rounding, another for the scale where it is of the whole payload; the
-        payload out.
+        """One pass in for the rounding, the payload out.
+
+        Finding the scale is another pass in where it is of the whole payload.
         """
         passes = 1 if self.bucket else 2
         # Without buckets the residual is added before the scale is known: the sum is written and
@@ -59,8 +59,9 @@ class TernaryConfig(QuantisingCodec):
         """Two parts: float32 scales, packed 0 (minus), 1 (zero) or 2 (plus)."""
         rows = in_buckets(vector, self.bucket or len(vector))
         scales = np.abs(rows).max(axis=1)
-        chance = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
-        signs = np.where(generator.random(len(vector)) < chance, np.sign(vector), 0)
+        chances = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
+        travels = generator.random(len(vector)) < chances
+        signs = np.where(travels, np.sign(vector), 0)
         return Encoded((scales, pack((signs + 1).astype(np.uint8), _BITS)))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:

@@ -59,6 +59,7 @@ class ThresholdConfig(LossyCodec):
 
     def expected_count(self, elements: int) -> int:
         """How many elements are expected to travel."""
+        # P(|x| > bound) of a normal variable in units of its standard deviation.
         density = math.erfc(self.bound / math.sqrt(2)) if self.density is None else self.density
         return round(density * elements)
 
@@ -70,28 +71,26 @@ class ThresholdConfig(LossyCodec):
         return 2 * FLOAT * self.expected_count(elements)
 
     def encode_traffic(self, elements: int) -> float:
-        """One pass in to collect, one for the root mean square, 3 with feedback to form the sum;
-        the payload out.
+        """One pass in to collect, the payload out.
+
+        The root mean square is another pass, and with feedback 3 more form the sum.
         """
         passes = 1 + (self.unit == "rms") + (3 if self.error_feedback else 0)
         return float(passes * FLOAT * elements + self.wire_bytes(elements))
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
         """One pass out, then payloads in and scattered additions."""
-        return float(
-            FLOAT * elements
-            + payloads * (self.wire_bytes(elements) + 2 * SECTOR * self.expected_count(elements))
-        )
+        scattered_bytes = 2 * SECTOR * self.expected_count(elements)
+        return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
         """Two parts: uint32 places in ascending order, float32 values."""
-        unit = (
-            1.0
-            if self.unit == "absolute"
-            else math.sqrt(np.mean(np.square(vector, dtype=np.float64)))
-        )
+        unit = 1.0
+        if self.unit == "rms":
+            # In float64: squares of small gradients are below what float32 holds.
+            unit = math.sqrt(np.mean(np.square(vector, dtype=np.float64)))
         places = np.flatnonzero(np.abs(vector) > self.bound * unit)
         return Encoded((places.astype(np.uint32), vector[places]))
 

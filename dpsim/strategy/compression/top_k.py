@@ -1,15 +1,14 @@
-"""Top-k: the k elements of largest magnitude travel with their places, and the others wait in the
-residual.
+"""Top-k: the k elements of largest magnitude travel with their places.
 
-k = ceil(density x elements); 4 bytes for the place, 4 for the value. At least k / elements of the
-vector's square is kept, whatever the vector. Places differ between workers, so payloads are
-gathered. Encoding selects by radix, 4 passes of 8 bits over float32 keys, then counts and collects:
-6 passes in all (as torch.topk's multi-block kernels do); with feedback the sum with the residual is
-formed first, 3 passes, and stays as the residual. Decoding clears the mean and adds each payload at
-scattered places, 32 bytes read and written for each. Source: Aji and Heafield, "Sparse
-communication for distributed gradient descent", EMNLP 2017 (1 %); Lin et al., "Deep gradient
-compression", ICLR 2018 (0.1 %); Alabi et al., "Fast k-selection algorithms for graphics processing
-units", JEA 17, 2012.
+The others wait in the residual. k = ceil(density x elements); 4 bytes for the place, 4 for the
+value. At least k / elements of the vector's square is kept, whatever the vector. Places differ
+between workers, so payloads are gathered. Encoding selects by radix, 4 passes of 8 bits over
+float32 keys, then counts and collects: 6 passes in all (as torch.topk's multi-block kernels do);
+with feedback the sum with the residual is formed first, 3 passes, and stays as the residual.
+Decoding clears the mean and adds each payload at scattered places, 32 bytes read and written for
+each. Source: Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017
+(1 %); Lin et al., "Deep gradient compression", ICLR 2018 (0.1 %); Alabi et al., "Fast k-selection
+algorithms for graphics processing units", JEA 17, 2012.
 """
 
 from __future__ import annotations
@@ -56,19 +55,17 @@ class TopKConfig(LossyCodec):
 
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
         """One pass out, then payloads in and scattered additions."""
-        return float(
-            FLOAT * elements
-            + payloads * (self.wire_bytes(elements) + 2 * SECTOR * kept(self.density, elements))
-        )
+        scattered_bytes = 2 * SECTOR * kept(self.density, elements)
+        return float(FLOAT * elements + payloads * (self.wire_bytes(elements) + scattered_bytes))
 
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
         """Two parts: uint32 places in ascending order, float32 values."""
-        count = kept(self.density, len(vector))
-        places = np.sort(
-            np.argpartition(np.abs(vector), len(vector) - count)[len(vector) - count :]
-        )
+        smaller = len(vector) - kept(self.density, len(vector))
+        # A partition finds the largest in linear time, but leaves them in no particular order.
+        largest = np.argpartition(np.abs(vector), smaller)[smaller:]
+        places = np.sort(largest)
         return Encoded((places.astype(np.uint32), vector[places]))
 
     def decode(self, encoded: Encoded, elements: int) -> Floats:

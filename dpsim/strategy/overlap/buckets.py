@@ -55,6 +55,7 @@ class BucketsConfig(Overlap):
             if sum(call.nbytes for call in inside) >= limit:
                 buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
                 inside = []
+        # The last bucket is closed by the end of the backward pass, however little it holds.
         if inside:
             buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
         return tuple(buckets)

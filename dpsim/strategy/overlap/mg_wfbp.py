@@ -35,8 +35,10 @@ class MgWfbpConfig(Overlap):
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
         """The calls, merged."""
-        cuts = (_greedy if self.merge == "greedy" else _exact)(calls, outlook)
-        parts = [calls[start:end] for start, end in zip([0, *cuts[:-1]], cuts, strict=True)]
+        cut = _greedy if self.merge == "greedy" else _exact
+        ends = cut(calls, outlook)
+        starts = [0, *ends[:-1]]
+        parts = [calls[start:end] for start, end in zip(starts, ends, strict=True)]
         return tuple(merged(f"merged{number}", part) for number, part in enumerate(parts))
 
 
@@ -50,7 +52,9 @@ def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
     for number, call in enumerate(calls, 1):
         inside += call.nbytes
         start = max(outlook.ready(call), free)
-        if number == len(calls) or outlook.ready(calls[number]) >= start + outlook.alpha:
+        last = number == len(calls)
+        # A start-up is saved by merging, and the wait for the next gradient is lost.
+        if last or outlook.ready(calls[number]) >= start + outlook.alpha:
             cuts.append(number)
             free, inside = start + outlook.seconds(inside), 0
     return cuts
@@ -58,6 +62,8 @@ def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
 
 def _exact(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
     """The cuts with which the last call ends earliest."""
+    # ends[j] is t(j) of the module's formula, best[j] the i that gives it; before[j] is the bytes
+    # of the first j calls.
     before = np.concatenate([[0], np.cumsum([call.nbytes for call in calls])])
     ends = np.zeros(len(calls) + 1)
     best = np.zeros(len(calls) + 1, dtype=int)

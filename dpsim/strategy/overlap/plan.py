@@ -80,8 +80,9 @@ class Overlap(Config):
     def step(
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
-        """All calls of a step in the order in which they become ready, those on gradients as
-        planned.
+        """All calls of a step, those on gradients as planned and the others as they become ready.
+
+        Without overlap the others start only where a pass waits for them.
         """
         gradients = tuple(call for call in calls if call.payload == "gradients")
         others = tuple(
@@ -89,6 +90,7 @@ class Overlap(Config):
             for call in calls
             if call.payload != "gradients"
         )
+        # Gradients of two passes never share a bucket: the first are due before the second exist.
         planned: list[CollectiveCall] = []
         for _, of_a_pass in groupby(gradients, key=outlook.pass_of):
             planned += self.plan(tuple(of_a_pass), outlook)
@@ -98,9 +100,12 @@ class Overlap(Config):
 def in_order(
     planned: tuple[CollectiveCall, ...], others: tuple[CollectiveCall, ...]
 ) -> tuple[CollectiveCall, ...]:
-    """``planned`` in the order that it has, with each of ``others`` before the first that becomes
-    ready later than it.
+    """``planned`` in its own order, with ``others`` put in between.
+
+    Each of the others stands before the first planned call that becomes ready later than it.
     """
+    # Calls go one after the other, in one order on every worker, as on one communicator of NCCL:
+    # what is ready must not stand behind what is not. The order of gradients is the policy's.
     order: list[CollectiveCall] = []
     left = deque(planned)
     for call in sorted(others, key=lambda other: other.ready):

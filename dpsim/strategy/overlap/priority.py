@@ -14,7 +14,7 @@ import heapq
 import math
 from collections import deque
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -43,18 +43,16 @@ class PriorityConfig(Overlap):
         self, calls: tuple[CollectiveCall, ...], outlook: Outlook
     ) -> tuple[CollectiveCall, ...]:
         """The slices in the order in which the network takes them."""
-        waiting = deque(
-            sorted(
-                (part for call in calls for part in self._slices(call, outlook)),
-                key=lambda part: part.ready,
-            )
-        )
+        slices = [part for call in calls for part in self._slices(call, outlook)]
+        waiting = deque(sorted(slices, key=lambda part: part.ready))
         order: list[CollectiveCall] = []
+        # A heap by the place where a slice is needed, then by arrival; calls have no order.
         ready: list[tuple[int, int, CollectiveCall]] = []
         free, arrivals = 0.0, count()
         while waiting or ready:
             check()
             if not ready:
+                # The network stands idle until the next slice is there.
                 free = max(free, outlook.ready(waiting[0]))
             while waiting and outlook.ready(waiting[0]) <= free:
                 part = waiting.popleft()
@@ -70,7 +68,11 @@ class PriorityConfig(Overlap):
         layer = outlook.pass_end(call) - call.ready
         needed = outlook.program.next_step(layer)
         slices = max(min(math.ceil(call.nbytes / self.slice_size), _MOST_SLICES), 1)
-        sizes = [call.nbytes * (i + 1) // slices - call.nbytes * i // slices for i in range(slices)]
-        names = [f"{call.name}/{i}" if slices > 1 else call.name for i in range(slices)]
-        parts = zip(names, sizes, strict=True)
-        return [replace(call, name=name, nbytes=size, needed=needed) for name, size in parts]
+        if slices == 1:
+            return [replace(call, needed=needed)]
+        # Differences of rounded bounds, so that the slices add up to the gradient to the byte.
+        bounds = [call.nbytes * i // slices for i in range(slices + 1)]
+        parts = []
+        for i, (begin, end) in enumerate(pairwise(bounds)):
+            parts.append(replace(call, name=f"{call.name}/{i}", nbytes=end - begin, needed=needed))
+        return parts

@@ -35,4 +35,5 @@ class AspConfig(Sync):
 
     def gate(self, workers: int) -> Gate:
         """The first is enough: each gradient is an update."""
+        # A quorum of one is a solo collective over an all-reduce, and a push at servers.
         return QuorumGate(workers, 1)

@@ -35,6 +35,8 @@ class Clocks:
 
     def _advance(self) -> None:
         """Move on to the first clock that somebody is at; where nobody is left, stay."""
+        # Clocks only grow, so that all calls together take as many rounds as there are iterations;
+        # a minimum over all workers at every tick would take workers times as many.
         while self.living and not self._workers_at[self.slowest]:
             del self._workers_at[self.slowest]
             self.slowest += 1

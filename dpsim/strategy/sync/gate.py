@@ -68,7 +68,7 @@ class Gate(ABC):
         """What those wait for that may not go on: when it grows, some of them may."""
 
     def hand_over(self, worker: int) -> Fate:
-        """``worker`` has handed over its gradient: its clock ticks, and the gradient counts or not."""
+        """``worker`` has handed over its gradient: its clock ticks, and the answer is its fate."""
         self.clocks.tick(worker)
         return self._judge(worker)
 
@@ -94,9 +94,9 @@ class Gate(ABC):
         return self._update[worker]
 
     def staleness(self, worker: int) -> int:
-        """Updates applied between what its last gradient was computed on and its own, or `DROPPED`.
+        """Updates between what its last gradient was computed on and its own, or `DROPPED`.
 
-        Ask before it goes on.
+        Ask before it goes on, which makes another version the one that it has read.
         """
         update = self._update[worker]
         return DROPPED if update == DROPPED else update - self._read[worker]
@@ -112,6 +112,8 @@ class Gate(ABC):
 
     def takes_part(self, there: FloatArray) -> FloatArray:
         """When each worker takes part in a collective: those that come late, from its begin on."""
+        # A late worker's communication thread takes part for it, with zeros or an older gradient:
+        # a partial collective (Li et al., PPoPP 2020).
         if self.quorum == len(there):
             return there
         return np.minimum(there, self.enough_at(there))
@@ -121,21 +123,23 @@ class Gate(ABC):
     ) -> tuple[IntArray, IntArray]:
         """The version that each gradient is computed on and the update that it is part of.
 
-        ``starts`` and ``done``, both (steps, workers), are when its worker began to compute and when
-        it was there; ``rounds`` the begin and end of each step's collective, an update each. A
+        ``starts`` and ``done``, both (steps, workers), are when its worker began to compute and
+        when it was there; ``rounds`` the begin and end of each step's collective, an update each. A
         gradient goes into the first that begins when it is there; where late ones are dropped, only
         into that of its own step. A worker has read whatever it waits for, all but the last ``lag``
         rounds, even where it has them before the others do or only as it comes to the layer that
         needs them.
         """
-        begins, ends = (
-            np.maximum.accumulate(np.array(times)) for times in zip(*rounds, strict=True)
-        )
+        # Collectives of one communicator run in order, but what real ranks stamp may cross by the
+        # time that their threads take to wake up; a search needs it ascending.
+        begins = np.maximum.accumulate(np.array([begin for begin, _ in rounds]))
+        ends = np.maximum.accumulate(np.array([end for _, end in rounds]))
         own = np.arange(len(starts))[:, None]
         enters = np.searchsorted(begins, done, side="left")
         late = enters > own
         gave = np.where(late & self.drops, DROPPED, np.maximum(enters, own))
-        read = np.maximum(np.searchsorted(ends, starts, side="right"), own - self.lag)
+        there = np.searchsorted(ends, starts, side="right")
+        read = np.maximum(there, own - self.lag)
         return read, gave
 
     def versions_behind(
@@ -146,7 +150,8 @@ class Gate(ABC):
         The arguments are those of `versions`.
         """
         read, gave = self.versions(starts, done, rounds)
-        return np.asarray(np.where(gave == DROPPED, DROPPED, np.maximum(gave - read, 0)))
+        behind = np.maximum(gave - read, 0)
+        return np.asarray(np.where(gave == DROPPED, DROPPED, behind))
 
 
 class QuorumGate(Gate):
@@ -162,7 +167,7 @@ class QuorumGate(Gate):
 
     @property
     def gathers(self) -> bool:
-        """A quorum's: but for the one where whoever comes first makes an update and none is lost."""
+        """A quorum's: all but that of one which loses nothing, where each makes an update."""
         return self.quorum > 1 or self.drops
 
     @property
@@ -171,8 +176,11 @@ class QuorumGate(Gate):
         return self.version
 
     def _judge(self, worker: int) -> Fate:
+        # Its update was made without it, as soon as a version is there that it had not read.
         too_late = self.drops and self._read[worker] != self.version
-        if too_late or self.clocks.living < self.quorum:
+        # With too few workers left no update is ever complete: to hold it would be to wait forever.
+        hopeless = self.clocks.living < self.quorum
+        if too_late or hopeless:
             self._update[worker] = DROPPED
             return Fate.DROPPED
         self._update[worker] = self.version
@@ -185,6 +193,7 @@ class QuorumGate(Gate):
 
     def may_go_on(self, worker: int) -> bool:
         """When its gradient is applied; at once if that is dropped."""
+        # `DROPPED` is below every version.
         return self._update[worker] < self.version
 
     def leave(self, worker: int) -> None:

@@ -30,7 +30,9 @@ class LocalSgdConfig(Sync):
     )
     unit: Literal["steps", "samples", "epochs"] = Field(
         default="steps",
-        description="What every counts: steps, samples of all workers, or epochs (of workload.dataset).",
+        description=(
+            "What every counts: steps, samples of all workers, or epochs (of workload.dataset)."
+        ),
     )
     switch_after: NonNegativeInt = Field(
         default=0, description="Steps of BSP before, warm-up included (post-local SGD)."

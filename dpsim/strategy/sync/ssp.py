@@ -57,10 +57,13 @@ class StalenessGate(Gate):
         return self.clocks.slowest
 
     def _judge(self, worker: int) -> Fate:
+        # SSP bounds who may go on, never what counts: nobody's gradient waits for another's.
         self._update[worker] = self.version
         self._commit()
         return Fate.APPLIED
 
     def may_go_on(self, worker: int) -> bool:
         """While it is not too far ahead of the slowest."""
+        # A clock counts iterations that are done. With c of them done it would begin iteration c,
+        # for which the slowest must have done iteration c - s - 1, its (c - s)-th.
         return self.clocks[worker] - self.clocks.slowest <= self.lag
