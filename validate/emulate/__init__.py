@@ -3,9 +3,9 @@
 Passes are timed waits, everything that is communicated is sent for real.
 
     case = Case("scenarios/testbed/allreduce.yaml")
-    with Testbed(case.job().scenario.testbed) as testbed:                       # from validate.ranks.testbed
+    with Testbed(case.job().scenario.testbed) as testbed:         # from validate.ranks.testbed
         (measured,), failure = run_cases([case], testbed.hosts, timeout=60)
-    measured.steps                                                              # as dpsim.engine.steps.Steps
+    measured.steps                                                # as dpsim.engine.steps.Steps
 
 Each worker draws the simulator's jitter and slow-downs from the same seed, computes in timed waits
 that sleep until absolute times, and has a thread that carries its calls in their order:

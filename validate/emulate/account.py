@@ -24,19 +24,25 @@ def account(
 ) -> Steps:
     """What ``job``'s workers did in up to ``steps`` steps from ``start`` on.
 
-    Rows of each, and messages that each carried.
+    ``rows`` are each worker's steps, ``carried`` the messages that each carried.
     """
+    workers = len(rows)
+    # A run that failed ends in the middle of a step, for each worker in another one.
     whole = min(steps, *(len(own) for own in rows))
     kept = [own[:whole] for own in rows]
-    records = Steps.empty(whole, len(rows))
+    records = Steps.empty(whole, workers)
     if not whole:
         return records
-    ends = np.vstack([np.full(len(rows), start), _column(kept, "end")])
-    records.encode[:], records.input[:] = _column(kept, "encode"), _column(kept, "input")
+    records.encode[:] = _column(kept, "encode")
+    records.input[:] = _column(kept, "input")
     if job.acts_alone:
         _alone(records, kept, rows)
     else:
         _together(records, kept, carried, job)
+    # A step begins where the last one ended. What of it was nothing else is computing, so that the
+    # parts add up to it whatever the operating system took in between.
+    starts = np.full(workers, start)
+    ends = np.vstack([starts, _column(kept, "end")])
     lasting = np.diff(ends, axis=0)
     waited = records.exposed_comm + records.straggler_wait
     records.compute[:] = lasting - records.encode - records.input - waited
@@ -48,14 +54,19 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 
     Until the last worker that is waited for has come to one, it is its fault.
     """
-    whole, gate = len(rows[0]), job.gate()
+    gate = job.gate()
+    workers, whole = len(rows), len(rows[0])
     for step in range(whole):
-        waits = np.array([own[step]["waits"] for own in rows]).reshape(len(rows), -1, 2)
+        waits = np.array([own[step]["waits"] for own in rows]).reshape(workers, -1, 2)
+        # All workers settle at the same positions of a step, so that wait number i of one is for
+        # the same calls as that of all others.
         for began, ended in waits.transpose(1, 2, 0):
+            waited = ended - began
             last = gate.enough_at(began)
-            for_others = np.minimum(np.maximum(last - began, 0.0), ended - began)
+            # Never more than the wait itself: a call may have come before the last one asked.
+            for_others = np.minimum(np.maximum(last - began, 0.0), waited)
             records.straggler_wait[step] += for_others
-            records.exposed_comm[step] += ended - began - for_others
+            records.exposed_comm[step] += waited - for_others
     busy, rounds = _network(carried, whole)
     records.overlapped_comm[:] = np.maximum(busy[:, None] - records.exposed_comm, 0.0)
     starts, done = _column(rows, "begin"), _column(rows, "done")
@@ -65,40 +76,50 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
 
 
 def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """Seconds for which each step's collectives kept the network busy; and when its last one began,
-    and ended for all.
+    """For how many seconds each step's collectives kept the network busy, and its last one's times.
+
+    Those are when it began, and when it ended for all.
     """
-    busy, last = np.zeros(steps), dict[int, tuple[float, float]]()
+    busy = np.zeros(steps)
+    last: dict[int, tuple[float, float]] = {}
+    # Not strict: where the run failed, some workers have carried less than others.
     for same in zip(*carried, strict=False):
+        step = same[0]["step"]
+        if step >= steps:
+            continue
         stamps = np.array([row["stamps"] for row in same])  # workers, stages, begin and end
-        begins, ends = stamps[:, :, 0].max(axis=0), stamps[:, :, 1].max(axis=0)
-        if same[0]["step"] < steps:
-            busy[same[0]["step"]] += float((ends - begins).sum())
-            last[same[0]["step"]] = float(begins[-1]), float(ends[-1])
+        # Bytes flow once the last worker takes part; until then the others' threads only wait.
+        begins = stamps[:, :, 0].max(axis=0)
+        ends = stamps[:, :, 1].max(axis=0)
+        busy[step] += float((ends - begins).sum())
+        last[step] = float(begins[-1]), float(ends[-1])
     return busy, [last[step] for step in sorted(last)]
 
 
 def _alone(records: Steps, rows: Sequence[Rows], everything: Sequence[Rows]) -> None:
-    """Workers have divided their waits themselves; clocks are compared over all that they did, also
-    after their steps.
+    """Workers have divided their waits themselves.
+
+    Clocks are compared over all that they did, also after their steps.
     """
-    records.exposed_comm[:], records.straggler_wait[:] = (
-        _column(rows, "exposed_comm"),
-        _column(rows, "straggler_wait"),
-    )
-    records.overlapped_comm[:] = np.maximum(_column(rows, "busy") - records.exposed_comm, 0.0)
+    exposed = _column(rows, "exposed_comm")
+    records.exposed_comm[:] = exposed
+    records.straggler_wait[:] = _column(rows, "straggler_wait")
+    records.overlapped_comm[:] = np.maximum(_column(rows, "busy") - exposed, 0.0)
     records.versions[:] = _column(rows, "versions").astype(np.int64)
-    records.clock_gap[:] = _clock_gaps(
-        _column(rows, "begin"), [[row["passed"] for row in own] for own in everything]
-    )
+    passed = [[row["passed"] for row in own] for own in everything]
+    records.clock_gap[:] = _clock_gaps(_column(rows, "begin"), passed)
 
 
 def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArray:
-    """Iterations that each worker is ahead of the slowest as it begins one, from when each worker's
-    clock ticked.
+    """Iterations that each worker is ahead of the slowest as it begins one.
+
+    ``passed`` says when each worker's clock ticked.
     """
+    # By worker: how far its clock is at the begin of each step of each worker.
     clocks = np.stack([np.searchsorted(own, begins, side="right") for own in passed])
-    return np.asarray(np.arange(len(begins))[:, None] - clocks.min(axis=0))
+    slowest = clocks.min(axis=0)
+    own_clock = np.arange(len(begins))[:, None]
+    return np.asarray(own_clock - slowest)
 
 
 def _column(rows: Sequence[Rows], name: str) -> FloatArray:
@@ -107,10 +128,14 @@ def _column(rows: Sequence[Rows], name: str) -> FloatArray:
 
 
 def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:
-    """Mean seconds from a worker's begin to its end of each message in steps ``first .. last - 1``,
-    by the message's name.
+    """Mean seconds of each message in steps ``first .. last - 1``, by the message's name.
+
+    They are those from a worker's begin to its end of it.
     """
     taken: dict[str, list[float]] = {}
-    for row in (row for own in carried for row in own if first <= row["step"] < last):
-        taken.setdefault(row["message"], []).append(row["stamps"][-1][1] - row["stamps"][0][0])
+    for own in carried:
+        for row in own:
+            if first <= row["step"] < last:
+                began, ended = row["stamps"][0][0], row["stamps"][-1][1]
+                taken.setdefault(row["message"], []).append(ended - began)
     return {name: float(np.mean(seconds)) for name, seconds in taken.items()}

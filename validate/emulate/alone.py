@@ -61,6 +61,8 @@ class Over:
         self._workers = workers
         self._name = name
         self._over = threading.Event()
+        # A thread that waits, since asking the store takes a round trip over the very links that
+        # are measured; on a connection of its own, which is taken up for as long as it waits.
         self._watch = threading.Thread(
             target=self._wait, args=(world.store.clone(), world.timeout), daemon=True
         )
@@ -95,6 +97,8 @@ class AloneWorker:
         """One iteration."""
         row, pace, positions = Row(iteration), self._pace, self._positions
         if self._loading is not None:
+            # The loader counts from the start of the run and knows nothing of real time: it is
+            # asked at the time that the pace has come to, not at what the clock says.
             asked = pace.at - self._start
             row.input = float(self._loading.take(np.array([asked]))[0]) - asked
             pace.spend(row.input)
@@ -130,13 +134,16 @@ def work_alone(
     start: float,
     say: Callable[[Row], None],
 ) -> None:
-    """Iterate as worker ``rank``, a row of ``factors`` (steps, workers) each, until all have done
-    as many iterations as rows.
+    """Iterate as worker ``rank`` until all workers have done their steps.
+
+    Each has as many as ``factors``, (steps, workers), has rows, one for each iteration.
     """
-    worker, own = AloneWorker(job, rank, meeting, start), factors[:, rank].tolist()
+    worker = AloneWorker(job, rank, meeting, start)
+    own = factors[:, rank].tolist()
     for iteration in count():
         if iteration == len(own):
             over.done()
+        # The simulator's bound, too: beside a long straggler the others would go on for ever.
         if over or iteration >= MOST_ROUNDS * len(own):
             break
         say(worker.iterate(iteration, own[iteration % len(own)]))

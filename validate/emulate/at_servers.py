@@ -35,6 +35,8 @@ class AtServers(MeetingPoint):
         )
         self._pushed: list[float] = []
         self._replies: Callable[[], Any] = lambda: None
+        # A thread sends, since a push returns only when the kernel has taken it, and the worker
+        # goes on computing meanwhile. One thread, so that pushes keep their order.
         self._jobs: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._failed: BaseException | None = None
         self._thread = threading.Thread(target=self._push, daemon=True)
@@ -42,6 +44,8 @@ class AtServers(MeetingPoint):
 
     def begin(self, row: Row) -> None:
         """Tell the servers, and make room for what they will answer."""
+        # Receives before anything is sent: gloo's bytes set out when the receive for them is
+        # announced, so that a late one costs a round trip, which would be measured.
         self._pushed.clear()
         self._replies = self._client.expect_reply(OWN_NUMBERS + self._calls)
         self._client.expect(self._pull)
@@ -52,23 +56,23 @@ class AtServers(MeetingPoint):
         self._jobs.put(sum(nbytes for name, nbytes in call.stages if name == "push"))
 
     def end(self, row: Row) -> None:
-        """Wait until all is pushed and applied, until the worker may go on, and until it has
-        pulled.
-        """
+        """Wait until the gradient is applied, the worker may go on, and it has pulled."""
         replies = self._replies()
         self._client.pull()
         ended = now()
         if self._failed is not None:
             raise self._failed
         stale, _, taken, released, waited = replies[:, :OWN_NUMBERS].T
+        # Servers judge by what each has seen: what one of them has dropped is noted as dropped.
         row.versions = int(stale[0]) if (stale != DROPPED).all() else DROPPED
         row.passed = float(taken.max())
         row.straggler_wait = float(waited.max())
         row.exposed_comm = max(ended - row.done - row.straggler_wait, 0.0)
+        # A push keeps the network busy until the last server has it, a pull from when the last
+        # server has let the worker go on. Processes of one machine share the clock of both stamps.
         arrived = replies[:, OWN_NUMBERS:].max(axis=0)
-        row.busy = float(
-            sum(max(end - begin, 0.0) for begin, end in zip(self._pushed, arrived, strict=True))
-        )
+        pushes = [max(end - begin, 0.0) for begin, end in zip(self._pushed, arrived, strict=True)]
+        row.busy = float(sum(pushes))
         row.busy += ended - float(released.max())
 
     def after(self, row: Row) -> None:
@@ -85,5 +89,5 @@ class AtServers(MeetingPoint):
             while (nbytes := self._jobs.get()) is not None:
                 self._pushed.append(now())
                 self._client.push(nbytes)
-        except BaseException as error:
+        except BaseException as error:  # told by `end`, on the worker's own thread
             self._failed = error

@@ -37,15 +37,16 @@ class Carrier(ABC):
 
 
 class Scheduled(Carrier):
-    """A schedule's transfers, carried out by the executor, on a vector of zeros of the right size."""
+    """A schedule's transfers by the executor, on a vector of zeros of the right size."""
 
     def __init__(self, schedule: Schedule, nbytes: int, world: World) -> None:
-        if (
-            schedule.operation == "gossip"
-        ):  # what a rank then holds depends on the graph; the executor promises only what all hold
+        # What a rank holds after gossip depends on the graph; the executor promises only what all
+        # hold alike. As a barrier the same transfers take place, and nothing is promised.
+        if schedule.operation == "gossip":
             schedule = replace(schedule, operation="barrier")
         self._executor = Executor(schedule, max(-(-nbytes // _FLOAT), 1), world)
         self._vector, _ = self._executor.buffers(in_place=True)
+        # Zeros can be summed in place over and over; other numbers would overflow.
         self._vector.zero_()
 
     def carry(self) -> None:
@@ -69,8 +70,9 @@ class LibraryAllReduce(Carrier):
 
 
 class ThroughHost(Carrier):
-    """A host's CPU takes the vector of its one GPU (a timed wait for the adding up), then CPUs
-    all-reduce by a ring.
+    """A host's CPU takes the vector of its one GPU, then CPUs all-reduce by a ring.
+
+    Adding up is a timed wait.
     """
 
     def __init__(self, model: HostPathModel, nbytes: int, world: World) -> None:
@@ -91,9 +93,7 @@ class ThroughHost(Carrier):
 
 
 class PushPull(Carrier):
-    """A call to the servers, and back what has become of it when all workers' shares are
-    applied.
-    """
+    """A call to the servers, and what comes back when all workers' shares are applied."""
 
     def __init__(self, client: Client, push: int, pull: int) -> None:
         self._client, self._push, self._pull = client, push, pull
@@ -113,6 +113,8 @@ class Carriers:
         self._client = client
         self._world = replace(world, place=Place(world.rank, job.workers))
         self._made: dict[tuple[str, int, int], Carrier] = {}
+        # A collective may differ from step to step, as a graph's turns do: as many steps as its
+        # longest cycle has make every carrier, none of which is then made while time counts.
         for calls in job.calls_of.values():
             for call in calls:
                 for turn in range(max(len(job.collectives[name]) for name, _ in call.stages)):
@@ -130,6 +132,8 @@ class Carriers:
 
     def warm_up(self) -> None:
         """Carry every collective once; all workers in the same order."""
+        # The first messages between two ranks open their connection. Pushes are left out: servers
+        # count what they get.
         for carrier in self._made.values():
             if not isinstance(carrier, PushPull):
                 carrier.carry()

@@ -14,17 +14,14 @@ _PRIORITY = 6  # one above what starts under `validate.ranks.launch`
 
 
 def sleep_until(deadline: float) -> None:
-    """Sleep until ``deadline`` on the monotonic clock, if it has not passed; never spin, since
-    ranks have real-time priority.
-    """
+    """Sleep until ``deadline`` on the monotonic clock, if it has not passed."""
+    # Never spin: with real-time priority that would keep other ranks off the processor.
     while (left := deadline - now()) > 0:
         time.sleep(left)
 
 
 def before_all_others() -> None:
-    """Put this thread, and those that it starts, before all other work of the machine, if that is
-    permitted.
-    """
+    """Put this thread and those that it starts before all other work, if that is permitted."""
     with suppress(PermissionError, AttributeError):  # no such thing on systems other than Linux
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
 

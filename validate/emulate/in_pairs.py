@@ -45,6 +45,7 @@ class InPairs(MeetingPoint):
         self._averaged: Future[tuple[float, float]] | None = None
         others = [rank for rank in range(job.workers) if rank != world.rank]
         self._others = others
+        # A thread for each other worker: several may have asked, and all but one wait for the lock.
         self._answering = ThreadPoolExecutor(max(len(others), 1))
         self._answers = [self._answering.submit(self._answer, other) for other in others]
 
@@ -76,23 +77,29 @@ class InPairs(MeetingPoint):
             answer.result()
 
     def _average(self, step: int) -> tuple[float, float]:
-        """Exchange models with a partner when both are free; the answer is when that began and
-        ended.
+        """Exchange models with a partner when both are free.
+
+        The answer is when that began and ended.
         """
         choices = self._neighbours[step % len(self._neighbours)]
         if not choices:
             return now(), now()
         partner = int(self._random.choice(choices))
+        # The lock of the lower rank is always taken first, or two workers that ask each other, or
+        # three in a circle, would hold their own lock and wait for ever for the other's.
         first = self._rank < partner
         if first:
             self._lock.acquire()
         try:
+            # All receives before the question: the answers may come at once.
             granted = self._expect(partner, GRANT)
             coming = receive(self._world, payload(self._nbytes), partner, BACK)
             send(self._world, torch.tensor([step]), partner, ASK).wait()
             granted.wait()
             if not first:
                 self._lock.acquire()
+            # Both are held from here on. Only now may the partner send, or its bytes would be on
+            # the links before the exchange has begun.
             began = now()
             send(self._world, torch.tensor([step]), partner, START).wait()
             send(self._world, self._model, partner, MODEL).wait()
@@ -109,6 +116,8 @@ class InPairs(MeetingPoint):
             asked.wait()
             if int(word) == LEAVE:
                 return
+            # The lock is granted, not taken by the other side: one process cannot lock another's.
+            # It is kept until the models are exchanged, so that a model is in one exchange at once.
             with self._lock:
                 coming = receive(self._world, payload(self._nbytes), other, MODEL)
                 start = self._expect(other, START)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Job
 from dpsim.network import InNetworkModel
@@ -15,8 +17,9 @@ from dpsim.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``workers`` and then ``servers`` ranks; ``hosts[rank]`` is the number of the host that a rank
-    runs on.
+    """``workers`` and then ``servers`` ranks, and where each runs.
+
+    ``hosts[rank]`` is the number of its host.
     """
 
     workers: int
@@ -41,10 +44,11 @@ def placement(scenario: Scenario) -> Placement:
 
 
 def check(job: Job) -> None:
-    """Raises DpsimError for what real ranks cannot do as the scenario says, with the key to change."""
+    """Raise DpsimError for what real ranks cannot do, with the key of the scenario to change."""
     scenario = job.scenario
     aggregation, disturbance = scenario.strategy.aggregation, scenario.disturbance
-    counts = {int(count) for count in job.cluster.first_rank[1:] - job.cluster.first_rank[:-1]}
+    counts = {int(count) for count in np.diff(job.cluster.first_rank)}
+    # Ranks of one host would meet in its memory, not over the links between its GPUs.
     _refuse(
         counts != {1},
         "cluster.node: must have one GPU, since a rank is a host of its own",

@@ -28,11 +28,10 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 def emulate(job: Job, world: World, case: int, say: Say) -> None:
-    """Carry ``job`` out, as all ranks of ``world`` do alike; what this rank notes is said with the
-    number ``case``.
+    """Carry ``job`` out, as all ranks of ``world`` do alike.
 
-    Raises DpsimError for what cannot be carried out, or where ranks are on several machines, whose
-    clocks do not compare.
+    What this rank notes is said with the number ``case``. Raises DpsimError for what cannot be
+    carried out, or where ranks are on several machines, whose clocks do not compare.
     """
     check(job)
     placed = placement(job.scenario)
@@ -62,14 +61,16 @@ def _work(job: Job, world: World, servers: range, case: int, say: Say) -> None:
     def tell(row: Row | Carried) -> None:
         say(row.to_json(case))
 
+    # All that takes time to make is made before the ranks agree on a start.
+    factors = slow_downs(job)
     if carriers is None:
         over = Over(world, job.workers, f"case{case}")
         meeting = InPairs(job, world) if client is None else AtServers(job, client)
-        work_alone(
-            job, world.rank, meeting, over, slow_downs(job), _together_at(world, case, say), tell
-        )
+        start = _together_at(world, case, say)
+        work_alone(job, world.rank, meeting, over, factors, start, tell)
     else:
-        work_together(job, world, carriers, slow_downs(job), _together_at(world, case, say), tell)
+        start = _together_at(world, case, say)
+        work_together(job, world, carriers, factors, start, tell)
         carriers.close()
 
 
@@ -83,7 +84,8 @@ def _serve(job: Job, world: World, servers: int, case: int, say: Say) -> None:
 
 
 def _together_at(world: World, case: int, say: Say) -> float:
-    """The time on the monotonic clock at which all ranks start, which has come when this returns."""
+    """The time on the monotonic clock at which all ranks start; returns when it has come."""
+    # A barrier lets ranks go at slightly different times; a time that all know does not.
     world.barrier()
     start = max(world.gather(now())) + _AHEAD
     say({"case": case, "start": start})

@@ -95,8 +95,9 @@ class Client:
         wait_all([send(self._world, word, server, GO) for server in self._servers])
 
     def expect_reply(self, numbers: int) -> Callable[[], Any]:
-        """Announce room for ``numbers`` numbers from each server; the answer waits for them,
-        (servers, numbers).
+        """Announce room for ``numbers`` numbers from each server.
+
+        The answer is a function that waits for them and returns them, (servers, numbers).
         """
         room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
         coming = [

@@ -21,8 +21,9 @@ THERE = 1005
 
 
 class Quorum:
-    """Counts the ``workers`` that are there for each of ``total`` collectives, of which ``quorum``
-    are enough.
+    """Counts the ``workers`` that are there for each of ``total`` collectives.
+
+    ``quorum`` of them are enough for it to begin.
     """
 
     def __init__(self, world: World, workers: int, quorum: int, total: int) -> None:
@@ -33,9 +34,10 @@ class Quorum:
         self._own = 0
         self._said: list[Any] = []  # what is on its way must be kept
         self._changed = threading.Condition()
-        self._peers = (
-            [peer for peer in range(workers) if peer != world.rank] if quorum < workers else []
-        )
+        # Where all are needed, the collective itself waits for all, and nobody need say anything.
+        self._peers: list[int] = []
+        if quorum < workers:
+            self._peers = [peer for peer in range(workers) if peer != world.rank]
         self._listeners = [
             threading.Thread(target=self._listen, args=(peer,), daemon=True) for peer in self._peers
         ]
@@ -53,6 +55,8 @@ class Quorum:
 
     def wait(self, number: int) -> None:
         """Until this worker is there, or enough others are."""
+        # A worker that is there takes part at once, also without a quorum: the collective is then
+        # under way for it, and waits for the others' threads.
         with self._changed:
             self._changed.wait_for(
                 lambda: self._own > number or self._there[number] >= self._quorum

@@ -55,10 +55,8 @@ def run_cases(
     hosts: Sequence[Host],
     *,
     timeout: float,
-    told: Callable[[], None] = lambda: None,
 ) -> tuple[list[Measured], RunFailed | None]:
-    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each; ``told`` is called
-    for every step of rank 0.
+    """Carry out ``cases``, whose ranks are alike, on ``hosts``, one rank each.
 
     Where the run fails the answer holds what was measured until then, and the failure.
     """
@@ -92,8 +90,9 @@ def as_rank(text: str) -> None:
 
 
 def carry_out(jobs: Iterable[Job], say: Callable[[Mapping[str, Any]], None]) -> None:
-    """Carry out ``jobs`` as one of the ranks that the environment speaks of; on a testbed in real
-    time from here on.
+    """Carry out ``jobs`` as one of the ranks that the environment speaks of.
+
+    On a testbed it is in real time from here on.
     """
     if REALTIME in os.environ:
         before_all_others()
@@ -114,7 +113,8 @@ def measured(job: Job, rows: Rows, number: int) -> Measured:
         if "start" in row:
             start = row["start"]
         elif row["rank"] < job.workers:
-            (carried if "stamps" in row else mine)[row["rank"]].append(row)
+            kind = carried if "stamps" in row else mine
+            kind[row["rank"]].append(row)
     run = job.scenario.run
     steps = account(job, mine, carried, run.warmup + run.steps, start)
     return Measured(steps, collective_seconds(carried, run.warmup, run.warmup + run.steps))

@@ -60,6 +60,8 @@ class Server:
 
     def apply(self, nbytes: int) -> None:
         """Take up a share, after those that came before it, at the server's rate."""
+        # A queue by arithmetic: each share is told when its turn will be over, and sleeps without
+        # the lock, so that the next one can join meanwhile.
         with self._applying:
             self._free = max(self._free, now()) + nbytes / self._rate
             until = self._free
@@ -99,6 +101,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
             PULL,
         )
 
+    # One of the threads that met answers for all, before any of them goes on.
     met = threading.Barrier(job.workers, answer, world.timeout)
 
     def serve(worker: int) -> None:
@@ -107,6 +110,7 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
         for number in range(len(schedule)):
             coming.wait()
             server.apply(len(rooms[number]))
+            # Announced before the answer: a worker pushes as soon as it has that.
             last = number + 1 == len(schedule)
             coming = None if last else receive(world, rooms[number + 1], worker, PUSH)
             met.wait()
@@ -115,8 +119,9 @@ def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
 
 
 def serve_alone(job: Job, world: World, servers: int) -> None:
-    """Take what each worker pushes, let it wait as it must, and send it what it goes on with, until
-    all have left.
+    """Take what each worker pushes, and send it what it goes on with, until all have left.
+
+    It waits as it must in between.
     """
     server, calls = Server(job), job.calls(0)
     pull = sum(nbytes for call in calls for name, nbytes in call.stages if name == "pull")
@@ -135,16 +140,14 @@ def serve_alone(job: Job, world: World, servers: int) -> None:
             reply = server.release(worker)
             released = now()
             coming = receive(world, word, worker, GO)
+            # In float64: after a day the clock's seconds are good to 8 ms only in float32.
             numbers = torch.tensor(
                 [reply.staleness, reply.version, taken, released, released - taken, *arrived],
                 dtype=torch.float64,
             )
-            wait_all(
-                [
-                    send(world, numbers, worker, REPLY),
-                    send(world, payload(share(pull, servers)), worker, PULL),
-                ]
-            )
+            replied = send(world, numbers, worker, REPLY)
+            pulled = send(world, payload(share(pull, servers)), worker, PULL)
+            wait_all([replied, pulled])
 
     _threads(job.workers, serve)
 
@@ -153,10 +156,8 @@ def _receive_all(
     world: World, worker: int, calls: tuple[StagedCall, ...], servers: int, server: Server
 ) -> list[float]:
     """When each call's share had come; returns when all are applied."""
-    rooms = [
-        payload(share(sum(size for name, size in call.stages if name == "push"), servers))
-        for call in calls
-    ]
+    pushes = [sum(size for name, size in call.stages if name == "push") for call in calls]
+    rooms = [payload(share(nbytes, servers)) for nbytes in pushes]
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):
@@ -168,6 +169,7 @@ def _receive_all(
 
 def _threads(workers: int, serve: Any) -> None:
     """One for each worker; raises what one has raised."""
+    # Sends and receives of torch let go of the interpreter while they wait, as sleeps do.
     with ThreadPoolExecutor(workers) as threads:
         done = [threads.submit(serve, worker) for worker in range(workers)]
     for one in done:

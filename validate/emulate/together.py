@@ -58,6 +58,8 @@ class Courier:
             raise self._failed
 
     def _work(self) -> None:
+        # All calls of the run in one order, the same on every rank: what two ranks send each other
+        # is matched by its order.
         try:
             for number, (step, call) in enumerate(self._calls):
                 self._quorum.wait(number)
@@ -87,14 +89,16 @@ class TogetherWorker:
     def step(self, step: int, factor: float) -> Row:
         """Take one step."""
         walk, calls = self._walk, self._job.calls(step)
+        # What is ready before the optimiser's step, and what its result is needed for.
         gradients = tuple(call for call in calls if call.ready < walk.last)
         models = calls[len(gradients) :]
         walk.begin(step, factor)
         self._communicate(gradients)
         walk.to(walk.last - 1)
-        walk.row.done = (
-            max(walk.reached(gradients[-1].ready), walk.row.begin) if gradients else now()
-        )
+        if gradients:
+            walk.row.done = max(walk.reached(gradients[-1].ready), walk.row.begin)
+        else:
+            walk.row.done = now()
         walk.settle()
         self._decode(gradients)
         walk.to(walk.last)
@@ -118,8 +122,9 @@ class TogetherWorker:
 def work_together(
     job: Job, world: World, carriers: Carriers, factors: FloatArray, start: float, say: Say
 ) -> None:
-    """Take all steps, a row of ``factors`` (steps, workers) each, as worker ``world.rank``; time 0
-    is ``start``.
+    """Take all steps as worker ``world.rank``, a row of ``factors`` (steps, workers) each.
+
+    Time 0 is ``start``.
     """
     total = sum(len(job.calls(step)) for step in range(len(factors)))
     gate = job.gate()

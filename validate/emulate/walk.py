@@ -17,8 +17,9 @@ Ticket = threading.Event  # a call that will have come
 
 
 class Walk:
-    """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock; ``row``
-    is its step's.
+    """A worker of ``job``, rank ``rank``, whose time 0 is ``start`` on the monotonic clock.
+
+    ``row`` is its step's.
     """
 
     def __init__(self, job: Job, rank: int, start: float) -> None:
@@ -42,15 +43,14 @@ class Walk:
         if self._loading is not None:
             asked = self._pace.at - self._start
             taken = float(self._loading.take(np.array([asked]))[0])
-            self._pace.spend(taken - asked)
             self.row.input = taken - asked
+            self._pace.spend(self.row.input)
         self.settle()
         self.row.begin = self._reached[0] = now()
 
     def end(self) -> None:
-        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next
-        step.
-        """
+        """End the step: what is still awaited, is awaited in the next one."""
+        # Its positions follow those of this step, whose last is the next one's first.
         self._awaited = {where - self.last: tickets for where, tickets in self._awaited.items()}
         self.row.end = now()
 
@@ -62,12 +62,11 @@ class Walk:
         """Compute up to ``position``, waiting for what is needed where it stands and on the way."""
         if position == self._at:
             return
-        for stop in sorted(
-            {
-                *(where for where in (*self._awaited, *self._marks) if self._at < where < position),
-                position,
-            }
-        ):
+        # Stops where something is needed and where calls become ready, which `reached` is asked
+        # for; layers without either are one sleep.
+        known = {*self._awaited, *self._marks}
+        between = {where for where in known if self._at < where < position}
+        for stop in sorted(between | {position}):
             self.settle()
             self._pace.spend(self._factor * (self.positions[stop] - self.positions[self._at]))
             self._at = stop
@@ -79,8 +78,9 @@ class Walk:
         self.row.encode += seconds
 
     def wait_for(self, ticket: Ticket, position: int) -> None:
-        """Let nothing past ``position`` start before ``ticket`` has come; where that is this step's
-        end, the next one's start.
+        """Let nothing past ``position`` start before ``ticket`` has come.
+
+        Where that is this step's end, it is the next one's start.
         """
         self._awaited.setdefault(position, []).append(ticket)
 
@@ -92,4 +92,5 @@ class Walk:
         for ticket in self._awaited.pop(self._at):
             ticket.wait()
         self.row.waits.append((began, now()))
+        # Passes after a wait start when it is over, however late that was against the plan.
         self._pace.resume()
