@@ -6,6 +6,7 @@ Step time, its parts, throughput, traffic, and where they come from.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time_costs import OneTimeCosts
 from dpsim.engine.parts import PARTS, PartName
 from dpsim.engine.spending import Cost, Energy, Spending
-from dpsim.engine.steps import Steps
+from dpsim.engine.steps import Steps, drift
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
@@ -25,12 +26,13 @@ _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Result:
     """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
 
     ``alone``: each worker was simulated by itself. ``own_pace``: none need keep pace with the
-    slowest, so that steps of different workers need not be equally long.
+    slowest, so that steps of different workers need not be equally long. ``period``: steps from one
+    averaging of models to the next.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Result:
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
     own_pace: bool = False
+    period: int = 1
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
 
@@ -78,6 +81,29 @@ class Result:
     def overlapped_comm_s(self) -> float:
         """Mean seconds of communication that ran beside computation and cost nothing."""
         return float(self.steps.overlapped_comm.mean())
+
+    @cached_property
+    def drift(self) -> float:
+        """By how much of the mean step the last third of steps is longer than the first; 0 where
+        they are steady.
+        """
+        return drift(self.steps.step, self.period)
+
+    @property
+    def steady(self) -> bool:
+        """Whether steps had settled, so that more of them would have the same mean."""
+        return self.drift == 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps the answer from being what was asked for, a sentence each."""
+        if self.steady:
+            return []
+        longer = "longer" if self.drift > 0 else "shorter"
+        return [
+            f"steps had not settled: the last third is {abs(self.drift):.1%} {longer} than the "
+            "first; raise run.warmup and run.steps until they have"
+        ]
 
     @property
     def throughput_samples_per_s(self) -> float:
@@ -219,6 +245,9 @@ class Result:
             "cost": None if self.cost is None else asdict(self.cost),
             "energy": None if self.energy is None else asdict(self.energy),
             "notes": list(self.notes),
+            "engine": "events" if self.alone else "vector",
+            "steady": self.steady,
+            "warnings": self.warnings,
             "calibration": self.calibration,
             "seed": self.seed,
             "provenance": self.provenance,

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.strategy.sync import DROPPED
 
+# Of `drift`.
+_FEWEST = 9  # periods: with fewer, a third says nothing of its own spread
+_TOLERATED = 0.01  # of the mean step
+_ERRORS = 4.0  # standard errors: one run in 16,000 by chance
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
@@ -61,3 +66,22 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
+
+
+def drift(step_times: FloatArray, period: int = 1) -> float:
+    """By how much of the mean step (a fraction) the last third is longer than the first.
+
+    ``step_times`` are (steps, workers), in s, taken in whole periods of averaging. 0 where steps are
+    steady, as far as can be told: a run drifts where the thirds differ by more than 1 % of the mean
+    step, and by more than four standard errors of that difference.
+    """
+    whole = len(step_times) // period
+    if whole < _FEWEST:
+        return 0.0
+    means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
+    third = whole // 3
+    first, last = means[:third], means[-third:]
+    difference = float(last.mean() - first.mean())
+    error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / third))
+    relative = difference / float(means.mean())
+    return relative if abs(relative) > _TOLERATED and abs(difference) > _ERRORS * error else 0.0

@@ -59,6 +59,7 @@ def run_notes(result: Result) -> list[str]:
             f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its "
             "rate over the step"
         )
+    lines += [f"warning     {warning}" for warning in result.warnings]
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += _spending_notes(result)
