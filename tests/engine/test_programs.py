@@ -167,6 +167,19 @@ def test_groups_must_come_out_even(accumulating):
         simulate(accumulating(1, 4, aggregation=sharded))
 
 
+def test_a_single_process_scatters_before_it_replicates_in_every_pass(accumulating, hybrid_node):
+    """As torch's DataParallel does; what has no bytes is there all the same."""
+    aggregation = {"kind": "host", "way": "single-process"}
+    scenario = accumulating(
+        2, 1, cluster={"node": hybrid_node}, aggregation=aggregation, overlap="sequential"
+    )
+    program = prepare(scenario).program
+    assert [(call.name, call.ready) for call in prepare(scenario).plan] == [
+        *(("samples", 0), ("replicate", 0), ("outputs", 3), ("gradients", 6)),
+        *(("samples", 6), ("replicate", 6), ("outputs", 9), ("gradients", program.end)),
+    ]
+
+
 def test_groups_of_a_library_are_refused(accumulating):
     sharded = {"kind": "sharded", "shard_group": 2, "library": "nccl"}
     with pytest.raises(DpsimError, match="library: must be ideal in shard groups"):
