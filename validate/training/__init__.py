@@ -1,7 +1,6 @@
-"""Training from first principles, data-parallel in every way that dpsim simulates, on real ranks,
-and checked.
+"""Training from first principles on real ranks, in every data-parallel way that dpsim simulates.
 
-    with joined() as world:                                           # from validate.ranks.processes
+    with joined() as world:                                      # from validate.ranks.processes
         record = train(method_named("local-sgd", every=8), world, Training(model="transformer"))
 
 `METHODS` names the methods; `replay` says what a run should have given, from its records alone.

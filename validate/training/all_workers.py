@@ -41,8 +41,9 @@ class AllWorkers:
         return len(self.replicas)
 
     def learn(self, worker: int, step: int) -> None:
-        """Forward and backward of one worker on its batch of ``step``, at the weights that its
-        replica has now.
+        """Forward and backward of one worker on its batch of ``step``.
+
+        They are at the weights that its replica has now.
         """
         indices = self.shards[worker].indices(step)
         loss = self.replicas[worker].learn(self.digits.images[indices], self.digits.labels[indices])
@@ -67,6 +68,7 @@ class AllWorkers:
 
 def mean(vectors: list[Tensor]) -> Tensor:
     """The mean of vectors, added up in order."""
+    # A sum has no defined order in torch, and rounding depends on it; a copy, since += is in place.
     total = vectors[0].clone()
     for vector in vectors[1:]:
         total += vector

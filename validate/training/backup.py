@@ -5,8 +5,7 @@ dropped.
 
 A worker whose change was dropped goes on from the newest weights, so that nobody ever waits for the
 b slowest. The run ends when as many updates are made as there are steps. The last rank is the
-server. Source: Chen et al., "Revisiting distributed
-synchronous SGD", ICLR workshop 2016.
+server. Source: Chen et al., "Revisiting distributed synchronous SGD", ICLR workshop 2016.
 """
 
 from __future__ import annotations
@@ -76,6 +75,7 @@ def work(worker: Worker, weights: Tensor) -> None:
 
     A message ends with the number of its version.
     """
+    # Weights and version in one message, so that neither can be of another time than the other.
     server, message = worker.workers, torch.cat([weights, weights.new_zeros(1)])
     dist.recv(message, server, worker.host_group)
     for iteration in count():
@@ -86,6 +86,7 @@ def work(worker: Worker, weights: Tensor) -> None:
             worker.learn(iteration)
             worker.update()
             with worker.part("communication"):
+                # Taken before the receive is announced, which writes into the same message.
                 change = worker.replica.weights.cpu() - message[:-1]
                 arriving = dist.irecv(message, server, worker.host_group)
                 dist.send(change, server, worker.host_group)
@@ -101,4 +102,5 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
         if version == worker.training.steps:
             return
         dist.recv(change, client, worker.host_group)
+        # A clone: the change may be held for a quorum while the next one arrives.
         state.push(client, change.clone())

@@ -60,8 +60,9 @@ class _Flying:
 
 
 class Reducer:
-    """Averages the gradients of ``parameters`` in ``buckets``, lists of their places, as backward
-    makes them ready.
+    """Averages the gradients of ``parameters`` as backward makes them ready.
+
+    ``buckets`` are lists of their places.
     """
 
     def __init__(self, parameters: Sequence[Tensor], world: World) -> None:
@@ -75,32 +76,33 @@ class Reducer:
     def _ready(self, place: int, parameter: Tensor) -> None:
         """The hook: start every bucket that is complete and whose turn it is."""
         self._arrived.append(place)
-        while len(self._flying) < len(self.buckets) and set(self.buckets[len(self._flying)]) <= set(
-            self._arrived
-        ):
-            self._start(self.buckets[len(self._flying)])
+        ready = set(self._arrived)
+        # In the order of buckets, not in that in which they are complete: backward may differ from
+        # rank to rank, and ranks must start the same averages in the same order.
+        for bucket in self.buckets[len(self._flying) :]:
+            if not ready.issuperset(bucket):
+                break
+            self._start(bucket)
 
     def _start(self, bucket: list[int]) -> None:
+        # A copy of the gradients, so that a bucket is one message.
         sums = torch.cat([self._gradient(place).reshape(-1) for place in bucket])
-        self._flying.append(
-            _Flying(bucket, sums, dist.all_reduce(sums, group=self.world.group, async_op=True))
-        )
+        work = dist.all_reduce(sums, group=self.world.group, async_op=True)
+        self._flying.append(_Flying(bucket, sums, work))
 
     def finish(self) -> None:
         """Wait for all averages, and put them in the gradients' place."""
         for flying in self._flying:
             flying.work.wait()
-            means = (flying.sums / self.world.size).split(
-                [self.parameters[place].numel() for place in flying.bucket]
-            )
+            sizes = [self.parameters[place].numel() for place in flying.bucket]
+            means = (flying.sums / self.world.size).split(sizes)
             for place, mean in zip(flying.bucket, means, strict=True):
                 self._gradient(place).copy_(mean.view_as(self.parameters[place]))
         self.order, self._arrived, self._flying = self._arrived, [], []
 
     def rebuild(self, first: int, cap: int) -> None:
-        """Cut buckets anew, in the order in which rank 0's gradients became ready in the last
-        backward pass.
-        """
+        """Cut buckets anew, in the order of rank 0's last backward pass."""
+        # Rank 0's, since each rank has seen an order of its own, and all need the same buckets.
         order = torch.tensor(self.order, device=self.parameters[0].device)
         dist.broadcast(order, src=0, group=self.world.group)
         places: list[int] = order.tolist()
@@ -120,7 +122,8 @@ def cut_by_size(nbytes: Sequence[int], first: int, cap: int) -> list[list[int]]:
     """
     buckets: list[list[int]] = [[]]
     for place in range(len(nbytes)):
-        if sum(nbytes[i] for i in buckets[-1]) >= (cap if len(buckets) > 1 else first):
+        limit = cap if len(buckets) > 1 else first
+        if sum(nbytes[i] for i in buckets[-1]) >= limit:
             buckets.append([])
         buckets[-1].append(place)
     return buckets

@@ -56,31 +56,28 @@ class Peer:
     """
 
     def __init__(self, codec: Codec, worker: Worker, elements: int) -> None:
-        self.codec, self.rank, self.workers, self.group = (
-            codec,
-            worker.rank,
-            worker.workers,
-            worker.host_group,
-        )
+        self.codec = codec
+        self.rank = worker.rank
+        self.workers = worker.workers
+        self.group = worker.host_group
         self.residual = np.zeros(elements, dtype=np.float32)
+        # The streams of `Exchange`, so that a replay in one process draws the same numbers.
         key = 0 if codec.common_randomness else worker.rank
-        self._generator = np.random.Generator(
-            np.random.Philox(np.random.SeedSequence(worker.training.seed, spawn_key=(key,)))
-        )
-        self._low_rank = (
-            LowRank(codec, self._generator, self._mean_of)
-            if isinstance(codec, PowerSgdConfig)
-            else None
-        )
+        seed = np.random.SeedSequence(worker.training.seed, spawn_key=(key,))
+        self._generator = np.random.Generator(np.random.Philox(seed))
+        # PowerSGD's second payload is made of the mean of its first: it needs two exchanges.
+        self._low_rank: LowRank | None = None
+        if isinstance(codec, PowerSgdConfig):
+            self._low_rank = LowRank(codec, self._generator, self._mean_of)
 
     def mean(self, vector: Floats) -> Floats:
-        """The mean of all workers' vectors as it comes through the codec; what was lost of this
-        worker's is kept.
+        """The mean of all workers' vectors as it comes through the codec.
+
+        What was lost of this worker's is kept.
         """
         corrected = vector + self.residual if self.codec.feeds_back else vector
-        mean, own = (
-            self._low_rank.mean(corrected) if self._low_rank else self._through_codec(corrected)
-        )
+        through = self._low_rank.mean if self._low_rank else self._through_codec
+        mean, own = through(corrected)
         if self.codec.feeds_back:
             self.residual = corrected - own
         return mean
@@ -89,8 +86,9 @@ class Peer:
         encoded = self.codec.encode(vector, self._generator)
         own = self.codec.decode(encoded, len(vector))
         if self.codec.sums_in_flight:
-            summed = Encoded(tuple(self._summed(part) for part in encoded.parts), encoded.known)
-            return self.codec.decode(summed, len(vector)) / np.float32(self.workers), own
+            parts = tuple(self._summed(part) for part in encoded.parts)
+            total = self.codec.decode(Encoded(parts, encoded.known), len(vector))
+            return total / np.float32(self.workers), own
         decoded = [self.codec.decode(each, len(vector)) for each in self._gathered(encoded)]
         return np.stack(decoded).mean(axis=0, dtype=np.float32), own
 
@@ -103,15 +101,16 @@ class Peer:
         if part.dtype == np.uint16:
             total = total.view(torch.bfloat16)
         dist.all_reduce(total, group=self.group)
-        return np.asarray(
-            total.view(torch.uint16).numpy() if part.dtype == np.uint16 else total.numpy()
-        )
+        if part.dtype == np.uint16:
+            total = total.view(torch.uint16)
+        return np.asarray(total.numpy())
 
     def _gathered(self, encoded: Encoded) -> list[Encoded]:
         """The payloads of all workers.
 
         First the lengths of their parts, then the bytes, filled up to the longest.
         """
+        # torch gathers tensors of one size only, and a threshold's payloads differ by worker.
         lengths = self._all([part.nbytes for part in encoded.parts])
         sizes = [int(each.sum()) for each in lengths]
         payload = np.zeros(max(sizes), dtype=np.uint8)
@@ -139,4 +138,5 @@ def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> 
 
 
 def _shaped(payload: NDArray[np.uint8], like: NDArray[Any]) -> NDArray[Any]:
+    # A copy: a part may begin at a byte where its format cannot.
     return payload.copy().view(like.dtype).reshape(-1, *like.shape[1:])

@@ -43,9 +43,7 @@ class Gossip(Method):
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Models set out, the gradient is computed, models arrive and are mixed, the gradient is
-        applied.
-        """
+        """Models set out while the gradient is computed; once mixed, they move by it."""
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
             meeting = Meeting(worker, turns[step % len(turns)])
@@ -72,16 +70,17 @@ class Meeting:
     def __init__(self, worker: Worker, turn: Schedule) -> None:
         (edges,) = turn.each_round()
         self.heard = [int(source) for source in edges.source[edges.destination == worker.rank]]
+        # A copy, since the replica may move while its model is still on the way.
         own = worker.replica.weights.to("cpu", copy=True)
         self.models = [own, *(torch.empty_like(own) for _ in self.heard)]
         group = worker.host_group
+        # Receives before sends: gloo sends at once to whoever is known to wait.
         self.works = [
             dist.irecv(model, source, group)
             for source, model in zip(self.heard, self.models[1:], strict=True)
         ]
-        self.works += [
-            dist.isend(own, int(to), group) for to in edges.destination[edges.source == worker.rank]
-        ]
+        listeners = edges.destination[edges.source == worker.rank]
+        self.works += [dist.isend(own, int(to), group) for to in listeners]
 
     def mean(self) -> Tensor:
         """The mean of the worker's own model and those that it has heard, when they are here."""
@@ -91,8 +90,9 @@ class Meeting:
 
 
 def consensus(worker: Worker, weights: Tensor) -> None:
-    """Every worker takes the mean of all workers' ``weights``; replicas that gossiped agree only
-    then.
+    """Every worker takes the mean of all workers' ``weights``.
+
+    Replicas that gossiped agree only then.
     """
     dist.all_reduce(weights, group=worker.world.group)
     weights /= worker.workers

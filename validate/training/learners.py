@@ -1,8 +1,7 @@
-"""Several learners on one device, kept together by synchronous model averaging (SMA), as in
-Crossbow.
+"""Several learners on one device, kept together by synchronous model averaging (SMA).
 
-A learner i moves by its own gradient and is drawn to the average model z; z moves by the learners'
-corrections and keeps its momentum:
+As in Crossbow: a learner i moves by its own gradient and is drawn to the average model z; z moves
+by the learners' corrections and keeps its momentum:
 
     c_i = a (w_i - z),   w_i -= rate x gradient_i + c_i,   z += sum of c_i + mu (z - z_prev)
 
@@ -64,20 +63,21 @@ class Learners(Method):
         total, pull = None, self.drawn(group.everywhere)
         with ThreadPoolExecutor(self.learners + 1) as threads:
             for step in worker.steps():
+                # Begun before the learners are, so that it has the whole step to travel in.
                 moved = threads.submit(average.move, total)
                 with worker.part("compute"):
                     losses = [
                         threads.submit(group.learn, learner, step)
                         for learner in range(self.learners)
                     ]
-                    worker.record.losses.append(
-                        sum(loss.result() for loss in losses) / self.learners
-                    )
+                    mean_loss = sum(loss.result() for loss in losses) / self.learners
+                    worker.record.losses.append(mean_loss)
                 with worker.part("communication"):
                     moved.result()
                 with worker.part("update"):
                     total = group.correct(average.weights, pull)
                 worker.note(CORRECTED, worker.rank, step, average.version)
+        # The last step's corrections have no step after them to travel beside.
         average.move(total)
         worker.replica.weights.copy_(average.weights)
 
@@ -86,22 +86,21 @@ class AverageModel:
     """z, and what it was before; ``version`` counts its moves."""
 
     def __init__(self, weights: Tensor, inertia: float, group: Any) -> None:
-        self.weights, self._previous, self._inertia, self._group = (
-            weights.clone(),
-            weights.clone(),
-            inertia,
-            group,
-        )
+        self.weights = weights.clone()
+        self._previous = weights.clone()
+        self._inertia = inertia
+        self._group = group
         self.version = 0
 
     def move(self, corrections: Tensor | None) -> None:
-        """Move by this rank's ``corrections`` and all others', and by inertia; None.
+        """Move by this rank's ``corrections`` and all others', and by inertia.
 
-        No step has been taken yet.
+        They are None where no step has been taken yet.
         """
         if corrections is None:
             return
         dist.all_reduce(corrections, group=self._group)
+        # A new vector, not in place: the one before is what the next move's inertia is taken from.
         moved = self.weights + corrections + self._inertia * (self.weights - self._previous)
         self._previous, self.weights = self.weights, moved
         self.version += 1
@@ -122,6 +121,7 @@ class LearnerGroup:
         ]
         for replica in self.replicas:
             replica.weights.copy_(worker.replica.weights)
+        # Copies run on the default stream, for which the learners' own streams do not wait.
         worker.world.synchronize()
 
     def learn(self, learner: int, step: int) -> float:
@@ -131,11 +131,13 @@ class LearnerGroup:
             return self.replicas[learner].learn(*self.worker.batch(self.shards[learner], step))
 
     def correct(self, average: Tensor, pull: float) -> Tensor:
-        """Every learner moves by its gradient and towards ``average``; returns the sum of what the
-        latter took from them.
+        """Every learner moves by its gradient and towards ``average``.
+
+        Returns the sum of what the latter took from them.
         """
         total = torch.zeros_like(average)
         for replica in self.replicas:
+            # Of the weights before the update: the equations take both from the same w_i.
             correction = pull * (replica.weights - average)
             replica.update()
             replica.weights -= correction

@@ -1,6 +1,4 @@
-"""Averages gradients by the library's own all-reduce, one call for all of them once backward is
-done.
-"""
+"""Averages gradients by the library's own all-reduce: one call for all, once backward is done."""
 
 from __future__ import annotations
 

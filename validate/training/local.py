@@ -30,9 +30,11 @@ class Replica:
     def learn(
         self, images: Tensor, labels: Tensor, forward: Callable[[Tensor], Tensor] | None = None
     ) -> float:
-        """The mean loss of a batch, and its gradient in ``gradient``; ``forward`` stands for the
-        model where given.
+        """The mean loss of a batch, and its gradient in ``gradient``.
+
+        ``forward`` stands for the model where given.
         """
+        # Not set_to_none, as torch's optimisers do: the parameters' gradients must stay views.
         self.gradient.zero_()
         loss = functional.cross_entropy((forward or self.model)(images), labels)
         loss.backward()
@@ -48,10 +50,10 @@ def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:
     parameters = list(model.parameters())
     weights = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
     gradient = torch.zeros_like(weights)
+    # What is split is a view: the parameters share the vectors' memory from here on.
     sizes = [parameter.numel() for parameter in parameters]
-    for parameter, mine, slope in zip(
-        parameters, weights.split(sizes), gradient.split(sizes), strict=True
-    ):
-        parameter.data = mine.view_as(parameter)
-        parameter.grad = slope.view_as(parameter)
+    parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
+    for parameter, own_weights, own_gradient in parts:
+        parameter.data = own_weights.view_as(parameter)
+        parameter.grad = own_gradient.view_as(parameter)
     return weights, gradient

@@ -45,6 +45,7 @@ class LocalSgd(Method):
                 _average(worker, worker.replica.weights, AVERAGED_MODELS, step)
 
     def _averages_models(self, step: int, steps: int) -> bool:
+        # The last step is averaged after whatever is left of a period: all must end alike.
         local = step - self.switch + 1
         return local > 0 and (local % self.every == 0 or step == steps - 1)
 

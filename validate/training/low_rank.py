@@ -33,9 +33,7 @@ class LowRank:
         self._q: Floats | None = None
 
     def mean(self, vector: Floats) -> tuple[Floats, Floats]:
-        """The mean of all workers' vectors at this rank, and what of this worker's vector counts as
-        sent.
-        """
+        """The mean of all workers' vectors, and what of this worker's counts as sent."""
         if len(self.codec.stages(len(vector))) == 1:
             return self._mean_of(vector), vector
         matrix = self._matrix(vector)
@@ -43,6 +41,7 @@ class LowRank:
             self._q = self._generator.standard_normal(
                 (matrix.shape[1], self.codec.rank), dtype=np.float32
             )
+        # Every worker decomposes the same mean, and so has the same P without sending it.
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
         self._q = self._mean_of(matrix.T @ p)
         mean = self.codec.decode(Encoded((p, self._q)), len(vector))

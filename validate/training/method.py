@@ -32,8 +32,9 @@ class Method(Config):
 
     @abstractmethod
     def run(self, worker: Worker) -> None:
-        """What a rank does; all start with the same weights, and each ends with its final ones in
-        its replica.
+        """What a rank does.
+
+        All start with the same weights, and each ends with its final ones in its replica.
         """
 
     def _at_least(self, ranks: int, least: int) -> None:

@@ -21,8 +21,9 @@ SIDE = 8  # pixels
 
 
 def build(training: Training, seed: int) -> nn.Module:
-    """The model that ``training`` names, its weights drawn from ``seed``; the process's own random
-    stream stays as it was.
+    """The model that ``training`` names, its weights drawn from ``seed``.
+
+    The process's own random stream stays as it was.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,8 +44,9 @@ def cnn(width: int) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """The rows of an image as 8 tokens, one block of attention and a feed-forward layer; (batch, 1,
-    8, 8) to (batch, 10).
+    """The rows of an image as 8 tokens, one block of attention and a feed-forward layer.
+
+    It makes (batch, 10) of (batch, 1, 8, 8).
     """
 
     def __init__(self, width: int) -> None:
@@ -70,8 +72,9 @@ class Transformer(nn.Module):
 
 
 def positions(tokens: int, width: int) -> Tensor:
-    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000, after Vaswani
-    et al., NIPS 2017.
+    """Sines of each token's place at ``width`` frequencies from 1 down to 1 / 10,000.
+
+    After Vaswani et al., NIPS 2017.
     """
     frequencies = torch.exp(-math.log(10_000.0) * torch.arange(width) / width)
     return torch.sin(torch.arange(tokens)[:, None] * frequencies)

@@ -43,10 +43,13 @@ class Pairs(Method):
         return ranks
 
     def run(self, worker: Worker) -> None:
-        """Iterate, on passive workers with one thread more for each active one; then take the mean
-        of all.
+        """Iterate, then take the mean of all.
+
+        Passive workers have one thread more for each active one.
         """
         shared = SharedModel(worker)
+        # Active workers ask passive ones only (AD-PSGD's bipartite graph): nobody who waits for an
+        # answer is ever asked, so that there is no circle of workers waiting for each other.
         if worker.rank % 2 == 0:
             partners = drawn_partners(
                 worker.training.seed, worker.rank, worker.workers, worker.training.steps
@@ -71,19 +74,19 @@ class Pairs(Method):
 
 
 def drawn_partners(seed: int, active: int, ranks: int, steps: int) -> list[int]:
-    """The passive worker that ``active`` meets in each step; known to both, so that nobody waits
-    for a call that never comes.
+    """The passive worker that ``active`` meets in each step.
+
+    It is known to both, so that nobody waits for a call that never comes.
     """
     passive = ranks // 2
-    return [
-        2 * int(drawn) + 1
-        for drawn in np.random.default_rng([seed, active]).integers(passive, size=steps)
-    ]
+    generator = np.random.default_rng([seed, active])
+    return [2 * int(drawn) + 1 for drawn in generator.integers(passive, size=steps)]
 
 
 class SharedModel:
-    """A worker's model in host memory, of which its threads change one thing at a time; the replica
-    holds what was read of it.
+    """A worker's model in host memory, of which its threads change one thing at a time.
+
+    The replica holds what was read of it.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -96,6 +99,7 @@ class SharedModel:
         with self._one_at_a_time:
             self.worker.replica.weights.copy_(self.weights)
             self.worker.note(READ, self.worker.rank, step)
+        # Without the lock: others average with the model while its gradient is computed.
         self.worker.learn(step)
 
     def update(self, step: int) -> None:
@@ -120,7 +124,9 @@ class SharedModel:
         """The passive side, for one active worker: average whenever that one calls."""
         training, group = self.worker.training, self.worker.host_group
         partners = drawn_partners(training.seed, active, self.worker.workers, training.steps)
-        for step in (step for step, passive in enumerate(partners) if passive == self.worker.rank):
+        for step, passive in enumerate(partners):
+            if passive != self.worker.rank:
+                continue
             theirs = torch.empty_like(self.weights)
             dist.recv(theirs, active, group)
             dist.send(self._mean_with(theirs, active, step), active, group)
@@ -129,4 +135,5 @@ class SharedModel:
         with self._one_at_a_time:
             self.weights.copy_((self.weights + theirs) / 2)
             self.worker.note(AVERAGED, active, step)
+            # What is sent must not change on its way, and the lock is not held for so long.
             return self.weights.clone()

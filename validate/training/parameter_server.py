@@ -26,8 +26,9 @@ from validate.training.worker import Worker
 
 
 class ParameterServer(Method):
-    """Workers read from servers and push to them, in step (bsp), at most some clocks apart (ssp),
-    or as they come (asp).
+    """Workers read from servers and push to them.
+
+    They do so in step (bsp), at most some clocks apart (ssp), or as they come (asp).
     """
 
     kind: Literal["parameter-server"] = Field(
@@ -64,6 +65,7 @@ class ParameterServer(Method):
 
     def run(self, worker: Worker) -> None:
         """Work or serve; then every server tells all ranks its share."""
+        # A copy on a CPU too: it stays what was read while the replica moves away from it.
         weights = worker.replica.weights.to("cpu", copy=True)
         shares = weights.tensor_split(self.servers)
         if worker.rank < worker.workers:
@@ -86,11 +88,9 @@ class ParameterServer(Method):
 
 
 def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
-    """Read, learn, push, over and over; ``shares`` are the servers' parts of ``weights``, into
-    which what is read arrives.
+    """Read, learn, push, over and over.
 
-    The next weights' arrival is prepared before the change is sent: gloo is slower the other way
-    round.
+    ``shares`` are the servers' parts of ``weights``, into which what is read arrives.
     """
     arriving = _receive(worker, shares)
     for step in worker.steps():
@@ -102,6 +102,8 @@ def work(worker: Worker, weights: Tensor, shares: tuple[Tensor, ...]) -> None:
         with worker.part("communication"):
             change = worker.replica.weights.cpu() - weights
             last = step == worker.training.steps - 1
+            # Announced before the change is sent: gloo is slower the other way round. The change is
+            # a vector of its own by then, so that what arrives cannot spoil it.
             arriving = [] if last else _receive(worker, shares)
             _wait(_send(worker, change.tensor_split(len(shares))))
 
@@ -114,6 +116,7 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
         _, weights = state.read(client)
         dist.send(weights, client, worker.host_group)
         pushed.wait()
+        # A clone: a gate may hold the change while the next one arrives in the same place.
         state.push(client, change.clone())
 
 

@@ -1,4 +1,4 @@
-"""What the others should equal: torch's own data parallelism, and one process on the whole batch."""
+"""What the others should equal: torch's data parallelism, and one process on the whole batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from validate.training.method import Method
@@ -63,14 +63,9 @@ def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
     """Every step on the batches of all workers laid end to end."""
     shards = [worker.shard(each) for each in range(worker.workers)]
     for step in worker.steps():
-        images, labels = (
-            torch.cat(parts)
-            for parts in zip(*(worker.batch(shard, step) for shard in shards), strict=True)
-        )
+        batches = [worker.batch(shard, step) for shard in shards]
+        images = torch.cat([images for images, _ in batches])
+        labels = torch.cat([labels for _, labels in batches])
         with worker.part("compute"):
-            worker.record.losses.append(_learn(worker, images, labels, forward))
+            worker.record.losses.append(worker.replica.learn(images, labels, forward))
         worker.update()
-
-
-def _learn(worker: Worker, images: Tensor, labels: Tensor, forward: nn.Module) -> float:
-    return worker.replica.learn(images, labels, forward)

@@ -58,15 +58,15 @@ class _Pairs:
     def _meet(self, worker: int, event: Event) -> bool:
         """Both models become the mean, if the other worker is at this very meeting."""
         other = event.worker
-        theirs = self.logs[other][0] if self.logs[other] else None
-        if theirs is None or (theirs.what, theirs.worker, theirs.clock) != (
-            AVERAGED,
-            worker,
-            event.clock,
-        ):
+        if not self.logs[other]:
+            return False
+        theirs = self.logs[other][0]
+        if (theirs.what, theirs.worker, theirs.clock) != (AVERAGED, worker, event.clock):
             return False
         self.logs[worker].popleft()
         self.logs[other].popleft()
         both = (self.shared[other] + self.shared[worker]) / 2
-        self.shared[worker], self.shared[other] = both, both.clone()
+        # Two vectors: each goes on by updates of its own, which are made in place.
+        self.shared[worker] = both
+        self.shared[other] = both.clone()
         return True

@@ -21,8 +21,9 @@ from validate.training.settings import Training
 def replay_servers(
     method: ParameterServer, records: Sequence[Record], training: Training
 ) -> Replayed:
-    """Every server goes through its log as far as it can, again and again; an update can be applied
-    once all shares were read.
+    """Every server goes through its log as far as it can, again and again.
+
+    An update can be applied once all shares were read.
     """
     replayed = _Servers(method, AllWorkers(training, method.workers(len(records))))
     logs = [
@@ -30,7 +31,9 @@ def replay_servers(
         for record in records[len(replayed.workers) :]
     ]
     while any(logs):
-        if not sum(replayed.advance(server, log) for server, log in enumerate(logs)):
+        # Servers' clocks do not compare: what follows what is in the events themselves.
+        events = sum(replayed.advance(server, log) for server, log in enumerate(logs))
+        if not events:
             stuck = next(log[0] for log in logs if log)
             raise DpsimError(
                 f"a log must hold what can follow each other, but has {stuck.what} of "
@@ -52,23 +55,26 @@ class _Servers:
     def advance(self, server: int, log: deque[Event]) -> int:
         """Go on with one server's log while that is possible; how many events that were."""
         done = 0
-        while log and (log[0].what == READ or (log[0].worker, log[0].clock) in self._changes):
-            event = log.popleft()
+        while log:
+            event = log[0]
+            iteration = event.worker, event.clock
             if event.what == READ:
-                self._read(server, event.worker, event.clock)
+                self._read(server, *iteration)
+            elif iteration in self._changes:
+                change = self._changes[iteration][server]
+                self._shares[server].add_(change, alpha=self.scale)
             else:
-                self._shares[server].add_(
-                    self._changes[event.worker, event.clock][server], alpha=self.scale
-                )
+                break
+            log.popleft()
             done += 1
         return done
 
     def _read(self, server: int, worker: int, clock: int) -> None:
         """A worker gets a share; with the last one it computes."""
-        self.workers.replicas[worker].weights.tensor_split(self.servers)[server].copy_(
-            self._shares[server]
-        )
+        shares = self.workers.replicas[worker].weights.tensor_split(self.servers)
+        shares[server].copy_(self._shares[server])
         self._reads[worker, clock] += 1
         if self._reads[worker, clock] == self.servers:
             self.workers.learn(worker, clock)
-            self._changes[worker, clock] = self.workers.change(worker).tensor_split(self.servers)
+            change = self.workers.change(worker)
+            self._changes[worker, clock] = change.tensor_split(self.servers)

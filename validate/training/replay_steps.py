@@ -78,10 +78,13 @@ def replay_gossip(method: Gossip, records: Sequence[Record], training: Training)
     workers = AllWorkers(training, len(records))
     for step in range(training.steps):
         workers.learn_all(step)
+        # What neighbours hear is the model before anybody has mixed.
         models = [replica.weights.clone() for replica in workers.replicas]
         for worker, replica in enumerate(workers.replicas):
-            heard = [e.worker for e in records[worker].log if e.what == HEARD and e.clock == step]
-            replica.weights.copy_(mean([models[worker], *(models[other] for other in heard)]))
+            log = records[worker].log
+            heard = [event.worker for event in log if event.what == HEARD and event.clock == step]
+            own_and_heard = [models[worker], *(models[other] for other in heard)]
+            replica.weights.copy_(mean(own_and_heard))
             replica.update()
     return workers.done(mean([replica.weights for replica in workers.replicas]))
 
@@ -98,9 +101,8 @@ def replay_learners(method: Learners, records: Sequence[Record], training: Train
         for worker, correction in enumerate(corrections):
             workers.change(worker)
             workers.replicas[worker].weights.sub_(correction)
-        moved = (
-            average + torch.stack(corrections).sum(dim=0) + method.inertia * (average - previous)
-        )
+        total = torch.stack(corrections).sum(dim=0)
+        moved = average + total + method.inertia * (average - previous)
         average, previous = moved, average
     done = workers.done(average)
     by_rank = np.asarray(done.losses).reshape(len(records), k, -1).mean(axis=1)

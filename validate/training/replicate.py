@@ -13,11 +13,10 @@ from torch import Tensor, nn
 
 
 def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> None:
-    """Broadcast parameters and buffers, and the state of ``optimiser`` where one is given, from
-    rank 0 to all of ``group``.
+    """Broadcast what rank 0 has to all of ``group``: the model, and an optimiser's state.
 
-    ``optimiser`` is one of torch's or anything else with their ``state_dict`` and
-    ``load_state_dict``.
+    The model is its parameters and buffers. ``optimiser`` is one of torch's or anything else with
+    their ``state_dict`` and ``load_state_dict``.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0, group=group)
@@ -30,6 +29,8 @@ def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
 
     First what there is, then the tensors; the other ranks may have none yet.
     """
+    # An outline first: momentum and the like are made by the first step, so that a rank that has
+    # taken none does not know what will come.
     state = optimiser.state_dict()
     outline = [_outlined(state)]
     dist.broadcast_object_list(outline, src=0, group=group)
@@ -42,17 +43,20 @@ def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
 
 
 def _outlined(value: Any) -> Any:
-    """The same nest of dicts and lists, with tensors on the meta device, shapes without numbers;
-    single numbers stay.
+    """The same nest of dicts and lists, with tensors that have shapes but no numbers.
+
+    They are on the meta device; single numbers stay.
     """
     return _each(value, lambda tensor: tensor.to("meta") if tensor.dim() else tensor.cpu())
 
 
 def _filled(value: Any, device: Any) -> Any:
     """The same nest, with room for the numbers."""
-    return _each(
-        value, lambda tensor: torch.empty_like(tensor, device=device) if tensor.dim() else tensor
-    )
+
+    def filled(tensor: Tensor) -> Tensor:
+        return torch.empty_like(tensor, device=device) if tensor.dim() else tensor
+
+    return _each(value, filled)
 
 
 def _each(value: Any, change: Any) -> Any:

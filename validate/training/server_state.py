@@ -34,9 +34,9 @@ class Change:
 class ServerState:
     """Weights that ``workers`` workers read and add to; called from a thread per worker.
 
-    ``scale`` multiplies each change. ``is_over(clock, version)`` says whether a worker that has done
-    ``clock`` iterations begins none on that version. Whoever waits for more than ``patience_s`` gets
-    a TimeoutError.
+    ``scale`` multiplies each change. ``is_over(clock, version)`` says whether a worker that has
+    done ``clock`` iterations begins none on that version. Whoever waits for more than
+    ``patience_s`` gets a TimeoutError.
     """
 
     def __init__(
@@ -70,6 +70,8 @@ class ServerState:
     def push(self, worker: int, vector: Tensor) -> None:
         """The worker's iteration is over, and adds ``vector``, if that still counts."""
 
+        # Called while the gate is locked: no thread may push or read between the gate's word that
+        # an update is made and the weights that it makes.
         def count(fate: Fate) -> None:
             change = Change(worker, self._gate.clocks[worker] - 1, vector)
             self._count(change, fate)
@@ -77,6 +79,7 @@ class ServerState:
         self._keeper.hand_over(worker, count)
 
     def _count(self, change: Change, fate: Fate) -> None:
+        # The gate has judged already: with the gradient that completes an update it has moved on.
         committed = self._gate.version
         before = committed - 1 if fate is Fate.APPLIED else committed
         self._note(PUSHED, change.worker, change.clock, before)

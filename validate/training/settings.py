@@ -41,9 +41,10 @@ class Training(Config):
     )
     pauses_s: tuple[NonNegativeFloat | tuple[NonNegativeFloat, ...], ...] = Field(
         default=(),
-        description="Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one "
-        "number for each of them "
-        "in turn; none where left out.",
+        description=(
+            "Seconds that worker 0, 1, ... waits before it computes: in each iteration, or one "
+            "number for each of them in turn; none where left out."
+        ),
     )
 
     def pause(self, worker: int, step: int) -> float:

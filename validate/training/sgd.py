@@ -12,8 +12,9 @@ from torch import Tensor
 
 
 class Sgd:
-    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too; momentum
-    is ``velocity``, v.
+    """Moves ``weights`` by what is in ``gradient``, both changed in place by others too.
+
+    Momentum is ``velocity``, v.
     """
 
     def __init__(self, weights: Tensor, gradient: Tensor, rate: float, momentum: float) -> None:

@@ -26,9 +26,10 @@ class ThroughHost(Synchronous):
     def average(self, worker: Worker, gradient: Tensor) -> None:
         """Down to the host, to rank 0, back from it, and up to the device again."""
         on_host = gradient.to("cpu", copy=True)
-        gathered = (
-            [torch.empty_like(on_host) for _ in range(worker.workers)] if worker.rank == 0 else None
-        )
+        # Only who gathers may give room for it: torch refuses it elsewhere.
+        gathered = None
+        if worker.rank == 0:
+            gathered = [torch.empty_like(on_host) for _ in range(worker.workers)]
         dist.gather(on_host, gathered, dst=0, group=worker.host_group)
         if gathered is not None:
             on_host = torch.stack(gathered).mean(dim=0)

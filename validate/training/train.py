@@ -46,16 +46,15 @@ METHODS: Registry[type[Method]] = Registry(
 
 
 def method_named(kind: str, **settings: Any) -> Method:
-    """The method of that name; raises DpsimError for a name, or pydantic's error for a setting,
-    that is not known.
+    """The method of that name, with its settings.
+
+    Raises DpsimError for a name, or pydantic's error for a setting, that is not known.
     """
     return METHODS[kind].model_validate({"kind": kind, **settings})
 
 
 def train(chosen: Method | str, world: World, training: Training | None = None) -> Record:
-    """Train by ``chosen``; every rank of ``world`` must call this alike.
-
-    Returns this rank's record.
+    """Train by ``chosen``, and return this rank's record; every rank of ``world`` calls this alike.
 
     Where the machine lacks what the method needs, nothing is run, and the record says why. Raises
     DpsimError where there are too few ranks for the method or too few samples for the workers.

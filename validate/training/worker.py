@@ -27,10 +27,14 @@ class Worker:
     """
 
     def __init__(self, training: Training, world: World, workers: int, method: str) -> None:
-        self.training, self.world, self.rank, self.workers = training, world, world.rank, workers
+        self.training = training
+        self.world = world
+        self.rank = world.rank
+        self.workers = workers
         self.digits = digits(training.precision, world.device)
         self.replica = Replica(training, world.device, seed=training.seed + world.rank)
         self.record = Record(method, world.rank, world.size)
+        # NCCL carries only what is on GPUs; gloo carries what is in host memory.
         self.host_group = dist.new_group(backend="gloo") if world.backend == "nccl" else world.group
         self._parts: dict[str, float] = defaultdict(float)
         self._began = time.perf_counter()
@@ -69,6 +73,7 @@ class Worker:
         """A part of an iteration, timed until the device has done it."""
         start = time.perf_counter()
         yield
+        # Kernels are only queued so far: without this, a part's seconds would be the next one's.
         self.world.synchronize()
         self._parts[name] += time.perf_counter() - start
 
