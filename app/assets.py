@@ -48,19 +48,16 @@ class Assets:
         """Answer one request (ASGI)."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
-        elif (found := content(scope["path"])) is not None and not any(
-            name == b"range" for name, _ in scope["headers"]
-        ):
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": 200,
-                    "headers": _headers(scope["path"], found),
-                }
-            )
-            await send({"type": "http.response.body", "body": found})
-        else:
+            return
+        found = content(scope["path"])
+        # Who asks for a part of a file is answered by the server, which knows how.
+        asks_for_a_part = any(name == b"range" for name, _ in scope["headers"])
+        if found is None or asks_for_a_part:
             await self._app(scope, receive, _announcing(send))
+            return
+        headers = _headers(scope["path"], found)
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": found})
 
 
 @cache
@@ -117,10 +114,9 @@ def _announcing(send: Send) -> Send:
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start" and _is_page(message["headers"]):
-            links = ", ".join(
-                f'<{_UNDER}js/{name}>; rel="modulepreload"' for name in first_pieces()
-            )
-            message["headers"] = [*message["headers"], (b"link", links.encode())]
+            pieces = [f'<{_UNDER}js/{name}>; rel="modulepreload"' for name in first_pieces()]
+            links = ", ".join(pieces).encode()
+            message["headers"] = [*message["headers"], (b"link", links)]
         await send(message)
 
     return sent

@@ -45,6 +45,7 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
     value = kind_of(given)
     options = [*([_NONE] if given.default is None else []), *given.kinds]
     key = f"kind {given.path}"
+    # Streamlit keeps what was chosen last; the address, undo and presets change it behind its back.
     st.session_state[key] = value if value in options else options[0]
     name = given.name.replace("_", " ")
     st.selectbox(
@@ -145,7 +146,12 @@ def write(label: str, name: str, default: str, help_: str | None = None) -> str:
 
 def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
     options = [*([_NONE] if given.optional else []), *given.choices]
-    shown = _INLINE if isinstance(value, dict) else _NONE if value is None else str(value)
+    if isinstance(value, dict):
+        shown = _INLINE
+    elif value is None:
+        shown = _NONE
+    else:
+        shown = str(value)
     if given.canonical is not None and shown not in (_INLINE, _NONE):
         shown = given.canonical(shown)
     if shown not in options:
@@ -164,16 +170,13 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
     kind: Callable[[Any], Any] = int if whole else float
     least: Any = None if given.least is None else kind(given.least)
     most: Any = None if given.most is None else kind(given.most)
-    right = (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and (least is None or value >= least)
-    )
-    right = right and (most is None or value <= most) and value == kind(value)
-    if value is not None and not right:
-        _text(given, value, common)
-        return
-    st.session_state[common["key"]] = value if value is None else kind(value)
+    if value is not None:
+        # Streamlit raises for a number outside the limits. As text it can be seen, and corrected.
+        if not _is_within(value, least, most) or value != kind(value):
+            _text(given, value, common)
+            return
+        value = kind(value)
+    st.session_state[common["key"]] = value
     start: Any = None if given.optional else "min"
     st.number_input(
         min_value=least,
@@ -184,6 +187,12 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
         placeholder="its own" if value is None else forms.shown(value),
         **common,
     )
+
+
+def _is_within(value: Any, least: Any, most: Any) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def _text(given: Field, value: Any, common: dict[str, Any]) -> None:
@@ -205,19 +214,21 @@ def _entered(given: Field, key: str) -> None:
     if value == _INLINE:
         return
     if value is None or value == _NONE:
+        # What the file itself says is overruled; where it says nothing, nothing is.
         spec = state.current().spec.without(given.path)
-        state.show_spec(
-            spec if stated(spec, given.path) is None else spec.with_value(given.path, "null")
-        )
+        if stated(spec, given.path) is not None:
+            spec = spec.with_value(given.path, "null")
+        state.show_spec(spec)
         return
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
 
 
 def _kind_chosen(given: Union, key: str) -> None:
     kind, spec = st.session_state[key], state.current().spec
-    state.show_spec(
-        spec.with_kind(given.path, given.key, kind) if kind else spec.with_value(given.path, "null")
-    )
+    if kind:
+        state.show_spec(spec.with_kind(given.path, given.key, kind))
+    else:
+        state.show_spec(spec.with_value(given.path, "null"))
 
 
 def _switched(path: str, first: str, key: str) -> None:
@@ -234,8 +245,8 @@ def _several_chosen(name: str, key: str) -> None:
 
 def _about_kinds(given: Union) -> str:
     """What each kind is, a line each."""
-    lines = [
-        f"- **{kind}**: {schema['properties'][given.key].get('description', '')}"
-        for kind, schema in given.kinds.items()
-    ]
+    lines = []
+    for kind, schema in given.kinds.items():
+        about = schema["properties"][given.key].get("description", "")
+        lines.append(f"- **{kind}**: {about}")
     return "\n\n" + "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
@@ -74,15 +75,16 @@ def headline(result: Result, base: Result | None) -> None:
     with st.container(horizontal=True, gap="small"):
         for number in found:
             change = _change(number.value, before.get(number.name))
+            colour: Literal["off", "inverse", "normal"] = "normal"
+            if change == _SAME:
+                colour = "off"
+            elif number.less_is_better:
+                colour = "inverse"
             st.metric(
                 number.name,
                 number.text,
                 delta=change,
-                delta_color="off"
-                if change == _SAME
-                else "inverse"
-                if number.less_is_better
-                else "normal",
+                delta_color=colour,
                 delta_arrow="off" if change == _SAME else "auto",
                 help=number.help,
                 border=True,

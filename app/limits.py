@@ -42,6 +42,8 @@ def estimate(scenario: Scenario) -> Estimate:
         raise DpsimError(
             f"cluster: must have at most {_MOST_WORKERS:,} GPUs on this page, but has {workers:,}"
         )
+    # Left out: building the cluster and its routes, a transport's own rules, several collectives
+    # at once on shared links. Orders of magnitude tell what to refuse.
     steps = scenario.run.steps + scenario.run.warmup
     held = _BYTES_A_WORKER * workers + 8.0 * _ARRAYS * steps * workers + _flows(scenario) * 420.0
     return Estimate(0.2 + steps * _messages(scenario) * _seconds_a_message(scenario), held)
@@ -51,13 +53,12 @@ def check(scenario: Scenario) -> None:
     """Raises DpsimError, with the numbers, where simulating ``scenario`` is too much for a page."""
     needs = estimate(scenario)
     if needs.seconds > MOST_SECONDS or needs.bytes > MOST_BYTES:
+        steps = scenario.run.steps + scenario.run.warmup
         raise DpsimError(
-            f"too large for this page: simulating {scenario.cluster.ranks:,} GPUs for "
-            f"{scenario.run.steps + scenario.run.warmup:,} "
+            f"too large for this page: simulating {scenario.cluster.ranks:,} GPUs for {steps:,} "
             f"steps would take about {needs.seconds:,.0f} s and {needs.bytes / 1e9:,.1f} GB, and "
-            "the page allows "
-            f"{MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB: take fewer steps or nodes, or "
-            "use dpsim run"
+            f"the page allows {MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB: take fewer "
+            "steps or nodes, or use dpsim run"
         )
 
 
@@ -88,11 +89,10 @@ def _flows(scenario: Scenario) -> int:
     aggregation, workers = scenario.strategy.aggregation, scenario.cluster.ranks
     own = aggregation.all_reduce
     pairwise = own is not None and own.algorithm == "all-to-all"
-    if (
-        pairwise
-        or scenario.run.network_model == "flows"
-        or scenario.disturbance.links
-        or scenario.disturbance.background
-    ):
-        return workers * (workers if pairwise else _rounds(scenario))
+    # Links that change while messages are on their way cannot be timed by rounds.
+    disturbed = scenario.disturbance.links or scenario.disturbance.background
+    if pairwise:
+        return workers * workers
+    if scenario.run.network_model == "flows" or disturbed:
+        return workers * _rounds(scenario)
     return 0

@@ -17,9 +17,8 @@ from app.assets import Assets
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
-_SWITCH = (
-    0.001  # seconds that a simulation keeps others from answering the browser, instead of 5 ms
-)
+# Seconds that a simulation keeps others from answering the browser; Python's own are 5 ms.
+_SWITCH = 0.001
 
 
 def serve(port: int, started: str, *, browser: bool) -> None:
@@ -31,6 +30,7 @@ def serve(port: int, started: str, *, browser: bool) -> None:
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
+        # After the server is up: a browser loads its part of the page in that time.
         Thread(target=_warm, daemon=True).start()
         narrate(started)
         if browser:
@@ -46,14 +46,14 @@ def serve(port: int, started: str, *, browser: bool) -> None:
 
 def _config(port: int) -> dict[str, Any]:
     return {
-        "server.address": HOST,
+        "server.address": HOST,  # it does what it is asked, and asks for no password
         "server.port": port,
         "server.headless": True,
         "server.fileWatcherType": "none",
         "server.maxUploadSize": _MOST_UPLOAD_MB,
         "browser.gatherUsageStats": False,
         "client.toolbarMode": "minimal",
-        "client.showErrorDetails": "none",
+        "client.showErrorDetails": "none",  # a traceback would show paths of this machine
         "theme.base": "light",
         "theme.primaryColor": "#0072b2",
     }

@@ -50,12 +50,13 @@ class Spec:
         return replace(self, changes=self._apart_from(path))
 
     def _apart_from(self, path: str) -> tuple[str, ...]:
-        below = tuple(path + mark for mark in ("", ".", "["))
-        return tuple(
-            each
-            for each in self.changes
-            if not (each.partition("=")[0] == path or each.startswith(below[1:]))
-        )
+        below = (f"{path}.", f"{path}[")
+        kept = []
+        for each in self.changes:
+            changed, _, _ = each.partition("=")
+            if changed != path and not each.startswith(below):
+                kept.append(each)
+        return tuple(kept)
 
     def to_query(self, prefix: str = "") -> Query:
         """As parts of an address."""
@@ -122,10 +123,10 @@ def _packed(text: str) -> str:
 def _unpacked(packed: str) -> str:
     """The text, of which no more is unpacked than a scenario may have."""
     try:
+        # base64 wants its padding back. A kilobyte may unpack to a gigabyte: no more than may be.
+        whole = packed + "=" * (-len(packed) % 4)
         unpacking = zlib.decompressobj()
-        data = unpacking.decompress(
-            base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), MOST_BYTES
-        )
+        data = unpacking.decompress(base64.urlsafe_b64decode(whole), MOST_BYTES)
         if unpacking.unconsumed_tail:
             raise DpsimError(
                 f"the scenario in the address must have at most {MOST_BYTES:,} bytes, but has more"

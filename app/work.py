@@ -40,6 +40,7 @@ class Task(Generic[T]):
         self._error: BaseException | None = None
         self._stop, self._ended = Event(), Event()
         self._waiting: set[str] = set()
+        # A daemon: Ctrl-C ends the server, and does not wait for a simulation.
         Thread(target=self._run, daemon=True, name="dashboard work").start()
 
     @property
@@ -79,6 +80,7 @@ class Task(Generic[T]):
 
     def report(self, done: int, total: int) -> None:
         """Note how far it is. Raises CancelledError, and DpsimError where it takes too long."""
+        # A thread cannot be ended from outside: it ends where it says how far it is.
         self.done, self.total = done, total
         if self._stop.is_set():
             raise CancelledError("cancelled")

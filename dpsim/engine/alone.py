@@ -26,6 +26,7 @@ from dpsim.network import SharedNetwork
 from dpsim.strategy.sync import Fate, Gate
 
 Process = Generator[simpy.Event, None, None]
+# A bound, since one worker that is a thousand times slower would keep all others at work till then.
 MOST_ROUNDS = 8
 
 
@@ -82,11 +83,8 @@ class Worker:
                 return
             self.row, self.busy = dict.fromkeys(self.row, 0.0), 0.0
             if self._loading is not None:
-                yield from self.spend(
-                    "input",
-                    float(self._loading.take(np.array([self.env.now]))[0]) - self.env.now,
-                    "next batch",
-                )
+                there = float(self._loading.take(np.array([self.env.now]))[0])
+                yield from self.spend("input", there - self.env.now, "next batch")
             self.world.begins(self)
             yield from self._compute()
             yield from self.world.meeting.end(self)
@@ -94,25 +92,24 @@ class Worker:
 
     def _compute(self) -> Process:
         """All passes, with what becomes ready on the way."""
-        positions, factor = self.world.positions[self.rank], self.world.factor(self)
+        positions = self.world.positions[self.rank]
+        factor = self.world.factor(self)
         at = 0
         for call in self.world.calls:
-            yield from self.spend(
-                "compute", factor * (positions[call.ready] - positions[at]), "passes"
-            )
+            passes = factor * (positions[call.ready] - positions[at])
+            yield from self.spend("compute", passes, "passes")
             at = call.ready
-            yield from self.spend(
-                "encode", self.world.coding(self.rank, call.encode), f"encode {call.name}"
-            )
+            encoding = self.world.coding(self.rank, call.encode)
+            yield from self.spend("encode", encoding, f"encode {call.name}")
             self.world.meeting.ready(self, call)
+        # What is left up to the update, which is not the worker's where servers take it.
         yield from self.spend("compute", factor * (positions[-2] - positions[at]), "passes")
 
     def update(self) -> Process:
         """The optimiser's step, where the worker takes it."""
         positions = self.world.positions[self.rank]
-        yield from self.spend(
-            "compute", self.world.factor(self) * (positions[-1] - positions[-2]), "update"
-        )
+        seconds = self.world.factor(self) * (positions[-1] - positions[-2])
+        yield from self.spend("compute", seconds, "update")
 
     def decode(self) -> Process:
         """Decode what has been fetched."""
@@ -121,15 +118,12 @@ class Worker:
 
     def spend(self, part: str, seconds: float, name: str) -> Process:
         """Let ``seconds`` pass, as a part of the step."""
-        if seconds > 0:
-            self.note(
-                "input" if part == "input" else "compute",
-                name,
-                self.env.now,
-                self.env.now + seconds,
-            )
-            self.row[part] += seconds
-            yield self.env.timeout(seconds)
+        if seconds <= 0:
+            return
+        stream = "input" if part == "input" else "compute"
+        self.note(stream, name, self.env.now, self.env.now + seconds)
+        self.row[part] += seconds
+        yield self.env.timeout(seconds)
 
     def wait(self, part: str, event: simpy.Event) -> Process:
         """Wait for ``event``; the time is a part of the step."""

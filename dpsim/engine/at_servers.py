@@ -62,11 +62,12 @@ class AtServers(MeetingPoint):
             queue.popleft()
             if queue:
                 self._push(*queue[0])
+            # Servers apply one push after another, so that a push waits for those before it.
+            # Replicas get their copies while the next push is already applied.
             self._free = max(self._free, self.env.now) + self.servers.update_seconds(nbytes)
-            self.network.after(
-                self._free - self.env.now + self.servers.replication_seconds(nbytes),
-                lambda: self._applied(worker),
-            )
+            waits = self._free - self.env.now
+            replication = self.servers.replication_seconds(nbytes)
+            self.network.after(waits + replication, lambda: self._applied(worker))
 
         self.network.send(self.servers.to_servers, np.array([worker.rank]), float(nbytes), arrived)
 
@@ -87,6 +88,7 @@ class AtServers(MeetingPoint):
 
     def _tell(self) -> None:
         """Whoever waits for a clock or a version may look again."""
+        # An event happens once: who looks in vain waits for the next one.
         changed, self._changed = self._changed, self.env.event()
         changed.succeed()
 

@@ -74,15 +74,15 @@ class InPairs(MeetingPoint):
         partner = int(self._random[worker.rank].choice(choices))
         # Taken in the order of ranks: no circle of workers can wait for one another's thread.
         both = sorted((worker.rank, partner))
-        with self._threads[both[0]].request() as first, self._threads[both[1]].request() as second:
+        lower, higher = (self._threads[rank] for rank in both)
+        with lower.request() as first, higher.request() as second:
             yield first
             yield second
             begin = self.env.now
             exchanged = self.env.event()
-            routes = self.job.cluster.routes(
-                np.array([worker.rank, partner]), np.array([partner, worker.rank])
-            )
-            open_ = [2]
+            pair = np.array([worker.rank, partner])
+            routes = self.job.cluster.routes(pair, pair[::-1])
+            open_ = [2]  # both ways: a list, so that the function below can count down
 
             def ended(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
                 open_[0] -= len(rows)
@@ -101,8 +101,8 @@ def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:
     """Whom each worker hears from in one turn."""
     found: list[list[int]] = [[] for _ in range(workers)]
     for phase in schedule.phases:
-        for source, destination in zip(
-            phase.source.tolist(), phase.destination.at(0).tolist(), strict=True
-        ):
+        sources = phase.source.tolist()
+        destinations = phase.destination.at(0).tolist()
+        for source, destination in zip(sources, destinations, strict=True):
             found[destination].append(source)
     return found

@@ -58,6 +58,7 @@ def collective_loads(
     job: Job, collective: str, nbytes: int, turn: int = 0
 ) -> tuple[FloatArray, float]:
     """Bytes on each capacity, and seconds, of a collective that all enter together."""
+    # Without stragglers: loads are about what the links carry, not about who comes late.
     outcome = job.collective(collective, turn).finish(np.zeros(job.workers), nbytes)
     return job.on_links(outcome), float(outcome.finishes.max())
 
@@ -145,12 +146,12 @@ def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:
 
 def bytes_in_step(job: Job, step: int) -> float:
     """Bytes that all workers send in step ``step``, an iteration of each."""
-    stages = [stage for call in job.calls(step) for stage in call.stages]
-    return sum(
-        job.collective(name, step).traffic(nbytes).total
-        * _repeats(job, step % len(job.collectives[name]))
-        for name, nbytes in stages
-    )
+    total: float = 0
+    for call in job.calls(step):
+        for name, nbytes in call.stages:
+            turn = step % len(job.collectives[name])
+            total += job.collective(name, step).traffic(nbytes).total * _repeats(job, turn)
+    return total
 
 
 def _collectives(job: Job) -> dict[_Collective, float]:
@@ -162,6 +163,7 @@ def _collectives(job: Job) -> dict[_Collective, float]:
     for kind, count in kinds_of_step.items():
         for call in job.calls_of[kind]:
             for name, nbytes in call.stages:
+                # Gossip talks to other neighbours each turn: in the mean, every turn is as often.
                 turns = len(job.collectives[name])
                 for turn in range(turns):
                     share = count / len(job.counted) / turns * _repeats(job, turn)

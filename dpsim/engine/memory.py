@@ -73,10 +73,9 @@ class MemoryUse:
 
     def most_learners(self, batch: int) -> int:
         """How many learners of ``batch`` samples have room on one GPU; 0 where not even one has."""
-        one, two = (
-            footprint(self.model, replace(self.setup, batch=batch, stage=0, learners=k)).total
-            for k in (1, 2)
-        )
+        alone = replace(self.setup, batch=batch, stage=0, learners=1)
+        one = footprint(self.model, alone).total
+        two = footprint(self.model, replace(alone, learners=2)).total
         if one > self.capacity:
             return 0
         # Each further learner takes as much as the second adds to the first.
@@ -196,6 +195,5 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
 
 def smallest_gpu(scenario: Scenario) -> Gpu:
     """The kind of GPU of the cluster that has the least memory."""
-    return min(
-        (part.accelerator for part in scenario.cluster.parts), key=lambda gpu: gpu.memory.value
-    )
+    kinds = [part.accelerator for part in scenario.cluster.parts]
+    return min(kinds, key=lambda gpu: gpu.memory.value)

@@ -97,6 +97,7 @@ def _to_target(task: Task, scenario: Scenario, step_time_s: float) -> TimeToTarg
     gpus = scenario.cluster.ranks
     batch = gpus * scenario.workload.samples_per_gpu
     steps = task.steps(batch)
+    # Steps are a product of fitted powers, so that their error is a factor, alike up and down.
     reach = math.exp(1.96 * task.law.log_error(batch))
     return TimeToTarget(
         task=task,

@@ -117,29 +117,25 @@ class _Record:
 
     def ending(self, worker: int, time: float) -> Interval | None:
         """What of ``worker`` ended at ``time``: what it computed rather than what it sent."""
-        there = [
-            each
-            for each in self._of.get(worker, ())
-            if abs(each.end - time) <= self.close < time - each.start
-        ]
-        return min(
-            there, key=lambda each: (each.stream == "communication", -each.start), default=None
-        )
+        there = []
+        for each in self._of.get(worker, ()):
+            # Of those without length none leads back in time, and the walk would not end.
+            if abs(each.end - time) <= self.close < time - each.start:
+                there.append(each)
+        if not there:
+            return None
+        return min(there, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:
         """When something of ``worker`` last ended before ``time``."""
-        return max(
-            (each.end for each in self._of.get(worker, ()) if each.end < time - self.close),
-            default=-np.inf,
-        )
+        ends = [each.end for each in self._of.get(worker, ())]
+        return max((end for end in ends if end < time - self.close), default=-np.inf)
 
     def last_to_enter(self, collective: Interval) -> Interval:
         """The worker for which a collective waited."""
-        entered = [
-            each
-            for each in self._called[collective.name]
-            if each.start < collective.end - self.close
-        ]
+        # What began after it ended is another of the same name.
+        latest = collective.end - self.close
+        entered = [each for each in self._called[collective.name] if each.start < latest]
         return max(entered, key=lambda each: each.start, default=collective)
 
 
@@ -183,5 +179,9 @@ def _kind(interval: Interval) -> str:
 
 
 def _merged(segments: Sequence[Segment]) -> list[Segment]:
-    together = (list(alike) for _, alike in groupby(segments, lambda each: each[:3]))
-    return [alike[0]._replace(seconds=sum(each.seconds for each in alike)) for alike in together]
+    found = []
+    for _, group in groupby(segments, lambda each: (each.kind, each.name, each.worker)):
+        alike = list(group)
+        seconds = sum(each.seconds for each in alike)
+        found.append(alike[0]._replace(seconds=seconds))
+    return found

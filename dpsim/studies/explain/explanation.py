@@ -65,6 +65,8 @@ class Turn:
 
         Half a percent; where workers act alone, no less than the 95 % interval of the means.
         """
+        # Workers that act alone are chaotic: another seed gives other steps, and so does a knob
+        # that gains nothing.
         if self.result is None or not self.base.alone:
             return NOTHING
         return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
@@ -190,6 +192,7 @@ def _enough(base: Result, scenario: Scenario) -> int:
 
     Few where all are alike, not all where each of them takes long to simulate.
     """
+    # Each worker's steps beside one another: workers may differ, steps may not.
     times = base.steps.step
     if not base.alone and np.ptp(times, axis=0).max() <= _STEADY * times.mean():
         return _FEW
@@ -220,11 +223,11 @@ def _turn(
         return Turn(name, knob, base, None, None, options)
     # Where models are averaged now and then, steps differ by turns, and few of them tell nothing.
     several = len(options) > 1 and scenario.strategy.sync.one_version
-    found, refused = _simulated(
-        options, _shorter(scenario, _TRIAL, 1) if several else scenario, predict
-    )
+    trial = _shorter(scenario, _TRIAL, 1) if several else scenario
+    found, refused = _simulated(options, trial, predict)
     if several and found:
-        found, refused = _simulated([_best(found)[0]], scenario, predict)
+        best_of_trial, _ = _best(found)
+        found, refused = _simulated([best_of_trial], scenario, predict)
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
@@ -258,16 +261,17 @@ def _typical(run: Run) -> int:
 def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
     """The turns, those that gain nothing with the reason."""
     listed = list(turns)
+    # From the last to the first, so that the one that gains most of a part is what remains.
     helpers = {turn.knob.part: turn.knob.title for turn in reversed(listed) if turn.gains}
-    return [
-        turn
-        if turn.result is None or turn.change is None or turn.gains
-        else replace(
-            turn,
-            why=reason(turn.knob, turn.change, turn.base, turn.result, helpers.get(turn.knob.part)),
-        )
-        for turn in listed
-    ]
+    found = []
+    for turn in listed:
+        if turn.result is None or turn.change is None or turn.gains:
+            found.append(turn)
+            continue
+        instead = helpers.get(turn.knob.part)
+        why = reason(turn.knob, turn.change, turn.base, turn.result, instead)
+        found.append(replace(turn, why=why))
+    return found
 
 
 def _gain(turn: Turn) -> str:

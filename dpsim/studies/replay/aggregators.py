@@ -41,6 +41,7 @@ class AllReduceAggregator(GradientAggregator):
     def change(self, workers: IntArray, gradients: RealArray) -> RealArray:
         """One all-reduce."""
         sums = np.zeros((self._workers, gradients.shape[1]), dtype=gradients.dtype)
+        # Not sums[workers] += gradients, which takes the last alone of a worker that gave several.
         np.add.at(sums, workers, gradients)
         scale = self._scale(len(workers))
         self._velocity = self._momentum * self._velocity + scale * self._mean.mean(sums)

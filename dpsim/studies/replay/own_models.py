@@ -138,6 +138,7 @@ class ModelAveraging(OwnModels):
 
     def step(self, step: int, gradients: RealArray) -> None:
         """Correct each learner towards the average, and move the average by the corrections."""
+        # They need no gradient of this step, so that they can travel while those are computed.
         corrections = self._pull * (self.models - self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self._workers, -1, corrections.shape[1]).sum(axis=1)
@@ -182,7 +183,9 @@ class Gossip(OwnModels):
         mixing = self._mixing[turn]
         if self._codec.exact:
             return np.asarray(mixing @ self.models)
+        # Other turns have other neighbours, who know what they were told in such turns alone.
         changed = self.models - self._known[turn]
         arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]
-        known = self._known[turn] = self._known[turn] + np.stack(arrived)
+        known = self._known[turn] + np.stack(arrived)
+        self._known[turn] = known
         return np.asarray(self.models + self._step_size * (mixing @ known - known))

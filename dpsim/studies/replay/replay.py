@@ -125,12 +125,10 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     seed = scenario.run.seed if config.seed is None else config.seed
     learners = scenario.workload.learners_per_gpu
     apart = _learners_apart(job)
-    trainer = Trainer(
-        config,
-        job.workers * (learners if apart else 1),
-        config.batch * (1 if apart else learners),
-        seed,
-    )
+    if apart:
+        trainer = Trainer(config, job.workers * learners, config.batch, seed)
+    else:
+        trainer = Trainer(config, job.workers, config.batch * learners, seed)
     gradients = log.gradients
     recorder = CurveRecorder(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
     trained = _Training(job, trainer, gradients, log, recorder)
@@ -166,10 +164,10 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
     """
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.acts_alone:
-        kinds = [
-            (job.scenario.strategy.sync.exchanges(step, job.period), step % turns)
-            for step in range(len(log.times))
-        ]
+        sync = job.scenario.strategy.sync
+        steps = range(len(log.times))
+        kinds = [(sync.exchanges(step, job.period), step % turns) for step in steps]
+        # Steps of a kind send alike: each kind is added up once, by its first step.
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
         return np.cumsum([sent[kind] for kind in kinds])
     each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers

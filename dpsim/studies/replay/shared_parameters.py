@@ -67,10 +67,11 @@ class SharedParameters:
         return self.parameters
 
     def _apply(self, update: int, members: IntArray) -> None:
-        if any(entry not in self._computed for entry in members.tolist()):
+        entries = members.tolist()
+        if any(entry not in self._computed for entry in entries):
             self._compute(update)
-        if len(members):
-            gradients = np.stack([self._computed.pop(entry) for entry in members.tolist()])
+        if entries:
+            gradients = np.stack([self._computed.pop(entry) for entry in entries])
             direction = self._aggregator.change(self._worker[members], gradients)
             change = self._rate * direction
             sent = change if self._back is None else self._back.carry(change)
@@ -83,8 +84,9 @@ class SharedParameters:
         oldest = newest
         if self._next < len(self._waiting):
             oldest = min(int(self._read[self._waiting[self._next]]), newest)
-        for version in [version for version in self._versions if version < oldest]:
-            del self._versions[version]
+        for version in list(self._versions):
+            if version < oldest:
+                del self._versions[version]
 
     def _compute(self, update: int) -> None:
         """All gradients at versions up to ``update`` that are not there yet.
@@ -94,19 +96,20 @@ class SharedParameters:
         end = int(np.searchsorted(self._read[self._waiting], update, side="right"))
         ready, self._next = self._waiting[self._next : end], end
         for wave in self._waves(ready):
-            gradients = self._trainer.gradients(
-                self._worker[wave], self._clock[wave], self._held(wave)
-            )
+            workers, clocks = self._worker[wave], self._clock[wave]
+            gradients = self._trainer.gradients(workers, clocks, self._held(wave))
             for entry, gradient in zip(wave.tolist(), gradients, strict=True):
                 self._computed[entry] = gradient
                 if self._own_reads:
-                    own = self._own.setdefault(int(self._worker[entry]), [])
-                    own.append((int(self._update[entry]), gradient))
+                    worker = int(self._worker[entry])
+                    made = (int(self._update[entry]), gradient)
+                    self._own.setdefault(worker, []).append(made)
 
     def _waves(self, ready: IntArray) -> list[IntArray]:
         """What of ``ready`` can be computed at once: all, or an iteration after the other."""
         if not self._own_reads:
             return [ready]
+        # What a worker reads holds its own gradient of the iteration before.
         clocks = self._clock[ready]
         return [ready[clocks == clock] for clock in np.unique(clocks)]
 
@@ -119,6 +122,7 @@ class SharedParameters:
                 for entry, read in zip(entries.tolist(), reads.tolist(), strict=True)
             ]
             return np.stack(held)
+        # All on one version, as with BSP: one row serves all, and memory for n copies is spared.
         if (reads == reads[0]).all():
             reads = reads[:1]
         return np.stack([self._versions[read] for read in reads.tolist()])
@@ -131,6 +135,7 @@ class SharedParameters:
         ]
         if not kept:
             return 0.0
+        # As much as the update will bring: a mean counts each worker's gradient by its share.
         parts = 1 if self._trainer.config.reduction == "sum" else self._trainer.workers
         nothing = np.zeros(self._trainer.network.parameters)
         return sum((own for _, own in kept), start=nothing) * self._rate / parts

@@ -94,6 +94,9 @@ def results(folder: str | os.PathLike[str]) -> tuple[Table, int]:
 
 def _closed_off(table: Table) -> DuckDBPyConnection:
     """A database in memory that holds ``results`` and can reach nothing else."""
+    # DuckDB's SQL reads files and web addresses, installs extensions and writes: a query that
+    # somebody sends along is to do none of it. A select alone may read files, too, so that looking
+    # at the statement is not enough. Locked last, so that the query cannot open it again.
     connection = connect()
     create(connection, "results", table)
     connection.execute("set enable_external_access = false")
@@ -102,6 +105,7 @@ def _closed_off(table: Table) -> DuckDBPyConnection:
 
 
 def _check(connection: DuckDBPyConnection, sql: str) -> None:
+    # DuckDB's own parser, and no pattern of ours: comments and quotes may hide a statement.
     kinds = [statement.type.name for statement in connection.extract_statements(sql)]
     if kinds not in (["SELECT"], ["EXPLAIN"]):
         got = ", ".join(kinds) or "nothing"

@@ -50,12 +50,12 @@ class Axis:
 
         They depend on the seed and the path alone: neither other axes nor more samples change them.
         """
+        # crc32 and not hash(), which Python salts anew in each process.
         stream = np.random.default_rng([seed, zlib.crc32(self.path.encode())])
+        place = self.node.key_place or self.node.place
         while True:
             if self.parameter.is_range:
-                yield node_of(
-                    self._in_range(float(stream.random())), self.node.key_place or self.node.place
-                )
+                yield node_of(self._in_range(float(stream.random())), place)
             else:
                 yield self.values[int(stream.integers(len(self.values)))]
 
@@ -66,11 +66,16 @@ class Axis:
         """
         low, high = self.ends
         first, last = (low - 0.5, high + 0.5) if self.whole else (low, high)
-        drawn = (
-            first * (last / first) ** even if self.parameter.log else first + (last - first) * even
-        )
-        value = min(max(math.floor(drawn + 0.5) if self.whole else drawn, low), high)
-        return value if self.parameter.unit is None else f"{value!r} {self.parameter.unit}"
+        if self.parameter.log:
+            drawn: float = first * (last / first) ** even
+        else:
+            drawn = first + (last - first) * even
+        nearest = math.floor(drawn + 0.5) if self.whole else drawn
+        # Rounding, and the last digit of a power, may step over an end.
+        value = min(max(nearest, low), high)
+        if self.parameter.unit is None:
+            return value
+        return f"{value!r} {self.parameter.unit}"
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -96,15 +101,14 @@ def axes(config: SweepConfig, document: Document) -> list[Axis]:
     ]
     empty = [axis for axis in varied if axis.parameter.is_range and axis.ends[0] > axis.ends[1]]
     if empty:
-        rule = "must hold a whole number, but got {low:g} to {high:g}"
-        said = [
-            (axis.path, axis.node.place, rule.format_map(axis.parameter.model_dump()))
-            for axis in empty
-        ]
-        raise error(
-            Problem(place, ("sweep", "parameters", path), text) for path, place, text in said
-        )
+        raise error(_no_whole_number(axis) for axis in empty)
     return varied
+
+
+def _no_whole_number(axis: Axis) -> Problem:
+    low, high = axis.parameter.low, axis.parameter.high
+    text = f"must hold a whole number, but got {low:g} to {high:g}"
+    return Problem(axis.node.place, ("sweep", "parameters", axis.path), text)
 
 
 def combine(config: SweepConfig, varied: list[Axis]) -> tuple[int, Iterator[Values]]:

@@ -40,6 +40,7 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     """
     if where.parent is not None:
         _end_with(where.parent)
+        # The watch may begin after the parent has gone already.
         if os.getppid() != where.parent:
             os._exit(1)
     worker, kept = worker_name(), where.journals.is_dir()
@@ -64,13 +65,14 @@ def _end_with(parent: int) -> None:
     """End this process soon after ``parent`` has gone: watches from now on.
 
     That holds also while it waits for work that nobody will give it.
-
-    Nobody is there to take its rows then, and a new run may be at work on them.
     """
 
+    # A parent that is killed tells nobody. Its workers would go on with points that a resumed run
+    # is at work on as well, and hold memory until someone finds them.
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOKS_EVERY)
+        # Not sys.exit, which would end this thread alone and wait for the simulation.
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="watches the parent").start()

@@ -86,11 +86,12 @@ def _until_death(
     except Exception as error:
         if not _is_death(error):
             raise
+    # The pool says that a worker died, not which, nor at what: the journals do.
     suspects |= store.in_flight()
     rows = store.rows()
-    for key in [
-        key for key in waiting if key in rows and not rows[key]["retry"]
-    ]:  # done by a worker that could not hand it over
+    # Done by workers that could not hand it over any more.
+    done = [key for key in waiting if key in rows and not rows[key]["retry"]]
+    for key in done:
         del waiting[key]
         yield rows[key]
 
@@ -104,19 +105,23 @@ def _parallel(
 ) -> Iterator[Row]:
     from joblib import Parallel, delayed, parallel_config
 
+    # With one worker, or with Dask, the process that works is no child of this one.
     own = client is None and workers > 1
     where = Workplace(store.journals.absolute(), os.getpid() if own else None)
-    with (
+    config = (
         parallel_config(backend="dask", client=client)
         if client
         else parallel_config(backend="loky", n_jobs=workers)
-    ):
+    )
+    with config:
+        # Rows come as they are done: in order, one slow point would hold back all behind it.
         jobs = Parallel(return_as="generator_unordered")
         yield from jobs(delayed(compute)(key, contents[key], where) for key in keys)
 
 
 def _is_death(error: Exception) -> bool:
     """Whether a worker was lost, and not a row refused."""
+    # By name: the classes are those of loky, of Python and of Dask, which may not be installed.
     return type(error).__name__ in ("TerminatedWorkerError", "BrokenProcessPool", "KilledWorker")
 
 

@@ -30,10 +30,12 @@ def worker_name() -> str:
 
 def write(journals: Path, worker: str, event: str, row: Row) -> None:
     """Append one event about the row's scenario to the worker's journal."""
-    line = json.dumps({"event": event, **row}, allow_nan=False, separators=(",", ":")) + "\n"
+    text = json.dumps({"event": event, **row}, allow_nan=False, separators=(",", ":"))
+    line = f"{text}\n".encode()
     handle = os.open(journals / f"{worker}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        if os.write(handle, line.encode()) < len(line.encode()):
+        # A disk that fills up takes part of a line without an error.
+        if os.write(handle, line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(handle)

@@ -25,12 +25,12 @@ def scenario_key(scenario: Scenario) -> str:
     content: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude={"sweep"})
     model = content["workload"]["model"]
     if isinstance(model, dict):
-        content["workload"]["model"] = {
-            name: _held(value) if isinstance(value, str) else value for name, value in model.items()
-        }
-    text = json.dumps(
-        {"dpsim": _version(), "scenario": content}, sort_keys=True, separators=(",", ":")
-    )
+        for name, value in model.items():
+            if isinstance(value, str):
+                model[name] = _held(value)
+    # The version counts: another one may answer the same scenario otherwise.
+    asked = {"dpsim": _version(), "scenario": content}
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pydantic import BaseModel
@@ -47,6 +46,8 @@ def point(document: Document, axes: list[Axis], values: Values) -> Point:
     Why its values do not go together is the point's error.
     """
     given = {axis.path: value for axis, value in zip(axes, values, strict=True)}
+    # Checked here, in the process that the user waits for, and pickled for the one that simulates:
+    # workers need neither the file nor its folder.
     try:
         scenario = validate(_with(document, given), Scenario)
     except ScenarioError as error:
@@ -69,13 +70,18 @@ def _with(document: Document, given: dict[str, Node]) -> Document:
 
 
 def _broken(document: Document, given: dict[str, Node], error: str) -> Point:
-    name, seed = (
-        given.get(path) or document.root.at(tuple(split(path))) for path in ("name", "run.seed")
-    )
+    """The point of values that make no scenario: what can be said of it without one."""
+    name = given.get("name") or document.root.at(("name",))
+    seed = given.get("run.seed") or document.root.at(("run", "seed"))
+    seed_value = None
+    if seed is None:
+        seed_value = 0  # the default
+    elif isinstance(seed.value, int):
+        seed_value = seed.value
     return Point(
         document.source,
         name.value if name and isinstance(name.value, str) else None,
-        seed.value if seed and isinstance(seed.value, int) else 0 if seed is None else None,
+        seed_value,
         {path: _plain(value) for path, value in given.items()},
         error=error,
     )
@@ -93,14 +99,14 @@ def _told(scenario: Scenario, path: str, given: Node) -> Scalar:
 
 
 def _below(value: object, part: str | int) -> object:
+    """What stands under a key or at an index; ``...`` where nothing does, since None may."""
     if isinstance(value, BaseModel):
         names = {field.alias or name: name for name, field in type(value).model_fields.items()}
         return getattr(value, names.get(str(part), ""), ...)
-    if isinstance(value, (dict, list, tuple)):
-        items: Iterable[tuple[object, object]] = (
-            value.items() if isinstance(value, dict) else enumerate(value)
-        )
-        return dict(items).get(part, ...)
+    if isinstance(value, dict):
+        return value.get(part, ...)
+    if isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+        return value[part]
     return ...
 
 

@@ -64,6 +64,7 @@ class Store:
             self.journals.mkdir(parents=True)
             (self.folder / "shards").mkdir(exist_ok=True)
             lock = (self.folder / ".lock").open("w")
+        # The lock goes with the process, however that ends; a file that says "in use" would stay.
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,12 +93,8 @@ class Store:
     def note(self, row: Row) -> None:
         """Write down a row that its worker could not."""
         with self._writing():
-            journal.write(
-                self.journals,
-                row["worker"],
-                journal.DONE,
-                {key: value for key, value in row.items() if key != "kept"},
-            )
+            own = {key: value for key, value in row.items() if key != "kept"}
+            journal.write(self.journals, row["worker"], journal.DONE, own)
 
     def settle(self) -> None:
         """Turn every journal into its worker's shard.
@@ -125,11 +122,9 @@ class Store:
         A worker that outlived its killed run may begin its journal anew.
         """
         name = f"shards/{journal_file.parent.name}-{journal_file.stem}"
-        return (
-            f"{name}-{self.run}.parquet"
-            if (self.folder / f"{name}.parquet").exists()
-            else f"{name}.parquet"
-        )
+        if (self.folder / f"{name}.parquet").exists():
+            return f"{name}-{self.run}.parquet"
+        return f"{name}.parquet"
 
     def write_table(self, name: str, table: Table) -> None:
         """Write a Parquet file."""

@@ -38,8 +38,8 @@ def connect() -> DuckDBPyConnection:
 
     config: dict[str, str | int | bool | float | list[str]] = {
         "threads": 1,
-        "temp_directory": "",
-        "python_enable_replacements": False,
+        "temp_directory": "",  # nothing of a large query is left on the disk
+        "python_enable_replacements": False,  # a table's name is no variable of ours
     }
     return duckdb.connect(":memory:", config=config)
 
@@ -47,10 +47,11 @@ def connect() -> DuckDBPyConnection:
 def create(connection: DuckDBPyConnection, name: str, table: Table) -> None:
     """Make ``table`` known to SQL as ``name``."""
     # A column a parameter: DuckDB takes a hundred times longer for a row at a time.
-    columns = [
-        f"unnest(?::{_TO_SQL[kind]}[]) as {_quoted(column)}" for column, kind in table.types.items()
-    ]
-    values = [[row[number] for row in table.rows] for number in range(len(columns))]
+    columns = []
+    values = []
+    for number, (column, kind) in enumerate(table.types.items()):
+        columns.append(f"unnest(?::{_TO_SQL[kind]}[]) as {_quoted(column)}")
+        values.append([row[number] for row in table.rows])
     connection.execute(f"create table {_quoted(name)} as select {', '.join(columns)}", values)
 
 

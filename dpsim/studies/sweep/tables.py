@@ -41,7 +41,8 @@ def points_table(plan: Plan) -> Table:
         given[name] = [point.varied.get(path) for point in points]
     for name, values in given.items():
         types[name] = _common_type(values)
-        columns.append([_shown(value) if types[name] is str else value for value in values])
+        shown = [_shown(value) for value in values] if types[name] is str else values
+        columns.append(list(shown))
     types |= {"key": str, ERROR: str}
     columns.append([point.key for point in points])
     columns.append([point.error and "; ".join(point.error.splitlines()) for point in points])
@@ -77,6 +78,7 @@ def _common_type(values: Sequence[Scalar]) -> type:
         return bool
     if not kinds or not kinds <= {int, float}:
         return str
+    # A number that a column would round stays as it was given, as text.
     most = _MOST_EXACT if float in kinds else _MOST_INTEGER
     if any(isinstance(value, int) and abs(value) > most for value in values):
         return str

@@ -46,16 +46,18 @@ class Dimension:
         """Whether it means something with the values ``chosen`` by path."""
         if self.kinds is None or self.switch is None:
             return True
-        whole = chosen.get(self.switch.rpartition(".")[0])
-        inside = whole.get(self.switch.rpartition(".")[2]) if isinstance(whole, dict) else self.own
+        # The kind is chosen by itself, or with its whole part, or stays as the file has it.
+        part, _, key = self.switch.rpartition(".")
+        whole = chosen.get(part)
+        inside = whole.get(key) if isinstance(whole, dict) else self.own
         return str(chosen.get(self.switch, inside)) in self.kinds
 
     def decides(self, other: Dimension) -> bool:
         """Whether ``other`` means something only with some of these values."""
-        return other.switch is not None and self.path in (
-            other.switch,
-            other.switch.rpartition(".")[0],
-        )
+        if other.switch is None:
+            return False
+        part, _, _ = other.switch.rpartition(".")
+        return self.path in (other.switch, part)
 
     def kept(self, values: Iterable[Override]) -> Dimension:
         """The same with other values."""
@@ -80,9 +82,8 @@ def parse_over(text: str) -> tuple[str, tuple[Override, ...]]:
 
 def _override(path: str, text: str) -> Override:
     place = Place(f"--over {path}={text}")
-    return Override(
-        path, replace(parse(text, place.source, place) or Node(None, place), key_place=place)
-    )
+    node = parse(text, place.source, place) or Node(None, place)
+    return Override(path, replace(node, key_place=place))
 
 
 def defaults(path: str, values: Sequence[object]) -> tuple[Override, ...]:
@@ -122,11 +123,9 @@ def _below(part: Any, step: str | int) -> Any:
     if isinstance(part, BaseModel):
         names = {field.alias or name: name for name, field in type(part).model_fields.items()}
         return getattr(part, names.get(str(step), ""), None)
-    return (
-        part[step]
-        if isinstance(part, (tuple, list)) and isinstance(step, int) and step < len(part)
-        else None
-    )
+    if isinstance(part, (tuple, list)) and isinstance(step, int) and step < len(part):
+        return part[step]
+    return None
 
 
 def _is_switch(path: str) -> bool:

@@ -18,10 +18,9 @@ from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.space import Choice, Space
 
-_ALIKE, _VARIED = (
-    4,
-    10,
-)  # steps that tell configurations apart, where steps are alike and where they vary
+# Steps that tell configurations apart, where steps are alike and where they vary.
+_ALIKE = 4
+_VARIED = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,14 +143,14 @@ class Evaluator:
                 self.space.plain(choice),
                 f"run.steps ({scenario.run.steps}) hold no whole period of its averaging",
             )
+        # A search ranks, and few steps rank as all would; what it prints is simulated in full.
         few = shorter(scenario)
         self._simulated.add(scenario_key(few))
         return self._measured(choice, few)
 
     def _scenario(self, choice: Choice) -> Scenario:
-        return validate(
-            apply_overrides(self._document, self.space.overrides(choice), Scenario), Scenario
-        )
+        changed = apply_overrides(self._document, self.space.overrides(choice), Scenario)
+        return validate(changed, Scenario)
 
     def _measured(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
         try:
@@ -163,6 +162,7 @@ class Evaluator:
 
     def _result(self, scenario: Scenario) -> Result:
         """Simulated, where nobody did so before. Raises _NotPossibleError."""
+        # By what the scenario says, since choices that differ may come to the same.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
@@ -174,11 +174,9 @@ class Evaluator:
         return self._results[key]
 
     def _of(self, choice: Choice, scenario: Scenario, result: Result) -> Evaluation:
-        figure, seconds, cost = (
-            self.objective.read(result),
-            self.objective.time_s(result),
-            self.objective.cost(result),
-        )
+        figure = self.objective.read(result)
+        seconds = self.objective.time_s(result)
+        cost = self.objective.cost(result)
         if figure is None or seconds is None or cost is None:
             kind = scenario.strategy.sync.kind
             raise _NotPossibleError(f"steps to the target are not known with sync {kind}")
@@ -196,13 +194,12 @@ def shorter(scenario: Scenario) -> Scenario:
     """
     run, period = scenario.run, _period(scenario)
     enough = _ALIKE if scenario.disturbance == DisturbanceConfig() else _VARIED
-    steps, warmup = (
-        min(run.steps, period * -(-enough // period)),
-        min(run.warmup, scenario.strategy.sync.lag + 1),
-    )
-    return scenario.model_copy(
-        update={"run": run.model_copy(update={"steps": steps, "warmup": warmup})}
-    )
+    # A part of a period would count too many or too few of the steps that communicate.
+    whole_periods = period * -(-enough // period)
+    # The first steps after a start wait for nobody yet: as many as a worker may be ahead.
+    warmup = min(run.warmup, scenario.strategy.sync.lag + 1)
+    few = run.model_copy(update={"steps": min(run.steps, whole_periods), "warmup": warmup})
+    return scenario.model_copy(update={"run": few})
 
 
 def _period(scenario: Scenario) -> int:
@@ -210,15 +207,12 @@ def _period(scenario: Scenario) -> int:
 
     1 where that is wrong, which is said when it is simulated.
     """
-    ranks, batch, data = (
-        scenario.cluster.ranks,
-        scenario.workload.samples_per_gpu,
-        scenario.workload.dataset,
-    )
+    ranks = scenario.cluster.ranks
+    batch = scenario.workload.samples_per_gpu
+    data = scenario.workload.dataset
     try:
-        return scenario.strategy.sync.period(
-            ranks * batch, None if data is None else data.epoch(ranks, batch).steps
-        )
+        steps_an_epoch = None if data is None else data.epoch(ranks, batch).steps
+        return scenario.strategy.sync.period(ranks * batch, steps_an_epoch)
     except DpsimError:
         return 1
 

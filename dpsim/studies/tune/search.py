@@ -53,9 +53,13 @@ def sampled(
         if start is not None:
             study.enqueue_trial(start)
         while evaluator.count < evaluations and stale < _STALE:
-            if evaluator.count >= _SAMPLED * evaluations and (nearby := neighbours.next()):
-                study.enqueue_trial(nearby)
-            stale = 0 if _trial(study, evaluator, neighbours) else stale + 1
+            if evaluator.count >= _SAMPLED * evaluations:
+                nearby = neighbours.next()
+                if nearby:
+                    # Through the study, which learns from neighbours as from its own suggestions.
+                    study.enqueue_trial(nearby)
+            is_new = _trial(study, evaluator, neighbours)
+            stale = 0 if is_new else stale + 1
             progress(evaluator.count)
 
 
@@ -89,9 +93,9 @@ class _Neighbours:
     def __init__(self, evaluator: Evaluator, generator: np.random.Generator) -> None:
         self._evaluator = evaluator
         self._generator = generator
-        self._seen: list[
-            tuple[float, int, Iterator[Numbers]]
-        ] = []  # score, turn, what is left around it
+        # Score, turn, and what is left around it. The turn tells equal scores apart: iterators
+        # cannot be compared.
+        self._seen: list[tuple[float, int, Iterator[Numbers]]] = []
 
     def saw(self, score: float, numbers: Numbers) -> None:
         """Take ``numbers`` up among those around which to look."""
@@ -100,32 +104,38 @@ class _Neighbours:
     def next(self) -> Numbers | None:
         """The next one that was not evaluated; None where there is none."""
         space = self._evaluator.space
-        left = (each for _, _, around in self._seen for each in around)
-        return next((each for each in left if not self._evaluator.knows(space.choice(each))), None)
+        for _, _, around in self._seen:
+            for each in around:
+                if not self._evaluator.knows(space.choice(each)):
+                    return each
+        return None
 
     def _around(self, numbers: Numbers) -> Iterator[Numbers]:
         """What differs in one value.
 
         Where that value decides what others mean, with each value of those.
         """
-        several = [
-            {**numbers, each.path: number, **others}
-            for each in self._evaluator.space.dimensions
-            for number in range(len(each.values))
-            if number != numbers[each.path]
-            for others in self._decided(each)
-        ]
-        yield from (several[place] for place in self._generator.permutation(len(several)))
+        several: list[Numbers] = []
+        for each in self._evaluator.space.dimensions:
+            for number in range(len(each.values)):
+                if number == numbers[each.path]:
+                    continue
+                for others in self._decided(each):
+                    several.append({**numbers, each.path: number, **others})
+        # In random order: in that of dimensions, the budget would end before the last of them.
+        for place in self._generator.permutation(len(several)):
+            yield several[place]
 
     def _decided(self, each: Dimension) -> list[Numbers]:
         """The values of each field that means something with some values of ``each`` only.
 
         Or nothing to change.
         """
-        decided = [other for other in self._evaluator.space.dimensions if each.decides(other)]
-        return [
-            {other.path: number} for other in decided for number in range(len(other.values))
-        ] or [{}]
+        found: list[Numbers] = []
+        for other in self._evaluator.space.dimensions:
+            if each.decides(other):
+                found += [{other.path: number} for number in range(len(other.values))]
+        return found or [{}]
 
 
 @contextmanager

@@ -48,11 +48,13 @@ class Space:
     @property
     def size(self) -> int:
         """How many different choices there are."""
+        # Switches one by one, the rest as a product: choices themselves may be millions.
         rest = [each for each in self.dimensions if each not in self.switches]
-        return sum(
-            math.prod(len(each.values) for each in rest if each.applies(self.plain(choice)))
-            for choice in _choices(self.switches, self)
-        )
+        total = 0
+        for choice in _choices(self.switches, self):
+            values = self.plain(choice)
+            total += math.prod(len(each.values) for each in rest if each.applies(values))
+        return total
 
     @property
     def switches(self) -> list[Dimension]:
@@ -106,14 +108,16 @@ def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits:
 
     Raises DpsimError for a field that is named twice, or means something with none of the values.
     """
-    asked = [parse_over(text) for text in over]
-    twice = next(
-        (path for number, (path, _) in enumerate(asked) if path in dict(asked[:number])), None
-    )
-    if twice is not None:
-        raise DpsimError(f"--over {twice}: must be given once, but got two")
+    asked: dict[str, tuple[Override, ...]] = {}
+    for text in over:
+        path, values = parse_over(text)
+        if path in asked:
+            raise DpsimError(f"--over {path}: must be given once, but got two")
+        asked[path] = values
     if asked:
-        found = Space.of(dimension(path, values, scenario, asked=True) for path, values in asked)
+        found = Space.of(
+            dimension(path, values, scenario, asked=True) for path, values in asked.items()
+        )
     else:
         given = default_values(scenario, objective, limits)
         found = Space.of(
@@ -126,16 +130,16 @@ def space(scenario: Scenario, over: Iterable[str], objective: Objective, limits:
 def _check(found: Space) -> None:
     chosen = [found.plain(choice) for choice in _choices(found.switches, found)]
     for each in found.dimensions:
-        if (
-            each.asked
-            and each.kinds is not None
-            and not any(each.applies(values) for values in chosen)
-        ):
-            kinds = ", ".join(sorted(each.kinds)) or "nothing"
-            raise DpsimError(
-                f"--over {each.path}: must be a field where {each.switch} is {kinds}, but that is "
-                f"{each.own}"
-            )
+        # What nobody asked for may mean nothing here, and is then left out.
+        if not each.asked or each.kinds is None:
+            continue
+        if any(each.applies(values) for values in chosen):
+            continue
+        kinds = ", ".join(sorted(each.kinds)) or "nothing"
+        raise DpsimError(
+            f"--over {each.path}: must be a field where {each.switch} is {kinds}, but that is "
+            f"{each.own}"
+        )
 
 
 def default_values(
@@ -150,10 +154,9 @@ def default_values(
     with which it is not known how many steps the target takes; and where accuracy has a limit, all
     of which it is not known what they lose.
     """
-    values = {
-        **_strategy(scenario, objective, limits),
-        **(_scale(scenario, limits) if objective.name != "step-time" else {}),
-    }
+    values = _strategy(scenario, objective, limits)
+    if objective.name != "step-time":
+        values |= _scale(scenario, limits)
     return {path: several for path, several in values.items() if len(set(several)) > 1}
 
 
@@ -168,18 +171,21 @@ def _strategy(
     syncs: tuple[str, ...] = _PLAIN_SYNC if objective.to_target else _SYNCS
     if limits.accuracy_penalty is not None:
         codecs, syncs = _PLAIN_CODEC, _PLAIN_SYNC
+    # The scenario's own values come first: a search starts where the file is.
     sizes = sorted({own_size, *(_MEBI * size for size in _BUCKETS)})
     return {
         "strategy.aggregation.kind": (aggregation.kind, "allreduce", "sharded"),
         **_algorithms(aggregation),
         "strategy.aggregation.stage": (1, 2, 3) if stage is None else (stage, 1, 2, 3),
         "strategy.overlap.kind": (overlap.kind, *_OVERLAPS),
-        "strategy.overlap.bucket_size": tuple(
-            f"{size / _MEBI:g} MiB" if size % _MEBI == 0 else exact(size, DATA) for size in sizes
-        ),
+        "strategy.overlap.bucket_size": tuple(_size(size) for size in sizes),
         "strategy.compression.kind": (strategy.compression.kind, *codecs),
         "strategy.sync.kind": (strategy.sync.kind, *syncs),
     }
+
+
+def _size(nbytes: float) -> str:
+    return f"{nbytes / _MEBI:g} MiB" if nbytes % _MEBI == 0 else exact(nbytes, DATA)
 
 
 def _algorithms(aggregation: Aggregation) -> dict[str, tuple[object, ...]]:
@@ -207,6 +213,8 @@ def _scale(scenario: Scenario, limits: Limits) -> dict[str, tuple[object, ...]]:
 
 def _nodes(own: int, most: int | None) -> list[int]:
     found = {max(1, own // share) for share in _SHARES}
-    while most is not None and 2 * max(found) <= most:
+    if most is None:
+        return sorted(found)
+    while 2 * max(found) <= most:
         found.add(2 * max(found))
-    return sorted(number for number in found if most is None or number <= most) or [most or own]
+    return sorted(number for number in found if number <= most) or [most or own]

@@ -18,7 +18,10 @@ class Sampler:
     """Gives ``samples`` to ``workers``, ``batch`` an iteration."""
 
     def __init__(self, samples: int, workers: int, batch: int, seed: int) -> None:
-        self.samples, self.workers, self.batch, self.seed = samples, workers, batch, seed
+        self.samples = samples
+        self.workers = workers
+        self.batch = batch
+        self.seed = seed
         self._orders: dict[int, IntArray] = {}
 
     def indices(self, worker: IntArray, clock: IntArray) -> IntArray:
@@ -26,6 +29,7 @@ class Sampler:
         first = (clock * self.workers + worker) * self.batch
         places = first[:, None] + np.arange(self.batch)
         epochs, within = np.divmod(places, self.samples)
+        # A batch may reach over the end of an epoch, and fast workers be epochs ahead of slow ones.
         chosen = np.empty_like(places)
         for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
