@@ -133,6 +133,7 @@ def _is_chained(codec: Codec) -> bool:
     return codec.chained
 
 
+# In the order in which they are asked: a strategy that several forbid is refused for the first.
 RULES = (
     Rule(
         "gossip averages with given neighbours: it has no clock that all workers see, and nobody "

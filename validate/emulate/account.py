@@ -39,8 +39,8 @@ def account(
         _alone(records, kept, rows)
     else:
         _together(records, kept, carried, job)
-    # A step begins where the last one ended. What of it was nothing else is computing, so that the
-    # parts add up to it whatever the operating system took in between.
+    # A step begins where the last one ended. Computing is what the other parts leave of it, so that
+    # all add up to the step, whatever the operating system took in between.
     starts = np.full(workers, start)
     ends = np.vstack([starts, _column(kept, "end")])
     lasting = np.diff(ends, axis=0)
@@ -50,9 +50,9 @@ def account(
 
 
 def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job: Job) -> None:
-    """As `dpsim.engine.together` divides waits.
+    """Divide waits as `dpsim.engine.together` does.
 
-    Until the last worker that is waited for has come to one, it is its fault.
+    A wait is for a straggler until the last worker that is needed has come to it, too.
     """
     gate = job.gate()
     workers, whole = len(rows), len(rows[0])
@@ -69,7 +69,8 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
             records.exposed_comm[step] += waited - for_others
     busy, rounds = _network(carried, whole)
     records.overlapped_comm[:] = np.maximum(busy[:, None] - records.exposed_comm, 0.0)
-    starts, done = _column(rows, "begin"), _column(rows, "done")
+    starts = _column(rows, "begin")
+    done = _column(rows, "done")
     records.clock_gap[:] = clock_gaps(starts, done)
     if job.one_version and rounds:
         records.versions[:] = gate.versions_behind(starts, done, rounds)
@@ -124,7 +125,8 @@ def _clock_gaps(begins: FloatArray, passed: Sequence[Sequence[float]]) -> IntArr
 
 def _column(rows: Sequence[Rows], name: str) -> FloatArray:
     """One value of every row, (steps, workers)."""
-    return np.array([[row[name] for row in own] for own in rows], dtype=float).T
+    by_worker = [[row[name] for row in own] for own in rows]
+    return np.array(by_worker, dtype=float).T
 
 
 def collective_seconds(carried: Sequence[Rows], first: int, last: int) -> dict[str, float]:

@@ -95,12 +95,14 @@ class AloneWorker:
 
     def iterate(self, iteration: int, factor: float) -> Row:
         """One iteration."""
-        row, pace, positions = Row(iteration), self._pace, self._positions
+        row = Row(iteration)
+        pace, positions = self._pace, self._positions
         if self._loading is not None:
             # The loader counts from the start of the run and knows nothing of real time: it is
             # asked at the time that the pace has come to, not at what the clock says.
             asked = pace.at - self._start
-            row.input = float(self._loading.take(np.array([asked]))[0]) - asked
+            taken = float(self._loading.take(np.array([asked]))[0])
+            row.input = taken - asked
             pace.spend(row.input)
         row.begin = now()
         self._meeting.begin(row)
@@ -113,6 +115,7 @@ class AloneWorker:
         pace.spend(factor * (positions[-2] - positions[at]))
         row.done = now()
         self._meeting.end(row)
+        # What it waited for has taken as long as it took: the plan starts again from now.
         pace.resume()
         self._code(row, sum(float(call.decode[self._kind]) for call in self._calls))
         pace.spend(factor * (positions[-1] - positions[-2]))

@@ -117,7 +117,8 @@ class Carriers:
         # longest cycle has make every carrier, none of which is then made while time counts.
         for calls in job.calls_of.values():
             for call in calls:
-                for turn in range(max(len(job.collectives[name]) for name, _ in call.stages)):
+                turns = max(len(job.collectives[name]) for name, _ in call.stages)
+                for turn in range(turns):
                     self.of(call, turn)
 
     def of(self, call: StagedCall, step: int) -> list[Carrier]:
@@ -125,10 +126,11 @@ class Carriers:
         stages = dict(call.stages)
         if "push" in stages:
             return [self._kept(("push", stages["push"], stages["pull"]), self._push_pull)]
-        turns = [
-            (name, nbytes, step % len(self._job.collectives[name])) for name, nbytes in call.stages
-        ]
-        return [self._kept(turn, self._collective) for turn in turns]
+        carriers = []
+        for name, nbytes in call.stages:
+            turn = step % len(self._job.collectives[name])
+            carriers.append(self._kept((name, nbytes, turn), self._collective))
+        return carriers
 
     def warm_up(self) -> None:
         """Carry every collective once; all workers in the same order."""

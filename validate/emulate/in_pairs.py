@@ -40,7 +40,10 @@ class InPairs(MeetingPoint):
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
         self._model = payload(self._nbytes)
         self._lock = threading.Lock()
-        self._touched = self._touched_before = self._step = 0
+        # How often others have averaged with the model: its versions beside its own.
+        self._touched = 0
+        self._touched_before = 0
+        self._step = 0
         self._own = ThreadPoolExecutor(1)
         self._averaged: Future[tuple[float, float]] | None = None
         others = [rank for rank in range(job.workers) if rank != world.rank]

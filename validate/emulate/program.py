@@ -22,7 +22,9 @@ from validate.emulate.servers import serve_alone, serve_together
 from validate.emulate.together import work_together
 from validate.ranks.processes import World, same_clock
 
-_AHEAD = 0.1  # seconds from agreeing on a start until it
+# Seconds from agreeing on a start until it: longer than the word of it takes to all ranks, also on
+# slow links of a testbed.
+_AHEAD = 0.1
 
 Say = Callable[[Mapping[str, Any]], None]
 

@@ -71,19 +71,21 @@ class Client:
 
     def __init__(self, world: World, servers: Sequence[int]) -> None:
         self._world = world
+        # Were all to begin with server 0, its link would carry all shares while the others' rest.
         self._servers = rotated(servers, world.rank + 1)
         self._coming: list[Any] = []
 
     def expect(self, nbytes: int) -> None:
         """Announce room for what the servers will send back."""
         own = share(nbytes, len(self._servers))
-        self._coming = [
-            receive(self._world, payload(own), server, PULL) for server in self._servers
-        ]
+        self._coming = []
+        for server in self._servers:
+            self._coming.append(receive(self._world, payload(own), server, PULL))
 
     def push(self, nbytes: int) -> None:
         """Send a message; returns when it is on its way."""
-        send_all(self._world, payload(share(nbytes, len(self._servers))), self._servers, PUSH)
+        own = share(nbytes, len(self._servers))
+        send_all(self._world, payload(own), self._servers, PUSH)
 
     def pull(self) -> None:
         """Wait for what the servers send back."""
@@ -99,6 +101,7 @@ class Client:
 
         The answer is a function that waits for them and returns them, (servers, numbers).
         """
+        # Rows of one tensor are room for a message each, so that nothing need be copied together.
         room = torch.zeros(len(self._servers), numbers, dtype=torch.float64)
         coming = [
             receive(self._world, room[place], server, REPLY)

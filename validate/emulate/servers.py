@@ -87,19 +87,15 @@ class Server:
 def serve_together(job: Job, world: World, servers: int, steps: int) -> None:
     """Answer each call when all workers' shares of it are applied."""
     server = Server(job)
-    schedule = [
-        call for step in range(steps) for call in job.calls(step) if "push" in dict(call.stages)
-    ]
+    schedule = []
+    for step in range(steps):
+        schedule += [call for call in job.calls(step) if "push" in dict(call.stages)]
     pulls = iter([share(dict(call.stages)["pull"], servers) for call in schedule])
+    # Each server begins with another worker, so that answers do not meet on one worker's link.
+    to_all = rotated(range(job.workers), world.rank - job.workers + 1)
 
     def answer() -> None:
-        """To all workers, each server beginning with another."""
-        send_all(
-            world,
-            payload(next(pulls)),
-            rotated(range(job.workers), world.rank - job.workers + 1),
-            PULL,
-        )
+        send_all(world, payload(next(pulls)), to_all, PULL)
 
     # One of the threads that met answers for all, before any of them goes on.
     met = threading.Barrier(job.workers, answer, world.timeout)
@@ -158,6 +154,7 @@ def _receive_all(
     """When each call's share had come; returns when all are applied."""
     pushes = [sum(size for name, size in call.stages if name == "push") for call in calls]
     rooms = [payload(share(nbytes, servers)) for nbytes in pushes]
+    # All receives of an iteration at once: the worker pushes while it computes, when it can.
     coming = [receive(world, room, worker, PUSH) for room in rooms]
     arrived = []
     for room, each in zip(rooms, coming, strict=True):

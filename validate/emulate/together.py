@@ -27,6 +27,7 @@ class Courier:
     """
 
     def __init__(self, job: Job, carriers: Carriers, steps: int, quorum: Quorum, say: Say) -> None:
+        # A worker gives calls in the same order, so that a number says which one is meant.
         self._calls = [(step, call) for step in range(steps) for call in job.calls(step)]
         self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers

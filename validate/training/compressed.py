@@ -9,7 +9,6 @@ float32 in host memory.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +44,8 @@ class Compressed(Method):
         for step in worker.steps():
             worker.learn(step)
             with worker.part("communication"):
-                gradient.copy_(torch.from_numpy(peer.mean(gradient.float().cpu().numpy())))
+                own = gradient.float().cpu().numpy()
+                gradient.copy_(torch.from_numpy(peer.mean(own)))
             worker.update()
 
 
@@ -115,11 +115,8 @@ class Peer:
         sizes = [int(each.sum()) for each in lengths]
         payload = np.zeros(max(sizes), dtype=np.uint8)
         payload[: sizes[self.rank]] = np.frombuffer(encoded.to_bytes(), dtype=np.uint8)
-        payloads = self._all(payload)
-        return [
-            _unpacked(each.numpy(), n.tolist(), encoded)
-            for each, n in zip(payloads, lengths, strict=True)
-        ]
+        everybody = zip(self._all(payload), lengths, strict=True)
+        return [_unpacked(theirs.numpy(), own.tolist(), encoded) for theirs, own in everybody]
 
     def _all(self, values: Any) -> list[Tensor]:
         own = torch.as_tensor(values)
@@ -130,11 +127,11 @@ class Peer:
 
 def _unpacked(payload: NDArray[np.uint8], lengths: list[int], like: Encoded) -> Encoded:
     """Parts of ``lengths`` bytes, in the formats of those of ``like``."""
-    starts = itertools.accumulate(lengths, initial=0)
-    pairs = zip(starts, lengths, like.parts, strict=False)  # the last start is the end
-    return Encoded(
-        tuple(_shaped(payload[start : start + length], part) for start, length, part in pairs)
-    )
+    parts, start = [], 0
+    for length, part in zip(lengths, like.parts, strict=True):
+        parts.append(_shaped(payload[start : start + length], part))
+        start += length
+    return Encoded(tuple(parts))
 
 
 def _shaped(payload: NDArray[np.uint8], like: NDArray[Any]) -> NDArray[Any]:

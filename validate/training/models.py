@@ -25,9 +25,11 @@ def build(training: Training, seed: int) -> nn.Module:
 
     The process's own random stream stays as it was.
     """
+    models = {"cnn": cnn, "transformer": Transformer}
+    # Drawn on the CPU, whatever the device: GPUs' generators give other numbers for one seed.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = {"cnn": cnn, "transformer": Transformer}[training.model](training.width)
+        made = models[training.model](training.width)
     return made.to(getattr(torch, training.precision))
 
 
@@ -66,7 +68,8 @@ class Transformer(nn.Module):
         """Scores of the classes."""
         tokens = self.embed(images.squeeze(1)) + self.places
         query, key, value = self.query_key_value(self.before_attention(tokens)).chunk(3, dim=-1)
-        tokens = tokens + self.mix(functional.scaled_dot_product_attention(query, key, value))
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        tokens = tokens + self.mix(attended)
         tokens = tokens + self.feed_forward(self.before_feed_forward(tokens))
         return self.classify(tokens.mean(dim=1))
 
@@ -77,4 +80,5 @@ def positions(tokens: int, width: int) -> Tensor:
     After Vaswani et al., NIPS 2017.
     """
     frequencies = torch.exp(-math.log(10_000.0) * torch.arange(width) / width)
-    return torch.sin(torch.arange(tokens)[:, None] * frequencies)
+    places = torch.arange(tokens)[:, None]
+    return torch.sin(places * frequencies)

@@ -25,11 +25,11 @@ def replay_servers(
 
     An update can be applied once all shares were read.
     """
-    replayed = _Servers(method, AllWorkers(training, method.workers(len(records))))
-    logs = [
-        deque(e for e in record.log if e.what in (READ, UPDATED))
-        for record in records[len(replayed.workers) :]
-    ]
+    workers = AllWorkers(training, method.workers(len(records)))
+    replayed = _Servers(method, workers)
+    logs = []
+    for record in records[len(workers) :]:
+        logs.append(deque(event for event in record.log if event.what in (READ, UPDATED)))
     while any(logs):
         # Servers' clocks do not compare: what follows what is in the events themselves.
         events = sum(replayed.advance(server, log) for server, log in enumerate(logs))
@@ -39,15 +39,18 @@ def replay_servers(
                 f"a log must hold what can follow each other, but has {stuck.what} of "
                 f"{stuck.worker} at {stuck.clock}"
             )
-    return replayed.workers.done(replayed.weights)
+    return workers.done(replayed.weights)
 
 
 class _Servers:
     """The weights of all servers, and the changes that workers have pushed."""
 
     def __init__(self, method: ParameterServer, workers: AllWorkers) -> None:
-        self.workers, self.servers, self.scale = workers, method.servers, method.scale(len(workers))
+        self.workers = workers
+        self.servers = method.servers
+        self.scale = method.scale(len(workers))
         self.weights = workers.replicas[0].weights.clone()
+        # Views: what is added to a share is added to the weights.
         self._shares = self.weights.tensor_split(self.servers)
         self._reads: Counter[tuple[int, int]] = Counter()
         self._changes: dict[tuple[int, int], tuple[Tensor, ...]] = {}

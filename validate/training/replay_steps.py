@@ -30,6 +30,7 @@ def replay_whole_batch(method: Method, records: Sequence[Record], training: Trai
     for step in range(training.steps):
         workers.learn_all(step)
         gradient = mean([replica.gradient for replica in workers.replicas])
+        # All move, though all stay alike: each computes the next gradient of its own batch.
         for replica in workers.replicas:
             replica.gradient.copy_(gradient)
             replica.update()
@@ -41,9 +42,8 @@ def replay_compressed(
 ) -> Replayed:
     """The same with the mean that `dpsim.strategy.compression.Exchange` makes."""
     workers = AllWorkers(training, len(records))
-    exchange = Exchange(
-        method.codec, len(workers), workers.replicas[0].weights.numel(), training.seed
-    )
+    elements = workers.replicas[0].weights.numel()
+    exchange = Exchange(method.codec, len(workers), elements, training.seed)
     for step in range(training.steps):
         workers.learn_all(step)
         vectors = np.stack([replica.gradient.float().numpy() for replica in workers.replicas])
@@ -57,6 +57,7 @@ def replay_compressed(
 def replay_local_sgd(method: LocalSgd, records: Sequence[Record], training: Training) -> Replayed:
     """Each worker alone, and averages where rank 0 logged them."""
     workers = AllWorkers(training, len(records))
+    # Rank 0's log stands for all: an average takes place on all ranks or on none.
     averages = {(event.what, event.clock) for event in records[0].log}
     for step in range(training.steps):
         workers.learn_all(step)
@@ -105,5 +106,6 @@ def replay_learners(method: Learners, records: Sequence[Record], training: Train
         moved = average + total + method.inertia * (average - previous)
         average, previous = moved, average
     done = workers.done(average)
-    by_rank = np.asarray(done.losses).reshape(len(records), k, -1).mean(axis=1)
-    return Replayed(by_rank.tolist(), done.weights)
+    # Learners are numbered rank by rank.
+    losses = np.asarray(done.losses).reshape(len(records), k, -1)
+    return Replayed(losses.mean(axis=1).tolist(), done.weights)

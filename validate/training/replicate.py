@@ -47,7 +47,11 @@ def _outlined(value: Any) -> Any:
 
     They are on the meta device; single numbers stay.
     """
-    return _each(value, lambda tensor: tensor.to("meta") if tensor.dim() else tensor.cpu())
+
+    def outlined(tensor: Tensor) -> Tensor:
+        return tensor.to("meta") if tensor.dim() else tensor.cpu()
+
+    return _each(value, outlined)
 
 
 def _filled(value: Any, device: Any) -> Any:

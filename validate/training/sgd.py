@@ -18,7 +18,10 @@ class Sgd:
     """
 
     def __init__(self, weights: Tensor, gradient: Tensor, rate: float, momentum: float) -> None:
-        self.weights, self.gradient, self.rate, self.momentum = weights, gradient, rate, momentum
+        self.weights = weights
+        self.gradient = gradient
+        self.rate = rate
+        self.momentum = momentum
         self.velocity = torch.zeros_like(weights)
 
     def step(self) -> None:

@@ -21,7 +21,8 @@ def clock_gaps(log: Sequence[Event], workers: int) -> list[int]:
         if event.what == PUSHED:
             finished[event.worker] += 1
         elif event.what == READ:
-            gaps.append(event.clock - min(finished[worker] for worker in range(workers)))
+            slowest = min(finished[worker] for worker in range(workers))
+            gaps.append(event.clock - slowest)
     return gaps
 
 
@@ -33,5 +34,7 @@ def version_gaps(log: Sequence[Event]) -> list[int]:
         if event.what == READ:
             read_at[event.worker, event.clock] = event.version
         elif event.what == UPDATED:
-            gaps.append(event.version - 1 - read_at[event.worker, event.clock])
+            # The version counts this very update, which is none of others.
+            others = event.version - 1
+            gaps.append(others - read_at[event.worker, event.clock])
     return gaps

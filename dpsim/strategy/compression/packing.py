@@ -29,7 +29,8 @@ def packed_bytes(count: int, bits: int) -> int:
 def pack(numbers: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """Numbers below 2**bits, without gaps; the first takes the highest bits of the first byte."""
     shifts = np.arange(bits - 1, -1, -1, dtype=np.uint8)
-    return np.packbits((numbers[:, None] >> shifts) & np.uint8(1))
+    flags = (numbers[:, None] >> shifts) & np.uint8(1)
+    return np.packbits(flags)
 
 
 def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
@@ -42,9 +43,7 @@ def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8
 
 def safe_divide(above: Floats, below: Floats) -> Floats:
     """``above / below``, 0 where ``below`` is 0."""
-    return np.divide(
-        above,
-        below,
-        out=np.zeros(np.broadcast_shapes(above.shape, below.shape), np.float32),
-        where=below != 0,
-    )
+    # Buckets of zeros have the scale 0, and come back as zeros.
+    shape = np.broadcast_shapes(above.shape, below.shape)
+    quotients = np.zeros(shape, np.float32)
+    return np.divide(above, below, out=quotients, where=below != 0)

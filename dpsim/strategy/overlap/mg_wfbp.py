@@ -64,14 +64,17 @@ def _exact(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
     """The cuts with which the last call ends earliest."""
     # ends[j] is t(j) of the module's formula, best[j] the i that gives it; before[j] is the bytes
     # of the first j calls.
-    before = np.concatenate([[0], np.cumsum([call.nbytes for call in calls])])
+    sizes = [call.nbytes for call in calls]
+    before = np.concatenate([[0], np.cumsum(sizes)])
     ends = np.zeros(len(calls) + 1)
     best = np.zeros(len(calls) + 1, dtype=int)
     for number, call in enumerate(calls, 1):
         starts = np.maximum(ends[:number], outlook.ready(call))
-        finish = starts + outlook.alpha + outlook.beta * (before[number] - before[:number])
+        nbytes = before[number] - before[:number]
+        finish = starts + outlook.alpha + outlook.beta * nbytes
         best[number] = int(finish.argmin())
         ends[number] = finish[best[number]]
+    # Back from the last call, by where each merged call began.
     cuts = [len(calls)]
     while best[cuts[-1]]:
         cuts.append(int(best[cuts[-1]]))

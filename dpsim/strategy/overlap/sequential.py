@@ -30,4 +30,5 @@ class SequentialConfig(Overlap):
     ) -> tuple[CollectiveCall, ...]:
         """All calls as one, ready when the backward pass ends."""
         everything = merged("all", calls)
+        # Layers without parameters in front are still to be passed after the last gradient.
         return (replace(everything, ready=outlook.pass_end(everything)),)
