@@ -1,6 +1,6 @@
-"""``python -m validate.emulate CASES``.
+"""``python -m validate.emulate CASES``: one rank that emulates one scenario after the other.
 
-One rank of the emulation of scenarios, one after the other; CASES is their JSON.
+CASES is their JSON.
 """
 
 import sys

@@ -1,6 +1,4 @@
-"""From what workers noted to the arrays that the simulator gives.
-
-Seconds by part, and staleness, with the same meaning.
+"""From what workers noted to the arrays that the simulator gives, with the same meaning.
 
 Rows are by worker, then by step; only steps that every worker has ended count. Stamps are of one
 clock.

@@ -1,9 +1,7 @@
-"""Workers that act alone, as real ranks.
+"""Workers that act alone, as real ranks: at parameter servers, or in pairs.
 
-At parameter servers, or averaging with one neighbour at a time; as `dpsim.engine.alone`.
-
-A worker that has done its steps goes on until all have done theirs, so that the load on the others
-stays.
+As in `dpsim.engine.alone`, a worker that has done its steps goes on until all have done theirs, so
+that the load on the others stays.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ from validate.ranks.processes import World
 
 
 class MeetingPoint(ABC):
-    """What a worker does with the others.
-
-    Hand over what it computed, and fetch what it goes on with.
-    """
+    """What a worker does with others: hand over what it computed, fetch what it goes on with."""
 
     @abstractmethod
     def begin(self, row: Row) -> None:

@@ -20,7 +20,7 @@ from validate.emulate.servers import OWN_NUMBERS
 
 
 class AtServers(MeetingPoint):
-    """SSP, ASP and backup workers.
+    """A worker under SSP or ASP, or one of backup workers.
 
     Of several servers, the one that lets the worker wait longest says how long it waited.
 

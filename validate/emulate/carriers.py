@@ -1,7 +1,4 @@
-"""What carries a collective of a step on real ranks.
-
-Schedules, the library's own all-reduce, CPUs of hosts, parameter servers.
-"""
+"""What carries a collective of a step on real ranks: schedules, libraries, hosts' CPUs, servers."""
 
 from __future__ import annotations
 

@@ -64,9 +64,7 @@ def rotated(peers: Sequence[int], by: int) -> list[int]:
 class Client:
     """What one worker sends to the servers and hears from them, in equal shares.
 
-    `expect`, then `push`, then `pull`.
-
-    Each worker begins with another server.
+    It calls `expect`, then `push`, then `pull`. Each worker begins with another server.
     """
 
     def __init__(self, world: World, servers: Sequence[int]) -> None:

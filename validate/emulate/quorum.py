@@ -1,6 +1,6 @@
-"""When a collective may begin.
+"""When a collective may begin: when this worker is there, or enough others are.
 
-When this worker is there, or when enough others are and it takes part with what it has.
+Then it takes part with what it has.
 
 Each worker tells all others, in a message of 8 bytes, that it is there for a collective. Source: Li
 et al., "Taming unbalanced training workloads in deep learning with partial collective operations",

@@ -42,7 +42,8 @@ class Case:
 class Measured:
     """What was measured of one case.
 
-    All its steps, warm-up included; mean seconds of each call; why it is not all, if so.
+    ``steps`` are all its steps, warm-up included, ``collectives`` the mean seconds of each call,
+    and ``failed`` says why this is not all, if so.
     """
 
     steps: Steps

@@ -1,7 +1,4 @@
-"""Backup workers.
-
-The first m changes of an update count, and those of the b slowest workers come too late and are
-dropped.
+"""Backup workers: the first m changes of an update count, those of the b slowest are dropped.
 
 A worker whose change was dropped goes on from the newest weights, so that nobody ever waits for the
 b slowest. The run ends when as many updates are made as there are steps. The last rank is the

@@ -1,6 +1,4 @@
-"""Compressed gradients with error feedback.
-
-Dpsim's codecs, each carried by the collective that it needs.
+"""Compressed gradients with error feedback: dpsim's codecs, each by the collective that it needs.
 
 What sums in flight goes through an all-reduce; what does not is gathered by all, and each decodes
 everything. What encoding lost of a worker's gradient is added to its next one. Codecs work on
@@ -50,10 +48,7 @@ class Compressed(Method):
 
 
 class Peer:
-    """One worker's side of `dpsim.strategy.compression.Exchange`.
-
-    Its residual, its random stream, its last payload.
-    """
+    """One worker's side of `dpsim.strategy.compression.Exchange`, with its residual and stream."""
 
     def __init__(self, codec: Codec, worker: Worker, elements: int) -> None:
         self.codec = codec

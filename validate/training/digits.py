@@ -1,9 +1,7 @@
-"""Real data that ships inside a package.
+"""Real data that ships inside a package: scikit-learn's 1,797 handwritten digits.
 
-Scikit-learn's 1,797 handwritten digits, 8 x 8 pixels of 17 greys, 10 classes.
-
-Source: Alpaydin and Kaynak, "Optical recognition of handwritten digits", UCI machine learning
-repository, 1998 (its test set).
+They have 8 x 8 pixels of 17 greys, and 10 classes. Source: Alpaydin and Kaynak, "Optical
+recognition of handwritten digits", UCI machine learning repository, 1998 (its test set).
 """
 
 from __future__ import annotations

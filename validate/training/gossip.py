@@ -58,9 +58,9 @@ class Gossip(Method):
 
 @dataclass(slots=True, init=False, eq=False)
 class Meeting:
-    """One worker's part of a turn.
+    """One worker's part of a turn, by way of the host.
 
-    Its model on its way to some, those of ``heard`` on their way to it; by way of the host.
+    Its model is on its way to some, those of ``heard`` are on their way to it.
     """
 
     heard: list[int]

@@ -17,9 +17,8 @@ from validate.training.sgd import Sgd
 class Replica:
     """A model and its SGD.
 
-    ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views.
-
-    So a method of training that changes either vector in place has changed the model.
+    ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views, so that
+    a method of training that changes either vector in place has changed the model.
     """
 
     def __init__(self, training: Training, device: Any = "cpu", seed: int | None = None) -> None:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float32]
 class LowRank:
     """One worker's side; ``mean_of`` is the mean of a matrix over all workers.
 
-    ``generator``: in the same state on all of them.
+    ``generator`` is in the same state on all of them.
     """
 
     def __init__(

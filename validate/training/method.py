@@ -43,10 +43,7 @@ class Method(Config):
 
 
 class Synchronous(Method):
-    """Bulk-synchronous.
-
-    In every step each worker's gradient is replaced by the mean over all, and all move alike.
-    """
+    """Bulk-synchronous: each worker's gradient is replaced by the mean over all in every step."""
 
     def run(self, worker: Worker) -> None:
         """Local gradient, average, update."""

@@ -1,6 +1,4 @@
-"""Asynchronous gossip, AD-PSGD.
-
-Nobody waits for a step of anybody; pairs of workers average their models now and then.
+"""Asynchronous gossip, AD-PSGD: pairs of workers average models, nobody waits for another's step.
 
 Workers of even rank are active: each iteration they draw a passive worker, of odd rank, and both
 replace their models by the mean, in one indivisible act. Since active workers never wait for active

@@ -1,6 +1,4 @@
-"""Replays in a single process what a run logged.
-
-Whose gradient was taken where and met whose model when.
+"""Replays in a single process what a run logged: whose gradient met whose model, and when.
 
 What is random in a run is the order in which messages came. Its log says it; given that order,
 losses and weights are determined, and must come out the same without any message.

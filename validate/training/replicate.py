@@ -1,6 +1,6 @@
 """Makes every rank's model and optimiser those of rank 0.
 
-At the start, and after rank 0 has loaded a checkpoint.
+That is needed at the start, and after rank 0 has loaded a checkpoint.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ def replicate(model: nn.Module, optimiser: Any = None, group: Any = None) -> Non
 
 
 def replicate_optimiser(optimiser: Any, device: Any, group: Any = None) -> None:
-    """Broadcast an optimiser's settings and state.
-
-    First what there is, then the tensors; the other ranks may have none yet.
-    """
+    """Broadcast an optimiser's settings and state."""
     # An outline first: momentum and the like are made by the first step, so that a rank that has
     # taken none does not know what will come.
     state = optimiser.state_dict()

@@ -1,7 +1,4 @@
-"""What every training run is told, whatever its method.
-
-The model, the data of a step, the optimiser, the seed.
-"""
+"""What every training run is told, whatever its method: model, data, optimiser, seed."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from dpsim.base.config import Config
 
 
 class Training(Config):
-    """A training run.
+    """A training run of plain SGD, with momentum where asked, on scikit-learn's digits.
 
-    Plain SGD, with momentum where asked, on scikit-learn's digits; every field has a default.
+    Every field has a default.
     """
 
     model: Literal["cnn", "transformer"] = Field(

@@ -1,6 +1,6 @@
 """Stochastic gradient descent with momentum on one flat vector, as torch.optim.SGD.
 
-V = mu v + gradient, w -= rate v.
+The equations: v = mu v + gradient, w -= rate v.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What every way to meet says of itself.
-
-Its calls in a step, and the models of the collectives that carry them.
-"""
+"""What every way to meet says of itself: its calls in a step, and what carries them."""
 
 from __future__ import annotations
 

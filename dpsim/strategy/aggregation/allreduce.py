@@ -1,6 +1,6 @@
-"""All-reduce of gradients.
+"""All-reduce: every worker ends with the sum of all gradients.
 
-Every worker ends with their sum, by one of the algorithms of `dpsim.collectives`.
+It is carried out by one of the algorithms of `dpsim.collectives`.
 """
 
 from __future__ import annotations

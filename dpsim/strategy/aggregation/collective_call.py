@@ -1,4 +1,4 @@
-"""What strategies meet through.
+"""Calls of collectives in a step, through which the parts of a strategy meet.
 
 A call says what is communicated, what it waits for and what waits for it: positions in the
 program of a step (`dpsim.workload.Program`).

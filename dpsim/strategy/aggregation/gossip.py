@@ -96,10 +96,7 @@ class GossipConfig(Aggregation):
         return 2 * len(np.unique(heard)) / len(heard)
 
     def consensus(self, model_bytes: int, setting: Setting) -> float:
-        """Seconds of the last round, after which all hold the mean of all models.
-
-        A ring all-reduce.
-        """
+        """Seconds of a ring all-reduce, after which all hold the mean of all models."""
         workers = setting.cluster.ranks
         if workers == 1:
             return 0.0

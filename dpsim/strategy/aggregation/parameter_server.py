@@ -1,12 +1,10 @@
-"""Parameter servers.
+"""Parameter servers: workers push gradients to them and pull the parameters that they update.
 
-Workers push gradients to servers, which add them up, update their share of the parameters and send
-it back.
-
-Parameters are divided by size over the servers, which run on the CPUs of the workers' nodes
-(``colocated``) or on nodes of their own. Asynchronous workers (``sync: ssp, asp, backup``) push
-when a gradient is there and pull when they begin an iteration. Sources: Li et al., "Scaling
-distributed machine learning with the parameter server", OSDI 2014; see `dpsim.network.servers`.
+Servers add gradients up and update their share of the parameters. Parameters are divided by size
+over the servers, which run on the CPUs of the workers' nodes (``colocated``) or on nodes of their
+own. Asynchronous workers (``sync: ssp, asp, backup``) push when a gradient is there and pull when
+they begin an iteration. Sources: Li et al., "Scaling distributed machine learning with the
+parameter server", OSDI 2014; see `dpsim.network.servers`.
 """
 
 from __future__ import annotations

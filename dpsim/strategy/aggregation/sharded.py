@@ -1,14 +1,12 @@
-"""Sharded data parallelism.
+"""Sharded data parallelism: workers divide among them what all-reduce keeps m times over.
 
-Workers divide among them what all-reduce keeps m times over; ZeRO stages 1 to 3, FSDP being stage
-3.
-
-Stage 1 divides the optimiser's state, 2 the gradients too, 3 the weights too. Gradients are
-reduce-scattered, so that each worker updates its part. Below stage 3 the updated weights are then
-all-gathered: 2 (m-1)/m S in all, as much as an all-reduce. In stage 3 each unit of layers is
-gathered before its forward pass and again before its backward pass, ``prefetch`` units ahead: 3
-(m-1)/m S. Weights and gradients travel in ``weight_bytes`` and 4 bytes an element. Sources:
-Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 16, 2023.
+These are ZeRO's stages 1 to 3, FSDP being stage 3. Stage 1 divides the optimiser's state, 2 the
+gradients too, 3 the weights too. Gradients are reduce-scattered, so that each worker updates its
+part. Below stage 3 the updated weights are then all-gathered: 2 (m-1)/m S in all, as much as an
+all-reduce. In stage 3 each unit of layers is gathered before its forward pass and again before its
+backward pass, ``prefetch`` units ahead: 3 (m-1)/m S. Weights and gradients travel in
+``weight_bytes`` and 4 bytes an element. Sources: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al.,
+"PyTorch FSDP", VLDB 16, 2023.
 """
 
 from __future__ import annotations
@@ -133,9 +131,9 @@ class ShardedConfig(Aggregation):
         return (*self._gathers(model, program), *scatters)
 
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
-        """Nobody holds a whole model to average.
+        """An all-gather, which the table of combinations does not let it come to.
 
-        The table of combinations does not let it come to this.
+        Nobody holds a whole model to average.
         """
         return whole_model(model, program, "all-gather")
 

@@ -1,7 +1,4 @@
-"""What a codec is.
-
-How many bytes a payload becomes, what that costs a GPU, and the real encoding that both figures
-describe.
+"""What a codec is: how many bytes a payload becomes, what that costs, and the encoding itself.
 
 Time is a memory-traffic model: the bytes that the codec's kernels read and write in device memory
 over its bandwidth, or its FLOP over the peak rate where that is more (only low-rank codecs come
@@ -49,9 +46,10 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchanged:
-    """``mean``: what every worker holds afterwards.
+    """What an exchange of vectors gives.
 
-    ``locals``: what of each worker's vector went into it, (workers, elements).
+    ``mean``: what every worker holds afterwards. ``locals``: what of each worker's vector went into
+    it, (workers, elements).
     """
 
     mean: Floats
@@ -99,9 +97,9 @@ class Codec(Config):
 
     @abstractmethod
     def decode_traffic(self, elements: int, payloads: int = 1) -> float:
-        """Bytes that decoding reads and writes.
+        """Bytes that decoding reads and writes in device memory.
 
-        Of one sum, or of ``payloads`` gathered ones into one mean.
+        What is decoded is one sum, or ``payloads`` gathered ones into one mean.
         """
 
     def encode_flop(self, elements: int) -> float:
@@ -157,10 +155,7 @@ class Codec(Config):
         generators: Sequence[np.random.Generator],
         previous: Sequence[Encoded] | None = None,
     ) -> Exchanged:
-        """The mean of all workers' ``vectors``, (workers, elements), by way of the wire.
-
-        Summed in flight or gathered.
-        """
+        """The mean of all workers' ``vectors``, (workers, elements), summed or gathered."""
         workers, elements = vectors.shape
         last: Sequence[Encoded | None] = previous or [None] * workers
         encoded = tuple(self.encode(*each) for each in zip(vectors, generators, last, strict=True))
@@ -191,7 +186,7 @@ class LossyCodec(Codec):
     def residual_traffic(self, elements: int) -> float:
         """Bytes that error feedback adds to a kernel that reads the vector once.
 
-        The old residual read, the new one written.
+        It reads the old residual and writes the new one.
         """
         return 2.0 * FLOAT * elements if self.error_feedback else 0.0
 

@@ -18,10 +18,8 @@ from dpsim.strategy.compression.codec import Codec, Encoded, Floats
 class Exchange:
     """The state of ``workers`` that average vectors of ``elements`` through ``codec``.
 
-    Residuals, random streams, last payloads.
-
-    Each worker's stream is spawned from ``seed``; codecs with common randomness get the same stream
-    everywhere.
+    It is their residuals, random streams and last payloads. Each worker's stream is spawned from
+    ``seed``; codecs with common randomness get the same stream everywhere.
     """
 
     def __init__(self, codec: Codec, workers: int, elements: int, seed: int) -> None:

@@ -37,10 +37,9 @@ class OneBitConfig(QuantisingCodec):
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts.
+        """Two parts: float32 means of minus and plus, (columns, 2), and packed signs.
 
-        Float32 (columns, 2) means of minus and plus, and packed signs, 1 for elements of at least
-        0.
+        A sign is 1 for elements of at least 0.
         """
         rows = in_buckets(vector, self.column)
         # Zeros that fill the last row up are no elements: they must not draw its mean to 0.

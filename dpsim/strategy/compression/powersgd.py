@@ -1,7 +1,4 @@
-"""PowerSGD.
-
-The vector as a matrix M, of which one step of power iteration gives two thin factors P and Q; M is
-about P Q'.
+"""PowerSGD: one step of power iteration on the vector as a matrix M gives thin factors, M ~ P Q'.
 
 P = M Q is averaged over workers and its columns made orthonormal; Q = M' P is averaged then: two
 all-reduces, the second after the first, both of linear functions of M, so they sum in flight. Q
@@ -95,9 +92,9 @@ class PowerSgdConfig(LossyCodec):
     def encode(
         self, vector: Floats, generator: np.random.Generator, previous: Encoded | None = None
     ) -> Encoded:
-        """Two parts.
+        """Two parts, of this vector alone: orthonormal P (rows, rank) and Q (columns, rank).
 
-        Orthonormal P (rows, rank) and Q (columns, rank), of this vector alone; or one, the vector.
+        Where they are no smaller, one part: the vector.
         """
         return self._joint(vector[None], generator, previous)
 

@@ -1,17 +1,15 @@
-"""Threshold.
+"""Threshold: elements of magnitude above a bound travel with their places.
 
-Elements of magnitude above a bound travel with their places; how many is up to the data.
-
-The bound is a multiple of the vector's root mean square, or an absolute number. An element that
-stays behind is off by at most the bound. 4 bytes for the place, 4 for the value. The size stated
-ahead is an expectation: of elements that are normal with mean 0, erfc(bound / sqrt 2) exceed a
-bound in units of their root mean square (gradients have heavier tails: then a few per cent more or
-fewer; ``density`` replaces it by a measured fraction, and an absolute bound needs one). Payloads
-are gathered. Encoding reads once for the root mean square and once to collect in a single pass.
-Source: Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech
-2015 (who sends signs only); values and bounds: Sahu et al., "Rethinking gradient sparsification as
-total error minimization", NeurIPS 2021; Merrill and Garland, "Single-pass parallel prefix scan with
-decoupled look-back", 2016.
+How many is up to the data. The bound is a multiple of the vector's root mean square, or an absolute
+number. An element that stays behind is off by at most the bound. 4 bytes for the place, 4 for the
+value. The size stated ahead is an expectation: of elements that are normal with mean 0, erfc(bound
+/ sqrt 2) exceed a bound in units of their root mean square (gradients have heavier tails: then a
+few per cent more or fewer; ``density`` replaces it by a measured fraction, and an absolute bound
+needs one). Payloads are gathered. Encoding reads once for the root mean square and once to collect
+in a single pass. Source: Strom, "Scalable distributed DNN training using commodity GPU cloud
+computing", Interspeech 2015 (who sends signs only); values and bounds: Sahu et al., "Rethinking
+gradient sparsification as total error minimization", NeurIPS 2021; Merrill and Garland,
+"Single-pass parallel prefix scan with decoupled look-back", 2016.
 """
 
 from __future__ import annotations
@@ -64,10 +62,7 @@ class ThresholdConfig(LossyCodec):
         return round(density * elements)
 
     def wire_bytes(self, elements: int) -> int:
-        """8 bytes an element that is expected to travel.
-
-        An expectation, unlike every other codec's.
-        """
+        """8 bytes an element that is expected to travel: no other codec's is an expectation."""
         return 2 * FLOAT * self.expected_count(elements)
 
     def encode_traffic(self, elements: int) -> float:

@@ -1,10 +1,9 @@
-"""Buckets as in torch DistributedDataParallel.
+"""Buckets: gradients travel in groups of about equal size while backward goes on.
 
-Gradients travel in groups of about equal size while backward goes on.
-
-Tensors are taken in the order in which they become ready; a bucket is closed when it has reached
-its size, so it may pass it. The first is smaller, so that communication starts early. Source: Li et
-al., "PyTorch Distributed", VLDB 13, 2020; defaults of torch.
+As in torch DistributedDataParallel: tensors are taken in the order in which they become ready; a
+bucket is closed when it has reached its size, so it may pass it. The first is smaller, so that
+communication starts early. Source: Li et al., "PyTorch Distributed", VLDB 13, 2020; defaults of
+torch.
 """
 
 from __future__ import annotations

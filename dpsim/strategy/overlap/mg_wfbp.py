@@ -1,13 +1,11 @@
-"""Merged-gradient wait-free back-propagation.
+"""MG-WFBP: gradients are merged where waiting for the next costs less than a start-up.
 
-Gradients are merged where waiting for the next costs less than a start-up.
-
-``greedy`` is the published rule: a call is merged into the next one when that becomes ready
-less than alpha after it could start. ``exact`` is a dynamic programme over all ways to cut the
-sequence, t(j) = min over i < j of max(t(i), ready(j)) + alpha + beta bytes(i+1 .. j), which the
-greedy rule does not always reach. Both are for collectives of alpha + beta n s, one at a time.
-Source: Shi, Chu and Li, "MG-WFBP: Efficient data communication for distributed synchronous SGD
-algorithms", INFOCOM 2019.
+Merged-gradient wait-free back-propagation. ``greedy`` is the published rule: a call is merged into
+the next one when that becomes ready less than alpha after it could start. ``exact`` is a dynamic
+programme over all ways to cut the sequence, t(j) = min over i < j of max(t(i), ready(j)) + alpha +
+beta bytes(i+1 .. j), which the greedy rule does not always reach. Both are for collectives of alpha
++ beta n s, one at a time. Source: Shi, Chu and Li, "MG-WFBP: Efficient data communication for
+distributed synchronous SGD algorithms", INFOCOM 2019.
 """
 
 from __future__ import annotations
@@ -43,10 +41,7 @@ class MgWfbpConfig(Overlap):
 
 
 def _greedy(calls: tuple[CollectiveCall, ...], outlook: Outlook) -> list[int]:
-    """Where merged calls end.
-
-    Before which call each next one starts, the last at the end.
-    """
+    """Where merged calls end: before which call each next one starts, and at the end of all."""
     cuts: list[int] = []
     free, inside = 0.0, 0
     for number, call in enumerate(calls, 1):

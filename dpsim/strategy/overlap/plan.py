@@ -1,7 +1,4 @@
-"""What an overlap policy is, and what it may know.
-
-When calls become ready, and what a collective costs.
-"""
+"""What an overlap policy is, and what it may know: when calls become ready, and what they cost."""
 
 from __future__ import annotations
 

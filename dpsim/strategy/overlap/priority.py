@@ -1,11 +1,10 @@
-"""Priority with slicing.
+"""Priority: gradients of front layers overtake, so that the next forward pass can start early.
 
-Gradients of front layers overtake, so that the next forward pass can start before all have arrived.
-
-Tensors are cut into slices; whenever the network is free, the slice whose layer comes first in the
-forward pass goes next. A layer's forward pass in the next step waits for its own slices alone. The
-order is fixed from the expected times, since all workers must agree on it. Sources: Jayarajan et
-al., "Priority-based parameter propagation", MLSys 2019; Peng et al., "ByteScheduler", SOSP 2019.
+It need not wait until all have arrived. Tensors are cut into slices; whenever the network is free,
+the slice whose layer comes first in the forward pass goes next. A layer's forward pass in the next
+step waits for its own slices alone. The order is fixed from the expected times, since all workers
+must agree on it. Sources: Jayarajan et al., "Priority-based parameter propagation", MLSys 2019;
+Peng et al., "ByteScheduler", SOSP 2019.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Backup workers.
-
-Of m + b workers the gradients of the first m count, those of the last b are dropped.
+"""Backup workers: of m + b gradients those of the first m workers count, the others are dropped.
 
 With parameter servers the update is applied when m gradients of a step have come; a worker that is
 late finds that out when it has pushed, pulls and goes on from the newest parameters. With an

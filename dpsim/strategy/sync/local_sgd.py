@@ -1,12 +1,9 @@
-"""Local SGD.
+"""Local SGD: workers take steps of their own and average their models every H of them.
 
-Workers take steps of their own and average their models every H of them; parameter averaging is the
-same by samples.
-
-``switch_after`` steps of BSP may come first (post-local SGD). With H = 1, plain SGD and no overlap
-it is BSP, in time and in weights. Sources: Stich, "Local SGD converges fast and communicates
-little", ICLR 2019; Lin et al., "Don't use large mini-batches, use local SGD", ICLR 2020
-(post-local).
+Parameter averaging is the same by samples. ``switch_after`` steps of BSP may come first (post-local
+SGD). With H = 1, plain SGD and no overlap it is BSP, in time and in weights. Sources: Stich, "Local
+SGD converges fast and communicates little", ICLR 2019; Lin et al., "Don't use large mini-batches,
+use local SGD", ICLR 2020 (post-local).
 """
 
 from __future__ import annotations

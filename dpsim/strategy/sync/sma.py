@@ -1,6 +1,4 @@
-"""Synchronous model averaging.
-
-Learners keep models of their own, corrected towards a central average model after each step.
+"""Synchronous model averaging: learners' own models are drawn to a central one after each step.
 
 c_i = a (w_i - z), w_i -= g_i + c_i, z += sum of c_i + mu (z - z before). Models are averaged inside
 each GPU first (its learners share its memory), then between GPUs; the global averaging runs beside

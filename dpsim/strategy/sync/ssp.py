@@ -1,12 +1,10 @@
-"""Stale-synchronous parallel, SSP(s).
+"""SSP(s): no worker begins iteration t before the slowest has finished iteration t - s - 1.
 
-No worker begins iteration t before the slowest has finished iteration t - s - 1.
-
-So clocks are at most s apart, and a worker reads at least all updates up to clock t - s - 1, its
-own always. With parameter servers workers push and pull on their own. With an all-reduce a worker
-begins t when the all-reduce of iteration t - s - 1 is through, which is the same bound. SSP(0) is
-BSP. Source: Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
-server", NeurIPS 2013; with all-reduce: Li et al., "Pipe-SGD", NeurIPS 2018.
+Stale-synchronous parallel: clocks are at most s apart, and a worker reads at least all updates up
+to clock t - s - 1, its own always. With parameter servers workers push and pull on their own. With
+an all-reduce a worker begins t when the all-reduce of iteration t - s - 1 is through, which is the
+same bound. SSP(0) is BSP. Source: Ho et al., "More effective distributed ML via a stale synchronous
+parallel parameter server", NeurIPS 2013; with all-reduce: Li et al., "Pipe-SGD", NeurIPS 2018.
 """
 
 from __future__ import annotations
