@@ -48,26 +48,25 @@ def compared(kind: str, file: Path) -> dict[str, Any]:
 
     found: Any = compare_steps(file, kind) if kind in STEP_KINDS else compare(file, kind)  # type: ignore[arg-type]
     rows = found.counted
-    chosen = rows[:: max(1, -(-len(rows) // MOST_POINTS))]
+    every = max(1, -(-len(rows) // MOST_POINTS))
+    pairs = [_pair(row) for row in rows[::every]]
     return {
         "file": file.name,
         "errors": found.overall,
-        "rows": [_pair(row) for row in chosen if _pair(row) is not None],
+        "rows": [pair for pair in pairs if pair is not None],
     }
 
 
 def _pair(row: Any) -> Pair | None:
-    measured, predicted = (getattr(row, "efficiency", None) and row.efficiency[::-1]) or (
-        row.measured,
-        row.predicted,
-    )
+    measured, predicted = row.measured, row.predicted
+    if getattr(row, "efficiency", None):
+        predicted, measured = row.efficiency
     if measured is None or predicted is None:
         return None
-    identity = (
-        row.identity
-        if hasattr(row, "identity")
-        else {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
-    )
+    if hasattr(row, "identity"):
+        identity = row.identity
+    else:  # a collective, which is a case at one size
+        identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
     return Pair(name, float(f"{measured:.5g}"), float(f"{predicted:.5g}"))
 

@@ -42,15 +42,16 @@ def address_problem() -> str:
 def write_address() -> bool:
     """Put the view into the address; False where it is too long for one, which is then empty."""
     query = current().to_query()
-    fits = (
-        sum(len(key) + len(value) + 2 for key, values in query.items() for value in values)
-        <= MOST_IN_ADDRESS
-    )
+    length = 0
+    for key, values in query.items():
+        length += sum(len(key) + len(value) + 2 for value in values)  # with = and &
+    fits = length <= MOST_IN_ADDRESS
     _write(query if fits else {})
     return fits
 
 
 def _write(query: Query) -> None:
+    # Remembered, so that the next run tells its own address from one that somebody typed.
     st.session_state[_WRITTEN] = query
     if {key: st.query_params.get_all(key) for key in st.query_params} != query:
         st.query_params.from_dict(query)

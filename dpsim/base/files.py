@@ -19,6 +19,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
     shown = shown_path(path)
     try:
         with open(path, "rb", buffering=0) as file:
+            # Of the open file, which is the one that is read: the path may be another's by now.
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size > most:
                 raise DpsimError(

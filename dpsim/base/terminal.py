@@ -76,21 +76,21 @@ def _limits(column: Column, console: Console, options: ConsoleOptions) -> tuple[
 
     Headings and prose are wrapped, numbers are not.
     """
-    heading, *cells = (
-        console.measure(cell, options=options) for cell in (column.header, *column.cells)
-    )
-    least = max(
-        [
-            heading.minimum,
-            *(cell.maximum if column.justify == "right" else cell.minimum for cell in cells),
-        ]
-    )
+    heading = console.measure(column.header, options=options)
+    cells = [console.measure(cell, options=options) for cell in column.cells]
+    least = heading.minimum
+    for cell in cells:
+        # Columns of numbers stand to the right.
+        least = max(least, cell.maximum if column.justify == "right" else cell.minimum)
+    if column.overflow == "fold":
+        least = min(least, _LONGEST_WORD)
     most = max(cell.maximum for cell in (heading, *cells))
-    return min(least, _LONGEST_WORD) if column.overflow == "fold" else least, most
+    return least, most
 
 
 def _spread(spare: int, columns: list[tuple[Column, tuple[int, int]]]) -> None:
     """Give columns what they need, and equal shares of ``spare`` as far as they want them."""
+    # Those that want least come first: what they leave over is shared among the rest.
     wanting = sorted(columns, key=lambda each: each[1][1] - each[1][0])
     for left, (column, (least, most)) in zip(range(len(wanting), 0, -1), wanting, strict=True):
         column.width = min(most, least + spare // left)
@@ -124,6 +124,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
         ) as file:
             temporary = file.name
             file.write(text.encode() if isinstance(text, str) else text)
+        # Temporary files are their owner's alone; this one becomes a file like any other.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:

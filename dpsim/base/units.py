@@ -219,9 +219,10 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     smallest = 1e-9 if dimension is TIME else 1.0
     largest = 1.0 if dimension is TIME else 1e15
     for factor, prefix in _FOR_PEOPLE:
-        if smallest <= factor <= largest and (
-            abs(value) >= factor * (1 - 1e-12) or factor == smallest
-        ):
+        if not smallest <= factor <= largest:
+            continue
+        # A thousandth that rounding left a digit short of 1 ms is 1 ms, and not 1000 us.
+        if abs(value) >= factor * (1 - 1e-12) or factor == smallest:
             return f"{value / factor:.{digits}g} {prefix.rstrip('s')}{dimension.symbol}"
     raise AssertionError("every finite value has a prefix")
 
@@ -231,9 +232,8 @@ def _quantity(dimension: Dimension) -> Any:
         return _in_range(to_si(value, dimension), dimension)
 
     def write(value: object) -> object:
-        return (
-            exact(value, dimension) if isinstance(value, float) else value
-        )  # in a union the value may be another member's
+        # In a union the value may be another member's.
+        return exact(value, dimension) if isinstance(value, float) else value
 
     schema = {
         "type": "string",

@@ -84,8 +84,9 @@ class Result:
 
     @cached_property
     def drift(self) -> float:
-        """By how much of the mean step the last third of steps is longer than the first; 0 where
-        they are steady.
+        """By how much of the mean step the last third of steps is longer than the first.
+
+        0 where they are steady.
         """
         return drift(self.steps.step, self.period)
 

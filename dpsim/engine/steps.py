@@ -71,9 +71,9 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
 def drift(step_times: FloatArray, period: int = 1) -> float:
     """By how much of the mean step (a fraction) the last third is longer than the first.
 
-    ``step_times`` are (steps, workers), in s, taken in whole periods of averaging. 0 where steps are
-    steady, as far as can be told: a run drifts where the thirds differ by more than 1 % of the mean
-    step, and by more than four standard errors of that difference.
+    ``step_times`` are (steps, workers), in s, taken in whole periods of averaging. 0 where steps
+    are steady, as far as can be told: a run drifts where the thirds differ by more than 1 % of the
+    mean step, and by more than four standard errors of that difference.
     """
     whole = len(step_times) // period
     if whole < _FEWEST:

@@ -35,6 +35,7 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
     """
     job, shown = run.job, min(workers, run.job.workers)
     carried = run.link_transfers()
+    # By the time that each would need: a slow link is busier than a fast one with as many bytes.
     busiest = sorted(carried, key=lambda link: -_seconds(job, link, carried))[:links]
     events = [
         *_gpus(run, shown),
@@ -84,7 +85,7 @@ def _steps(run: Run, worker: int, bounds: Sequence[float]) -> Iterator[Event]:
         gap = int(steps.clock_gap[step, worker])
         yield _counter(pid, f"{name} clock gap", start, iterations=gap)
         versions = int(steps.versions[step, worker])
-        if versions != DROPPED:
+        if versions != DROPPED:  # which is a mark, and no number of versions
             yield _counter(pid, f"{name} staleness", end, versions=versions)
 
 

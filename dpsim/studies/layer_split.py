@@ -103,6 +103,8 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
         raise DpsimError(
             f"devices: must be at most the {len(seconds)} blocks of the model, but got {parts}"
         )
+    # Dynamic programming: the best of k runs over the first j pieces is the best of k - 1 runs over
+    # the first i and one run from there, for the best i.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
     longest, cuts = before.copy(), []  # of the first j pieces in one run
     for run in range(1, parts):
@@ -121,13 +123,12 @@ def pipelined(stages: Sequence[Stage], hops: Sequence[Hop], micro_batches: int) 
     """Times of a step of ``micro_batches``; ``hops`` lead from each of ``stages`` to the next."""
     ways = [(hop, stage.sent) for hop, stage in zip(hops, stages[:-1], strict=True)]
     forward = _pass([stage.forward for stage in stages], ways, np.zeros(len(stages)), micro_batches)
-    there = forward[::-1, -1]
-    backward = _pass(
-        [stage.backward for stage in reversed(stages)], ways[::-1], there, micro_batches
-    )[::-1]
-    step = max(
-        float(end) + stage.update for end, stage in zip(backward[:, -1], stages, strict=True)
-    )
+    # Backwards the last stage comes first. Each begins when its last forward pass is done: GPipe
+    # does not mix the two.
+    backwards = [stage.backward for stage in reversed(stages)]
+    backward = _pass(backwards, ways[::-1], forward[::-1, -1], micro_batches)[::-1]
+    ends = backward[:, -1]
+    step = max(float(end) + stage.update for end, stage in zip(ends, stages, strict=True))
     return Pipeline(forward, backward, step)
 
 
@@ -157,6 +158,7 @@ def _sent(ready: FloatArray, hop: Hop, nbytes: float) -> FloatArray:
 
     They are ready at ``ready``.
     """
+    # A message leaves when the link has sent the one before; latency delays all, and blocks none.
     free, arrived = 0.0, np.zeros(len(ready))
     for number, there in enumerate(ready):
         free = max(free, float(there)) + nbytes / hop.rate
@@ -243,9 +245,8 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     times = learner_times(scenario, model, gpu, batch // micro_batches)
     blocks = list(block_ranges(model))
-    work = np.array(
-        [(times.forward[first:end] + times.backward[first:end]).sum() for first, end in blocks]
-    )
+    passes = times.forward + times.backward
+    work = np.array([passes[first:end].sum() for first, end in blocks])
     borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
     own = np.array([layer.own_weights for layer in model.layers], dtype=np.float64)
     width = WIDTH[scenario.workload.precision] * batch // micro_batches

@@ -6,7 +6,6 @@ Throughput against workers, algorithms against size, knobs against gain.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from math import log2, log10
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +72,8 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
     figure = go.Figure()
     for number, algorithm in enumerate(algorithms):
-        own = sorted(
-            (row for row in listed if row["algorithm"] == algorithm), key=lambda row: row["bytes"]
-        )
+        own = [row for row in listed if row["algorithm"] == algorithm]
+        own.sort(key=lambda row: row["bytes"])
         figure.add_scatter(
             x=[row["bytes"] for row in own],
             y=[_MICRO * row["time_s"] for row in own],
@@ -99,6 +97,8 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
             yref="paper",
             text=algorithm,
             showarrow=False,
+            # Names of neighbours stand at two heights, and upright over narrow runs, so that they
+            # do not cover one another.
             textangle=-90 if high < 8 * low else 0,
             yshift=-16 * (number % 2),
         )
@@ -121,11 +121,9 @@ def _size(nbytes: float) -> str:
     """Bytes in binary units where they are whole ones."""
     power = int(log2(nbytes) // 10) if nbytes >= 1 else 0
     whole = nbytes / 1024**power
-    return (
-        f"{whole:.0f} {_BINARY[power]}"
-        if 0 < power < len(_BINARY) and whole == int(whole)
-        else human(nbytes, DATA, 3)
-    )
+    if 0 < power < len(_BINARY) and whole == int(whole):
+        return f"{whole:.0f} {_BINARY[power]}"
+    return human(nbytes, DATA, 3)
 
 
 def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]:
@@ -134,21 +132,22 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
     From (bytes), to (the next run's first size), its name.
     """
     sizes = sorted({row["bytes"] for row in rows})
-    best = [
-        min((row for row in rows if row["bytes"] == size), key=lambda row: row["time_s"])[
-            "algorithm"
-        ]
-        for size in sizes
-    ]
-    runs = [
-        [size for size, _ in run]
-        for _, run in groupby(zip(sizes, best, strict=True), key=lambda pair: pair[1])
-    ]
-    ends = [run[0] for run in runs[1:]] + [runs[-1][-1]] if runs else []
-    return [
-        (float(run[0]), float(end), str(best[sizes.index(run[0])]))
-        for run, end in zip(runs, ends, strict=True)
-    ]
+    best = []
+    for size in sizes:
+        alike = [row for row in rows if row["bytes"] == size]
+        fastest = min(alike, key=lambda row: row["time_s"])
+        best.append(str(fastest["algorithm"]))
+    starts: list[tuple[float, str]] = []
+    for size, algorithm in zip(sizes, best, strict=True):
+        if not starts or starts[-1][1] != algorithm:
+            starts.append((float(size), algorithm))
+    # Between two sizes nobody knows: a run reaches to where the next begins, without a gap.
+    found = []
+    for number, (start, algorithm) in enumerate(starts):
+        last = number == len(starts) - 1
+        end = float(sizes[-1]) if last else starts[number + 1][0]
+        found.append((start, end, algorithm))
+    return found
 
 
 def knobs_figure(explanation: Mapping[str, Any]) -> go.Figure:

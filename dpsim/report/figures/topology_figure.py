@@ -107,13 +107,13 @@ def _lines(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layout)
         seen.add((a, b))
         ways = [(x, y, graph.edges[x, y]) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
         text = "<br>".join(_way_text(x, y, data, loads, shares) for x, y, data in ways)
+        # The busier direction: a mean would show a link full one way as half idle.
         numbers = [data["number"] for _, _, data in ways]
         carried = max(float(loads.bytes[number]) for number in numbers)
         share = max(float(shares[number]) for number in numbers)
         up = graph.nodes[a].get("kind") != "gpu"
-        lines.append(
-            _Line((a, b), carried, share, text, _curve(place.places[a], place.places[b], up))
-        )
+        points = _curve(place.places[a], place.places[b], up)
+        lines.append(_Line((a, b), carried, share, text, points))
     return sorted(lines, key=lambda line: line.share)
 
 
@@ -144,8 +144,12 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
         return [a, ((ax + bx) / 2, (ay + by) / 2), b]
     wide = abs(bx - ax)
     deep = 0.25 * wide**0.5 if up else -min(0.3 * wide**0.8, _DEEPEST_ARC)
-    steps = [i / 12 for i in range(13)]
-    return [(ax + (bx - ax) * t, ay + deep * 4 * t * (1 - t)) for t in steps]
+    points = []
+    for number in range(13):
+        t = number / 12
+        # A parabola: nothing at both ends, all of the depth in the middle.
+        points.append((ax + (bx - ax) * t, ay + deep * 4 * t * (1 - t)))
+    return points
 
 
 def _link_traces(lines: list[_Line], highest: float, scale: float) -> list[dict[str, Any]]:
@@ -156,30 +160,27 @@ def _link_traces(lines: list[_Line], highest: float, scale: float) -> list[dict[
     from plotly.colors import sample_colorscale
 
     most = max((line.carried for line in lines), default=0.0)
+    # A trace has one colour and one width, and a browser is slow with thousands of traces.
     bins: dict[tuple[int, int], list[_Line]] = {}
     for line in lines:
-        shade = min(int(line.share / highest * _SHADES), _SHADES - 1) if line.carried > 0 else -1
-        width = (
-            min(int(line.carried / most * len(_WIDTHS)), len(_WIDTHS) - 1)
-            if line.carried > 0
-            else 0
-        )
+        shade, width = -1, 0
+        if line.carried > 0:
+            shade = min(int(line.share / highest * _SHADES), _SHADES - 1)
+            width = min(int(line.carried / most * len(_WIDTHS)), len(_WIDTHS) - 1)
         bins.setdefault((shade, width), []).append(line)
     traces = []
     for (shade, width), alike in sorted(bins.items()):
-        colour = (
-            _UNUSED
-            if shade < 0
-            else sample_colorscale(_SCALE, [_reversed((shade + 0.5) / _SHADES)])[0]
-        )
+        look = {"color": _UNUSED, "width": 1.0}
+        if shade >= 0:
+            (colour,) = sample_colorscale(_SCALE, [_reversed((shade + 0.5) / _SHADES)])
+            look = {"color": colour, "width": scale * _WIDTHS[width]}
         xs, ys = _joined(alike)
-        line_style = {"color": colour, "width": 1.0 if shade < 0 else scale * _WIDTHS[width]}
         traces.append(
             {
                 "x": xs,
                 "y": ys,
                 "mode": "lines",
-                "line": line_style,
+                "line": look,
                 "hoverinfo": "skip",
                 "showlegend": False,
             }
@@ -203,6 +204,7 @@ def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]
 
 def _hover_trace(lines: list[_Line], highest: float, size: int) -> dict[str, Any]:
     """Points in the middle of the links that answer the pointer, and carry the scale of colours."""
+    # Lines answer the pointer at their points alone, and have no scale of colours.
     middles = [line.points[len(line.points) // 2] for line in lines]
     marker = {
         "size": size,
@@ -234,9 +236,10 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
     """The devices, a trace for each kind; of many nodes they are smaller and without names."""
     kinds: dict[str, list[str]] = {}
     for device in place.places:
-        kinds.setdefault(
-            "switch" if node_of(device) is None else graph.nodes[device].get("kind", "other"), []
-        ).append(device)
+        kind = graph.nodes[device].get("kind", "other")
+        if node_of(device) is None:
+            kind = "switch"
+        kinds.setdefault(kind, []).append(device)
     traces = []
     for kind, devices in kinds.items():
         symbol, colour, size = _MARKERS.get(kind, _SWITCH)
@@ -275,10 +278,13 @@ def _with_room(place: Layout, switches: list[str]) -> set[str]:
     """
     rows: dict[float, list[str]] = {}
     for switch in switches:
-        rows.setdefault(place.places[switch][1], []).append(switch)
-    return {
-        switch for row in rows.values() if sum(map(len, row)) <= _MOST_LETTERS for switch in row
-    }
+        _, height = place.places[switch]
+        rows.setdefault(height, []).append(switch)
+    named: set[str] = set()
+    for row in rows.values():
+        if sum(map(len, row)) <= _MOST_LETTERS:
+            named.update(row)
+    return named
 
 
 def _frames(figure: go.Figure, place: Layout) -> None:

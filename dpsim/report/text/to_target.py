@@ -10,8 +10,7 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
 
     A line each.
     """
-    hours = (f"{seconds / 3600:,.3g} h" for seconds in (target.time_s, target.low_s, target.high_s))
-    time, low, high = hours
+    time, low, high = map(_hours, (target.time_s, target.low_s, target.high_s))
     epochs = "" if target.epochs is None else f"{target.epochs:,.1f} epochs, "
     return [
         f"to target   {time} ({low} to {high}) to {target.task.target} on {target.task.dataset}: "
@@ -21,3 +20,7 @@ def to_target_notes(target: TimeToTarget) -> list[str]:
         f"rate        {target.learning_rate.text}",
         *(f"note        {note}" for note in target.notes),
     ]
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.3g} h"

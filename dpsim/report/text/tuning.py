@@ -27,9 +27,12 @@ def tuning_table(tuning: Tuning) -> Table:
     table.add_column("")
     for heading in columns:
         table.add_column(heading, justify="right")
-    for path in dict.fromkeys(
-        path for each in columns.values() if isinstance(each, Evaluation) for path in each.values
-    ):
+    # A dict, so that each path comes once and in the order of the search.
+    paths: dict[str, None] = {}
+    for each in columns.values():
+        if isinstance(each, Evaluation):
+            paths.update(dict.fromkeys(each.values))
+    for path in paths:
         table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
     rows = [_figures(each, tuning) for each in columns.values()]
     for heading in next(row for row in reversed(rows) if row):

@@ -25,11 +25,8 @@ from dpsim.studies.sweep.point import Point, point
 
 MOST_POINTS = 100_000
 _SUFFIXES = (".yaml", ".yml")
-_OF_A_SCENARIO = (
-    "cluster",
-    "testbed",
-    "workload",
-)  # a file in a folder that has none of these keys is something else
+# A file in a folder that has none of these keys is something else.
+_OF_A_SCENARIO = ("cluster", "testbed", "workload")
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
 
@@ -118,24 +115,14 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
     number = total if config.run_cap is None else min(total, config.run_cap)
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
-        raise error(
-            [
-                Problem(
-                    place,
-                    ("sweep",),
-                    f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}",
-                )
-            ]
-        )
+        rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
+        raise error([Problem(place, ("sweep",), rule)])
     values = list(chosen)
     points = [point(document, varied, each) for each in values]
     _refuse_mistakes(points, varied, values)
-    capped = (
-        f"{document.source}: run_cap: the first {number:,} of {total:,} points"
-        if number < total
-        else None
-    )
-    return points, capped
+    if number == total:
+        return points, None
+    return points, f"{document.source}: run_cap: the first {number:,} of {total:,} points"
 
 
 def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[Values]) -> None:
@@ -164,6 +151,5 @@ def _own_problem(failed: Point, axis: Axis, places: tuple[str, ...]) -> str | No
     None where nothing is.
     """
     starts = tuple(f"{place}: {axis.path}{end}" for place in places for end in (":", ".", "["))
-    return next(
-        (line for line in (failed.error or "").splitlines() if line.startswith(starts)), None
-    )
+    lines = (failed.error or "").splitlines()
+    return next((line for line in lines if line.startswith(starts)), None)

@@ -32,6 +32,7 @@ def scenario_text(document: Document, comments: Iterable[str], target: Path) -> 
     yaml.dump(_moved(document.plain(), Path(document.source).parent, target.parent), buffer)
     lines = (part for line in comments for part in wrap(line, 118, subsequent_indent="  ") or [""])
     text = "".join(f"# {line}\n" for line in lines) + buffer.getvalue()
+    # Read back before anyone relies on it: a number or a file's name may have come out otherwise.
     read = validate(from_text(text, str(target)), Scenario)
     if scenario_key(read) != scenario_key(validate(document, Scenario)):
         raise FailedError(
@@ -52,14 +53,11 @@ def _moved(value: Plain, source: Path, target: Path) -> Plain:
 
 def _renamed(text: str, source: Path, target: Path) -> str:
     name, colon, function = text.rpartition(":") if ".py:" in text else (text, "", "")
-    same = source.resolve() == target.resolve()
-    if (
-        same
-        or not name
-        or "\n" in name
-        or len(name) > 4096
-        or Path(name).is_absolute()
-        or not (source / name).is_file()
-    ):
+    if source.resolve() == target.resolve():
+        return text
+    # Any text may be a name: the system is asked only about what can be one.
+    if not name or "\n" in name or len(name) > 4096:
+        return text
+    if Path(name).is_absolute() or not (source / name).is_file():
         return text
     return f"{os.path.relpath(source / name, target)}{colon}{function}"
