@@ -85,14 +85,8 @@ def _model(
     name: str, device: str, rows: Sequence[Row], updates: Mapping[str, Sequence[float]]
 ) -> MeasuredModel:
     layers = tuple(rows[0]["layers"])
-    by_batch: dict[int, list[Row]] = defaultdict(list)
-    for row in rows:
-        if tuple(row["layers"]) != layers:
-            raise DpsimError(
-                f"runs must have the same layers of {name}, but have {len(layers)} and "
-                f"{len(row['layers'])}, or other names"
-            )
-        by_batch[row["batch_size"]].append(row)
+    by_batch = _by_batch(name, layers, rows)
+    # One generator goes through all tables in this order: a profile's intervals are repeatable.
     generator = np.random.default_rng(_SEED)
     tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for size, way in product(sorted(by_batch), _WAYS):
@@ -100,10 +94,10 @@ def _model(
         tables[f"{way}_s"].append(tuple(seconds))
         tables[f"{way}_low_s"].append(tuple(low))
         tables[f"{way}_high_s"].append(tuple(high))
-    optimizers = {
-        kind: parameter(np.array(drawn([times])).ravel(), "s")
-        for kind, times in sorted(updates.items())
-    }
+    optimizers = {}
+    for kind, times in sorted(updates.items()):
+        draws = np.array(drawn([times])).ravel()
+        optimizers[kind] = parameter(draws, "s")
     return MeasuredModel(
         model=name,
         device=device,
@@ -114,10 +108,27 @@ def _model(
     )
 
 
+def _by_batch(
+    name: str, layers: tuple[str, ...], rows: Sequence[Row]
+) -> Mapping[int, Sequence[Row]]:
+    """Rows by batch size. Raises DpsimError where one has other ``layers`` than the first."""
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        if tuple(row["layers"]) != layers:
+            raise DpsimError(
+                f"runs must have the same layers of {name}, but have {len(layers)} and "
+                f"{len(row['layers'])}, or other names"
+            )
+        found[row["batch_size"]].append(row)
+    return found
+
+
 def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> FloatArray:
     """Each layer's seconds, and from where to where they may be: shape (3, layers)."""
     shares = np.concatenate([row[f"{way}_shares"] for row in rows])
     passes = np.concatenate([row[f"{way}_pass_times_s"] for row in rows])
+    # Shares and passes are drawn apart: hooks that time layers slow a pass, so the two are
+    # measured in repetitions of their own.
     draws = []
     for _ in range(RESAMPLES):
         some_shares = generator.choice(shares, len(shares))
@@ -129,5 +140,6 @@ def _layers(rows: Sequence[Row], way: str, generator: np.random.Generator) -> Fl
 
 def _of_layers(shares: FloatArray, passes: FloatArray) -> FloatArray:
     """Each layer's median share of the median pass."""
+    # Medians of shares do not add up to 1, so they are scaled: layers must add up to the pass.
     median = np.median(shares, axis=0)
     return np.asarray(median / median.sum() * np.median(passes))

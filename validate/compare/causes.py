@@ -35,9 +35,8 @@ class Cause:
             return off
         part = _WORDS.get(self.part, self.part)
         much = "too much" if self.off_s > 0 else "too little"
-        predicted_ms, measured_ms = (
-            1e3 * self.parts_s[self.part][side] for side in ("predicted", "measured")
-        )
+        predicted_ms = 1e3 * self.parts_s[self.part]["predicted"]
+        measured_ms = 1e3 * self.parts_s[self.part]["measured"]
         return (
             f"{off}; {part} is {1e3 * abs(self.off_s):.1f} ms {much} "
             f"({predicted_ms:.1f} ms, measured {measured_ms:.1f} ms)"
@@ -46,14 +45,19 @@ class Cause:
 
 def cause(record: RunRecord) -> Cause:
     """The part of a step that is most off; of a collective, its error alone."""
-    sides = [record.case.get(side, {}).get("parts_s") for side in ("predicted", "measured")]
-    if record.kind != "step" or not all(sides):
-        return Cause(record.name, record.error or 0.0, None, None, {})
-    predicted, measured = sides
-    parts = {part: {"predicted": predicted[part], "measured": measured[part]} for part in predicted}
-    off = {part: both["predicted"] - both["measured"] for part, both in parts.items()}
-    part = max(off, key=lambda name: abs(off[name]))
-    return Cause(record.name, record.error or 0.0, part, off[part], parts)
+    error = record.error or 0.0
+    predicted = record.case.get("predicted", {}).get("parts_s")
+    measured = record.case.get("measured", {}).get("parts_s")
+    if record.kind != "step" or not predicted or not measured:
+        return Cause(record.name, error, None, None, {})
+    parts: dict[str, dict[str, float]] = {}
+    off: dict[str, float] = {}
+    for part, seconds in predicted.items():
+        parts[part] = {"predicted": seconds, "measured": measured[part]}
+        off[part] = seconds - measured[part]
+    # Parts may cancel: the largest one, and not the one that explains the sum, is what to mend.
+    worst_part = max(off, key=lambda name: abs(off[name]))
+    return Cause(record.name, error, worst_part, off[worst_part], parts)
 
 
 def worst(records: list[RunRecord], most: int = 5) -> list[Cause]:

@@ -30,9 +30,14 @@ def nccl_lines(run: RunFile) -> Iterator[str]:
     yield "# Using devices"
     for place in run.ranks:
         yield _device(place)
-    tables = groupby(run.of("collectives"), key=lambda row: (row["operation"], row["algorithm"]))
+    # Rows come in the order of measurement, each operation and algorithm in one go.
+    tables = groupby(run.of("collectives"), key=_operation_and_algorithm)
     for (operation, algorithm), rows in tables:
         yield from _table(operation, algorithm, list(rows))
+
+
+def _operation_and_algorithm(row: Row) -> tuple[str, str]:
+    return row["operation"], row["algorithm"]
 
 
 def _device(place: RankPlace) -> str:
@@ -50,16 +55,21 @@ def _table(operation: str, algorithm: str, rows: list[dict[str, Any]]) -> Iterat
     # In a heading the comment's sign takes the place of the first blank.
     headings = _input("size", "count", "type", "redop", "root")[1:]
     units = _input("(B)", "(elements)", "", "", "")[1:]
-    yield f"#{'':53}{'out-of-place':>28} {'in-place':>35}"
+    out_of_place, in_place = "out-of-place", "in-place"
+    yield f"#{'':53}{out_of_place:>28} {in_place:>35}"
     yield f"#{headings} {_ONE_WAY} {_ONE_WAY}"
     yield f"#{units} {_UNITS} {_UNITS}"
     for row in rows:
-        given = _input(row["bytes"], row["count"], row["type"], row["redop"], row["root"])
-        yield " ".join([given, *(_way(row, way) for way in _WAYS)])
+        columns = [_input(row["bytes"], row["count"], row["type"], row["redop"], row["root"])]
+        columns += [_way(row, way) for way in _WAYS]
+        yield " ".join(columns)
     wrong = sum(_of_both_ways(rows, "wrong"))
-    yield f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}"
+    verdict = "FAILED" if wrong else "OK"
+    yield f"# Out of bounds values : {wrong} {verdict}"
+    # nccl-tests takes the plain mean over all sizes and both ways, small messages included.
     busbw = _of_both_ways(rows, "busbw_Bps")
-    yield f"# Avg bus bandwidth    : {np.mean(busbw) / 1e9 if busbw else 0.0:g}"
+    average = np.mean(busbw) / 1e9 if busbw else 0.0
+    yield f"# Avg bus bandwidth    : {average:g}"
 
 
 def _of_both_ways(rows: Sequence[Row], column: str) -> list[Any]:
@@ -73,9 +83,13 @@ def _input(size: object, count: object, type_: object, redop: object, root: obje
 
 
 def _way(row: Row, prefix: str) -> str:
-    if row[prefix + "time_s"] is None:
-        return f"{'N/A':>9} {'N/A':>8} {'N/A':>8} {'N/A':>6}"
-    time_us = row[prefix + "time_s"] * 1e6
+    seconds = row[prefix + "time_s"]
+    if seconds is None:
+        none = "N/A"
+        return f"{none:>9} {none:>8} {none:>8} {none:>6}"
+    time_us = seconds * 1e6
+    # A clock too coarse to see any time gives no rate.
     algbw = (row[prefix + "algbw_Bps"] or 0) / 1e9
     busbw = (row[prefix + "busbw_Bps"] or 0) / 1e9
-    return f"{time_us:>9.2f} {algbw:>8.4f} {busbw:>8.4f} {row[prefix + 'wrong']:>6}"
+    wrong = row[prefix + "wrong"]
+    return f"{time_us:>9.2f} {algbw:>8.4f} {busbw:>8.4f} {wrong:>6}"

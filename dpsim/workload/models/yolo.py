@@ -16,10 +16,12 @@ def yolov3(name: str, classes: int) -> Model:
     """YOLOv3 on 416x416 images."""
     b = Builder((3, 416, 416))
     scales = _darknet53(b)
+    outputs = _BOXES * (5 + classes)
     for scale, width in enumerate((512, 256, 128)):
-        if scale:
+        # The first head sees the coarsest grid; each further one a grid twice as fine.
+        if scale > 0:
             _neck(b, f"neck{scale}", width, finer=scales[-1 - scale])
-        _head(b, f"head{scale}", width, _BOXES * (5 + classes))
+        _head(b, f"head{scale}", width, outputs)
     return b.build(name, "416x416 image")
 
 
@@ -28,10 +30,11 @@ def _darknet53(b: Builder) -> list[Shape]:
     _unit(b, "stem", 32, 3)
     scales: list[Shape] = []
     for stage, depth in enumerate(_DEPTHS, start=1):
-        _unit(b, f"stage{stage}.down", 32 << stage, 3, 2)
+        channels = 32 * 2**stage
+        _unit(b, f"stage{stage}.down", channels, 3, stride=2)
         for block in range(depth):
-            _unit(b, f"stage{stage}.{block}.conv1", 16 << stage, 1)
-            _unit(b, f"stage{stage}.{block}.conv2", 32 << stage, 3)
+            _unit(b, f"stage{stage}.{block}.conv1", channels // 2, 1)
+            _unit(b, f"stage{stage}.{block}.conv2", channels, 3)
             b.add(f"stage{stage}.{block}.add", kept=True)
         scales.append(b.shape)
     return scales
@@ -52,7 +55,11 @@ def _head(b: Builder, name: str, width: int, outputs: int) -> None:
     Predictions stand beside what flows on.
     """
     for index in range(5):
-        _unit(b, f"{name}.conv{index}", width * (1 + index % 2), 1 + 2 * (index % 2))
+        # By turns a kernel of 1 narrows and one of 3 widens again, as in the backbone.
+        if index % 2 == 0:
+            _unit(b, f"{name}.conv{index}", width, 1)
+        else:
+            _unit(b, f"{name}.conv{index}", 2 * width, 3)
     onward = b.shape
     _unit(b, f"{name}.out0", 2 * width, 3)
     b.conv(f"{name}.out1", outputs, 1, bias=True)

@@ -40,9 +40,18 @@ def families(machine: NcclMachine) -> tuple[str, str]:
         return "pcie", f"pcie{generation}" + ("-staged" if machine.staged else "")
     if machine.intra == XGMI:
         return "xgmi", ""
-    c = machine.capability
-    name = "blackwell" if c >= 100 else "hopper" if c >= 90 else "ampere" if c >= 80 else "volta"
-    return f"nvlink-{name}", "nvlink-mesh" if machine.intra == NVMESH else ""
+    # Without a switch a GPU reaches each neighbour over only some of its links.
+    mesh = "nvlink-mesh" if machine.intra == NVMESH else ""
+    return f"nvlink-{_nvlink_generation(machine.capability)}", mesh
+
+
+def _nvlink_generation(capability: int) -> str:
+    """The architecture whose NVLink a GPU of this compute capability (times ten) has."""
+    if capability >= 100:
+        return "blackwell"
+    if capability >= 90:
+        return "hopper"
+    return "ampere" if capability >= 80 else "volta"
 
 
 def transport(machine: NcclMachine) -> str:
@@ -53,12 +62,15 @@ def transport(machine: NcclMachine) -> str:
 def level_keys(param: Param, machine: NcclMachine) -> tuple[str, str]:
     """Groups of constants that a parameter is looked up in for this machine ("" for none)."""
     if param.level == "net":
-        return transport(machine), machine.transport if machine.transport != transport(
-            machine
-        ) else ""
+        kin = transport(machine)
+        # A transport with few rows is known as what it resembles, and how far it lies from that.
+        own = machine.transport if machine.transport != kin else ""
+        return kin, own
     if param.level == "machine":
         return "", ""
-    return families(machine) if param.level == "intra" else (machine.launch, "")
+    if param.level == "intra":
+        return families(machine)
+    return machine.launch, ""
 
 
 def prior_shift(key: str, name: str) -> float:
@@ -74,9 +86,11 @@ def machine_logs(known: Known, machine: NcclMachine) -> FloatArray:
     """Ln theta of a machine from fitted groups; a group that was never fitted sits at its prior."""
     out = np.zeros(len(PARAMS))
     for i, p in enumerate(PARAMS):
-        if p.name not in OWN_ONLY:
-            keys = (COMMON, *level_keys(p, machine))
-            out[i] = sum(known.get((k, p.name), prior_shift(k, p.name)) for k in keys if k)
+        # What only a machine's own rows can say stays at a factor of 1 without them.
+        if p.name in OWN_ONLY:
+            continue
+        groups = [group for group in (COMMON, *level_keys(p, machine)) if group]
+        out[i] = sum(known.get((group, p.name), prior_shift(group, p.name)) for group in groups)
     return out
 
 
@@ -85,12 +99,14 @@ def physical(logs: FloatArray, machines: Sequence[NcclMachine]) -> dict[str, Flo
 
     Shares become bytes per second.
     """
-    theta = dict(zip(NAMES, np.exp(np.clip(logs.T, -50, 50)), strict=True))
+    # A trial step of the fit may go far out: exp must stay finite for it to be refused.
+    values = np.exp(np.clip(logs.T, -50, 50))
+    theta = dict(zip(NAMES, values, strict=True))
     port = _port_rate(theta, machines)
     for protocol in ("LL", "LL128", "S", "N", "P"):
         theta["B_" + protocol] = theta["f_" + protocol] * port
-    low = np.where([m.graph == 1 for m in machines], theta["p2p_low"], 1.0)
-    theta["a_P"] = theta["a_P"] * low
+    has_twice_the_channels = [m.graph == 1 for m in machines]
+    theta["a_P"] = theta["a_P"] * np.where(has_twice_the_channels, theta["p2p_low"], 1.0)
     theta["o"] = theta["o"] * theta["launch"]
     is_old = [not m.version_at_least(*OLD_NCCL) for m in machines]
     old = np.where(is_old, theta["net_old"], 1.0)
@@ -101,7 +117,8 @@ def physical(logs: FloatArray, machines: Sequence[NcclMachine]) -> dict[str, Flo
     # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
     fullness = np.array([m.gpus_per_node / FULL_NODE for m in machines])
     theta["net_a"] = theta["net_a"] * theta["net_lag"] * fullness
-    theta["floor"] = np.where([m.launch != "default" for m in machines], theta["floor"], 0.0)
+    has_floor = [m.launch != "default" for m in machines]
+    theta["floor"] = np.where(has_floor, theta["floor"], 0.0)
     return theta
 
 
