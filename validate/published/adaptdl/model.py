@@ -90,9 +90,11 @@ class Placement:
         """
         ranks, nodes = rows.positive("gpus"), rows.positive("nodes")
         even = np.ceil(ranks / nodes)
-        digits = [max(map(int, cell)) if cell.isdigit() else 0 for cell in rows.text("placement")]
-        named = np.array(digits, dtype=np.float64)
-        return Placement(ranks, nodes, np.where(named > 0, named, even), rows.positive("local_bsz"))
+        # AdaptDL writes a placement as one digit a node: 211 is two GPUs on one and one on two.
+        fullest = [max(map(int, cell)) if cell.isdigit() else 0 for cell in rows.text("placement")]
+        named = np.array(fullest, dtype=np.float64)
+        densest = np.where(named > 0, named, even)
+        return Placement(ranks, nodes, densest, rows.positive("local_bsz"))
 
 
 def _extreme(count: FloatArray) -> FloatArray:
@@ -107,21 +109,19 @@ def communication(
     n, nodes, g = place.ranks, place.nodes, place.densest
     sent = 2.0 * (n - 1.0) / n * v["gradient_bytes"]
     buckets = 1.0 + v["gradient_bytes"] / bucket
-    few = np.where(
-        nodes == 2, v["two_node_factor"], np.where(nodes == 3, v["three_node_factor"], 1.0)
-    )
-    rate = (
-        v["node_bandwidth"]
-        * g ** -v["shared_nic"]
-        * few
-        * (np.maximum(nodes, 4.0) / 4.0) ** -v["node_decay"]
-    )
-    latency = buckets * v["node_latency"] * nodes ** v["latency_growth"] + v["crowd_latency"] * (
-        n > crowd
-    )
-    inner_rate = v["gpu_bandwidth"] * (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
+    # Rates of two and three nodes lie on no power law with those of more: values of their own.
+    few = np.where(nodes == 3, v["three_node_factor"], 1.0)
+    few = np.where(nodes == 2, v["two_node_factor"], few)
+    decay = (np.maximum(nodes, 4.0) / 4.0) ** -v["node_decay"]
+    rate = v["node_bandwidth"] * g ** -v["shared_nic"] * few * decay
+    latency = buckets * v["node_latency"] * nodes ** v["latency_growth"]
+    latency = latency + v["crowd_latency"] * (n > crowd)
     between = (nodes > 1) * (sent / rate + latency)
-    inside = (g > 1) * (sent / inner_rate + buckets * v["gpu_latency"] * (g - 1.0))
+
+    inner_rate = v["gpu_bandwidth"] * (np.maximum(g, 2.0) / 2.0) ** -v["shared_bus"]
+    inner_latency = buckets * v["gpu_latency"] * (g - 1.0)
+    inside = (g > 1) * (sent / inner_rate + inner_latency)
+    # A ring goes at the pace of its slowest hop, so the two do not add up.
     return np.asarray(np.maximum(between, inside))
 
 
@@ -140,8 +140,11 @@ def step_seconds(
     longest_of_one = 1.0 + v["input_spread"] * _extreme(place.batch)
     wait = compute * (longest_of_all / longest_of_one - 1.0 + v["jitter"] * _extreme(n))
     network = communication(place, v, bucket, crowd)
+    # Only a share of the compute, about the backward pass, can run beside the network.
     covered = soft_maximum(v["overlap"] * compute, network, v["overlap_norm"])
-    return np.asarray((1.0 - v["overlap"]) * compute + covered + wait + v["hook_s"] * (n > 1))
+    bare = (1.0 - v["overlap"]) * compute
+    hooks = v["hook_s"] * (n > 1)
+    return np.asarray(bare + covered + wait + hooks)
 
 
 def _named(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -162,12 +165,16 @@ def _network_prior(
     }
     if description is None:
         return prior
-    for parameter, table, text in zip(
-        ("gpu_bandwidth", "node_bandwidth"), ("intra", "inter"), description, strict=True
+    inside, between = description
+    for parameter, table, text in (
+        ("gpu_bandwidth", "intra", inside),
+        ("node_bandwidth", "inter", between),
     ):
+        _, spread = prior[parameter]
+        # Where a description names several links, the table's last one counts.
         for word, rate in constants["link_rates"][table].items():
             if word in text:
-                prior[parameter] = (float(rate), prior[parameter][1])
+                prior[parameter] = (float(rate), spread)
     return prior
 
 
@@ -175,7 +182,8 @@ def _blocks(
     rows: Columns, constants: Mapping[str, Any], description: tuple[str, str] | None
 ) -> tuple[list[Block], list[str], list[tuple[str, float]]]:
     """The unknowns of one cluster, its models, and the (model, batch) keys of the compute table."""
-    names, batches = rows.text("model").tolist(), rows.numbers("local_bsz").tolist()
+    names = rows.text("model").tolist()
+    batches = rows.numbers("local_bsz").tolist()
     models = sorted(set(names))
     pairs = list(zip(names, batches, strict=True))
     keys = sorted(set(pairs))
@@ -183,9 +191,14 @@ def _blocks(
     key_rows = np.array([place[pair] for pair in pairs], dtype=np.int64)
     start = _compute_at_first(rows, key_rows, len(keys))
     smallest = np.array(
-        [min(start[i] for i, (name, _) in enumerate(keys) if name == model) for model in models]
+        [
+            min(seconds for seconds, (name, _) in zip(start, keys, strict=True) if name == model)
+            for model in models
+        ]
     )
-    blocks = [Block("gpu_s", start, np.full(len(keys), np.inf), key_rows)]
+    # Nothing is known of a GPU's compute beforehand: an infinite spread is no prior at all.
+    no_prior = np.full(len(keys), np.inf)
+    blocks = [Block("gpu_s", start, no_prior, key_rows)]
     blocks += _model_blocks(names, models, smallest, constants)
     zero: IntArray = np.zeros(len(rows), dtype=np.int64)
     for name, (value, spread) in _network_prior(constants, description).items():
@@ -198,9 +211,11 @@ def _compute_at_first(rows: Columns, key_rows: IntArray, keys: int) -> FloatArra
 
     The geometric mean of the key's steps; on several GPUs a sixth of a step goes to the network.
     """
-    step = rows.positive("step_time_ms") * 1e-3 / np.where(rows.numbers("gpus") > 1, 1.2, 1.0)
+    with_network = np.where(rows.numbers("gpus") > 1, 1.2, 1.0)
+    step = rows.positive("step_time_ms") * 1e-3 / with_network
     count = np.bincount(key_rows, minlength=keys)
-    return np.asarray(np.exp(np.bincount(key_rows, np.log(step), keys) / count))
+    sums = np.bincount(key_rows, np.log(step), keys)
+    return np.asarray(np.exp(sums / count))
 
 
 def _model_blocks(
@@ -238,11 +253,16 @@ def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterPa
     )
     fitted: dict[str, ModelParameters] = {}
     for i, model in enumerate(models):
-        at = [k for k, key in enumerate(keys) if key[0] == model]
+        values = {name: float(result.values[name][i]) for name in MODEL_FIELDS}
+        table = [
+            (batch, float(gpu_s))
+            for (name, batch), gpu_s in zip(keys, result.values["gpu_s"], strict=True)
+            if name == model
+        ]
         fitted[model] = ModelParameters(
-            **{name: float(result.values[name][i]) for name in MODEL_FIELDS},
-            batches=tuple(keys[k][1] for k in at),
-            gpu_s=tuple(float(result.values["gpu_s"][k]) for k in at),
+            **values,
+            batches=tuple(batch for batch, _ in table),
+            gpu_s=tuple(gpu_s for _, gpu_s in table),
         )
     names = list(constants["network"])
     return ClusterParameters(
@@ -254,9 +274,8 @@ def fit_cluster(rows: Columns, description: tuple[str, str] | None) -> ClusterPa
 
 def with_peaks(job: ModelParameters, scale: float) -> ModelParameters:
     """A job of another machine, its compute and host times multiplied by ``scale``."""
-    return replace(
-        job, host_s=job.host_s * scale, gpu_s=tuple(seconds * scale for seconds in job.gpu_s)
-    )
+    gpu_s = tuple(seconds * scale for seconds in job.gpu_s)
+    return replace(job, host_s=job.host_s * scale, gpu_s=gpu_s)
 
 
 def borrowed(
@@ -272,12 +291,11 @@ def borrowed(
             continue
         ratios = []
         for name in shared:
-            batch = np.array(here.models[name].batches)
-            ratios.append(
-                np.median(
-                    np.log(here.models[name].compute(batch) / other.models[name].compute(batch))
-                )
-            )
+            mine, theirs = here.models[name], other.models[name]
+            batch = np.array(mine.batches)
+            log_ratio = np.log(mine.compute(batch) / theirs.compute(batch))
+            # The other's table may not reach all these batches: the median passes over its ends.
+            ratios.append(np.median(log_ratio))
         return with_peaks(other.models[model], float(np.exp(np.mean(ratios))))
     return None
 
@@ -285,11 +303,9 @@ def borrowed(
 def unmeasured_cluster(description: tuple[str, str] | None) -> ClusterParameters:
     """A cluster of which nothing was measured: its network as its description suggests."""
     prior = _network_prior(constants_file("adaptdl/settings.yaml"), description)
-    return ClusterParameters(
-        {name: value for name, (value, _) in prior.items()},
-        {n: s for n, (_, s) in prior.items()},
-        {},
-    )
+    values = {name: value for name, (value, _) in prior.items()}
+    spreads = {name: spread for name, (_, spread) in prior.items()}
+    return ClusterParameters(values, spreads, models={})
 
 
 def predict(rows: Columns, cluster: ClusterParameters, job: ModelParameters) -> FloatArray:
@@ -302,6 +318,5 @@ def predict(rows: Columns, cluster: ClusterParameters, job: ModelParameters) -> 
     values = {name: np.full(len(rows), value) for name, value in cluster.network.items()}
     values |= {name: np.full(len(rows), getattr(job, name)) for name in MODEL_FIELDS}
     values["gpu_s"] = job.compute(place.batch)
-    return step_seconds(
-        place, values, float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
-    )
+    bucket, crowd = float(constants["bucket"]["value"]), float(constants["crowd"]["value"])
+    return step_seconds(place, values, bucket, crowd)

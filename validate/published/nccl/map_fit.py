@@ -10,6 +10,7 @@ does not outvote the others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,12 +34,12 @@ from dpsim.network.libraries.nccl import (
 from validate.published.nccl.table import Case, concatenate
 
 Slot = tuple[str, str]
-SIGMA = 0.05
+SIGMA = 0.05  # of ln time: residuals well above it count by their size, no longer by its square
 MACHINE_ROWS = 300.0
-CENTRE_SPREAD = 0.7
-STEP = 1e-4
+CENTRE_SPREAD = 0.7  # ln 2: common centres are taken to be right within a factor of two
+STEP = 1e-4  # of ln theta, for forward differences
 TOLERANCE = 2e-5
-# a machine's own rows may move its own constants further than the population's spread
+# A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
 
@@ -65,38 +66,45 @@ def build(cases: Sequence[Case]) -> Problem:
     wanted: set[Slot] = set()
     for case in cases:
         for p in PARAMS:
-            wanted |= {(k, p.name) for k in _keys(p, case) if k}
+            wanted |= {(key, p.name) for key in _keys(p, case) if key}
     slots = sorted(wanted)
-    index = {s: i for i, s in enumerate(slots)}
     by_name = {p.name: p for p in PARAMS}
-    prior = np.array(
-        [np.log(by_name[n].centre) if k == COMMON else prior_shift(k, n) for k, n in slots]
-    )
-    spread = np.array([_spread(k, by_name[n]) for k, n in slots])
-    none = len(slots)
-    levels = np.array(
-        [
-            [
-                [index.get((k, p.name), none) for p in PARAMS for k in (_keys(p, c)[level],)]
-                for c in cases
-            ]
-            for level in range(4)
-        ]
-    )
-    return _problem(cases, slots, prior, spread, levels, np.zeros((len(cases), len(NAMES))))
+    prior = np.array([_prior(key, by_name[name]) for key, name in slots])
+    spread = np.array([_spread(key, by_name[name]) for key, name in slots])
+    base = np.zeros((len(cases), len(NAMES)))
+    return _problem(cases, slots, prior, spread, _levels(cases, slots), base)
+
+
+def _levels(cases: Sequence[Case], slots: list[Slot]) -> npt.NDArray[np.int64]:
+    """The slot of each (level, case, constant); one past the last where there is none."""
+    index = {slot: i for i, slot in enumerate(slots)}
+    levels = np.full((4, len(cases), len(PARAMS)), len(slots), dtype=np.int64)
+    for i, case in enumerate(cases):
+        for j, p in enumerate(PARAMS):
+            for level, key in enumerate(_keys(p, case)):
+                levels[level, i, j] = index.get((key, p.name), len(slots))
+    return levels
+
+
+def _prior(key: str, p: Param) -> float:
+    return float(np.log(p.centre)) if key == COMMON else prior_shift(key, p.name)
 
 
 def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
     """Levels at which a constant is made up: all machines, kind, generation, this machine."""
-    there = p.name == "launch" or p.name.startswith("net") == (case.machine.nodes > 1)
-    own = MACHINE_KEY + case.machine_name if p.level == "machine" and there else ""
-    return (COMMON if p.name not in OWN_ONLY else "", *level_keys(p, case.machine), own)
+    # One node says nothing of the network, and several hide what is inside a node behind it.
+    of_network = p.name.startswith("net")
+    told = p.name == "launch" or of_network == (case.machine.nodes > 1)
+    own = MACHINE_KEY + case.machine_name if p.level == "machine" and told else ""
+    common = "" if p.name in OWN_ONLY else COMMON
+    return (common, *level_keys(p, case.machine), own)
 
 
 def _spread(key: str, p: Param) -> float:
     if key == COMMON:
         return p.spread / 2 if p.level == "net" else min(CENTRE_SPREAD, 2 * p.spread)
-    return p.spread * (3.0 if key in ("pcie", "xgmi") else 1.0)
+    # The centres are NVLink's: fabrics of another kind may lie further off.
+    return p.spread * 3.0 if key in ("pcie", "xgmi") else p.spread
 
 
 def build_own(cases: Sequence[Case], base: FloatArray, spread_scale: float) -> Problem:
@@ -105,10 +113,8 @@ def build_own(cases: Sequence[Case], base: FloatArray, spread_scale: float) -> P
     The calibrated regime.
     """
     slots: list[Slot] = [("own", n) for n in NAMES]
-    spread = (
-        np.array([p.spread * (OWN_WIDER if p.name in OWN_ONLY else 1.0) for p in PARAMS])
-        * spread_scale
-    )
+    widths = [p.spread * OWN_WIDER if p.name in OWN_ONLY else p.spread for p in PARAMS]
+    spread = np.array(widths) * spread_scale
     levels = np.tile(np.arange(len(NAMES)), (1, len(cases), 1))
     return _problem(cases, slots, np.zeros(len(NAMES)), spread, levels, base)
 
@@ -123,10 +129,12 @@ def _problem(
 ) -> Problem:
     owner = np.concatenate([np.full(len(c.nbytes), i) for i, c in enumerate(cases)])
     logt = np.log(np.concatenate([np.asarray(c.times) for c in cases]))
-    counts: dict[str, int] = {}
-    for c in cases:
-        counts[c.machine_name] = counts.get(c.machine_name, 0) + len(c.nbytes)
-    per_case = np.array([np.sqrt(min(1.0, MACHINE_ROWS / counts[c.machine_name])) for c in cases])
+    counts: Counter[str] = Counter()
+    for case in cases:
+        counts[case.machine_name] += len(case.nbytes)
+    # Weights stand inside the squares: the root makes a machine's rows sum to MACHINE_ROWS.
+    shares = [min(1.0, MACHINE_ROWS / counts[case.machine_name]) for case in cases]
+    per_case = np.sqrt(np.array(shares))
     return Problem(
         cases,
         concatenate(c.work() for c in cases),
@@ -199,9 +207,11 @@ def objective(problem: Problem, x: FloatArray) -> float:
     rows = (log_times(problem, case_logs(problem, x)) - problem.logt) / SIGMA
     data = (2 * (np.sqrt(1 + rows**2) - 1) * problem.weight**2).sum()
     z = (x - problem.prior) / problem.spread
-    cauchy, soft_l1, gaussian = np.log1p(z**2), 2 * (np.sqrt(1 + z**2) - 1), z**2
-    prior = np.select([problem.loose == 2, problem.loose == 1], [cauchy, soft_l1], gaussian).sum()
-    return float(data + prior)
+    gaussian = z**2
+    soft_l1 = 2 * (np.sqrt(1 + z**2) - 1)
+    cauchy = np.log1p(z**2)
+    prior = np.select([problem.loose == 2, problem.loose == 1], [cauchy, soft_l1], gaussian)
+    return float(data + prior.sum())
 
 
 def solve(
@@ -217,18 +227,18 @@ def solve(
         logs = case_logs(problem, x)
         at = log_times(problem, logs)
         r = (at - problem.logt) / SIGMA
+        # A square of this weight has the slope of the soft-L1 loss at this residual.
         w = problem.weight**2 / np.sqrt(1 + r**2)
         jac = _spread_out(problem, _slopes(problem, logs, at)) / SIGMA
-        z = (x - problem.prior) / problem.spread
-        pull = np.select(
-            [problem.loose == 2, problem.loose == 1], [1 / (1 + z**2), 1 / np.sqrt(1 + z**2)], 1.0
-        )
-        pull = pull / problem.spread**2
+        pull = _pull(problem, x)
         normal = csr_array(jac.T @ jac.multiply(w[:, None])).toarray() + np.diag(pull)
         gradient = jac.T @ (w * r) + pull * (x - problem.prior)
         before = cost
         for _ in range(8):
-            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -gradient)
+            # Damped by the diagonal (Marquardt), since slots differ by magnitudes in curvature.
+            damped = normal + damping * np.diag(np.diag(normal))
+            step = np.linalg.solve(damped, -gradient)
+            # At most a factor of e at a time: the model bends within that.
             trial = x + np.clip(step, -1.0, 1.0)
             value = objective(problem, trial)
             if np.isfinite(value) and value < cost:
@@ -238,6 +248,15 @@ def solve(
         if before - cost < TOLERANCE * before:
             break
     return x
+
+
+def _pull(problem: Problem, x: FloatArray) -> FloatArray:
+    """The weight of each slot's prior as a square: less where a heavy tail has let go."""
+    z = (x - problem.prior) / problem.spread
+    cauchy = 1 / (1 + z**2)
+    soft_l1 = 1 / np.sqrt(1 + z**2)
+    pull = np.select([problem.loose == 2, problem.loose == 1], [cauchy, soft_l1], 1.0)
+    return np.asarray(pull / problem.spread**2)
 
 
 def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
