@@ -54,20 +54,23 @@ class Cluster:
             from dpsim.topology.duplex_limits import DuplexLimits
 
             self.duplex_limits = DuplexLimits(fabric, duplex)
-        gpus = np.array([len(kind.gpus) for kind in self.kinds])
-        capacities = np.array([len(kind.capacities) for kind in self.kinds])
-        cards = np.array([len(kind.nics) for kind in self.kinds])
-        self.first_rank = _starts(gpus[self.kind_of])
-        self.first_capacity = _starts(capacities[self.kind_of])
-        self.first_port = _starts(cards[self.kind_of])
+        gpus_of_kind = np.array([len(kind.gpus) for kind in self.kinds])
+        capacities_of_kind = np.array([len(kind.capacities) for kind in self.kinds])
+        cards_of_kind = np.array([len(kind.nics) for kind in self.kinds])
+        gpus = gpus_of_kind[self.kind_of]
+        self.first_rank = _starts(gpus)
+        self.first_capacity = _starts(capacities_of_kind[self.kind_of])
+        self.first_port = _starts(cards_of_kind[self.kind_of])
         assert fabric is None or fabric.ports.count == self.first_port[-1], (
             "a fabric has a port for each network card"
         )
 
-        self.node_of = np.repeat(np.arange(self.nodes), gpus[self.kind_of])
+        self.node_of = np.repeat(np.arange(self.nodes), gpus)
         self.local_of = np.arange(len(self.node_of)) - self.first_rank[self.node_of]
-        # Tables have one row for each GPU of each kind, the kinds one after the other.
-        self._row_of = _starts(gpus)[self.kind_of[self.node_of]] + self.local_of
+        # Tables have one row for each GPU of each kind, the kinds one after the other: so they stay
+        # small however many nodes are alike.
+        first_row_of_kind = _starts(gpus_of_kind)
+        self._row_of = first_row_of_kind[self.kind_of[self.node_of]] + self.local_of
 
     @property
     def ranks(self) -> int:
@@ -121,10 +124,9 @@ class Cluster:
     @cached_property
     def capacities(self) -> FloatArray:
         """B/s of every capacity: node by node, then the fabric's."""
-        parts = [
-            np.tile(kind.capacities, count)
-            for kind, count in zip(self.kinds, self._counts, strict=True)
-        ]
+        parts = []
+        for kind, count in zip(self.kinds, self._counts, strict=True):
+            parts.append(np.tile(kind.capacities, count))
         if self.fabric is not None:
             parts.append(self.fabric.capacities)
         if self.duplex_limits is not None:
@@ -159,10 +161,12 @@ class Cluster:
         out, back = self._to_nic, self._from_nic
         from_row, to_row = self._row_of[source], self._row_of[destination]
         between = self.fabric.routes(self._port(source), self._port(destination))
+        # Routes are of unequal length: -1 fills them up, and must stay -1 in the new numbers.
         first = self.first_capacity[-1]  # of the fabric
+        in_fabric = np.where(between.links < 0, -1, between.links + first)
         hops = [
             self._placed(out.links[from_row], source),
-            np.where(between.links < 0, -1, between.links + first),
+            in_fabric,
             self._placed(back.links[to_row], destination),
         ]
         # A card's two directions share one more capacity, that both ways' routes cross.
@@ -197,7 +201,8 @@ class Cluster:
 
     @cached_property
     def _nic_of(self) -> IntArray:
-        return np.concatenate([np.array(kind.nic_of, dtype=np.int64) for kind in self.kinds])
+        of_kinds = [np.array(kind.nic_of, dtype=np.int64) for kind in self.kinds]
+        return np.concatenate(of_kinds)
 
     def gpu_name(self, rank: int) -> str:
         """The place in the graph at which ``rank`` computes, such as ``node3/gpu0``."""
@@ -279,15 +284,16 @@ def _stacked(parts: Sequence[Paths], shape: tuple[int, ...]) -> Paths:
     if len(parts) == 1:
         return parts[0]
     rows = sum(len(part.latency) for part in parts)
-    hops = max(part.links.shape[-1] for part in parts)
-    links = np.full((rows, *shape, hops), -1, dtype=np.int64)
+    longest = max(part.links.shape[-1] for part in parts)
+    links = np.full((rows, *shape, longest), -1, dtype=np.int64)
     latency = np.zeros((rows, *shape))
     first = 0
     for part in parts:
         end = first + len(part.latency)
         places = [slice(0, size) for size in part.latency.shape[1:]]
         where = (slice(first, end), *places)
-        links[(*where, slice(0, part.links.shape[-1]))] = part.links
+        hops = slice(0, part.links.shape[-1])
+        links[(*where, hops)] = part.links
         latency[where] = part.latency
         first = end
     return Paths(links, latency)

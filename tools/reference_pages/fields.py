@@ -57,15 +57,19 @@ def _models(shape: Shape) -> list[type[BaseModel]]:
 
 def _named(model: type[BaseModel]) -> str:
     """Several models of one field are told apart by what they must have, or else may."""
-    required = [key for key, field in fields_of(model).items() if field.is_required()]
-    return f"a mapping with {code(required or [*fields_of(model)][:1])}"
+    fields = fields_of(model)
+    required = [key for key, field in fields.items() if field.is_required()]
+    first = list(fields)[:1]
+    return f"a mapping with {code(required or first)}"
 
 
 def _kinds(part: Part, union: Shape, pages: Mapping[str, str]) -> Iterator[str]:
     key = str(union.discriminator)
     kinds = union.kinds()
     yield from heading(part.level, f"`{part.path}`")
-    rows = [[f"`{name}`", fields_of(model)[key].description] for name, model in kinds.items()]
+    rows = []
+    for name, model in kinds.items():
+        rows.append([f"`{name}`", fields_of(model)[key].description])
     yield from table([f"`{key}`", "what it is"], rows)
     # A kind is explained by the docstring of its file; where kinds share a file, that comes once
     # and each has its class's beside it.
@@ -87,16 +91,20 @@ def _fields(
     part: Part, model: type[BaseModel], pages: Mapping[str, str], without: str | None = None
 ) -> Iterator[str]:
     """The table of a model's own fields."""
-    rows = [
-        [f"`{key}`", _type(part, model, key, field, pages), default(field), _description(field)]
-        for key, field in fields_of(model).items()
-        if key != without
-    ]
+    rows = []
+    for key, field in fields_of(model).items():
+        if key == without:
+            continue
+        accepted = _type(part, model, key, field, pages)
+        rows.append([f"`{key}`", accepted, default(field), _description(field)])
     yield from table(["field", "takes", "if left out", "what it is"], rows)
 
 
 def _description(field: FieldInfo) -> str:
-    return plain(field.description or "").replace(", ".join(MODELS), f"[these]({_MODELS_PAGE})")
+    # The list of all models takes half a page, and they have a page of their own.
+    every_model = ", ".join(MODELS)
+    text = plain(field.description or "")
+    return text.replace(every_model, f"[these]({_MODELS_PAGE})")
 
 
 def _type(

@@ -53,7 +53,9 @@ def _buckets(vector: Any, size: int) -> Any:
 
 def _divide(above: Any, below: Any) -> Any:
     """``above / below``, 0 where ``below`` is 0."""
-    return torch.where(below == 0, 0.0, above / torch.where(below == 0, 1.0, below))
+    # where() computes both branches: the divisor must be safe in the one that is thrown away.
+    safe = torch.where(below == 0, 1.0, below)
+    return torch.where(below == 0, 0.0, above / safe)
 
 
 def _flat(rows: Any, elements: int) -> Any:
@@ -78,13 +80,16 @@ def _pack(numbers: Any, bits: int) -> Any:
     The first number takes the highest bits of the first byte.
     """
     octets = _buckets(_bits(numbers, bits).to(torch.int32), 8)
-    return (octets * _weights(8, numbers.device)).sum(dim=1).to(torch.uint8)
+    values = (octets * _weights(8, numbers.device)).sum(dim=1)
+    return values.to(torch.uint8)
 
 
 def _unpack(packed: Any, bits: int, count: int) -> Any:
     """The ``count`` numbers that `_pack` made bytes of."""
-    flags = _bits(packed.to(torch.int32), 8)[: count * bits].view(count, bits)
-    return (flags * _weights(bits, packed.device)).sum(dim=1)
+    flags = _bits(packed.to(torch.int32), 8)
+    # The last byte is filled up with zeros.
+    by_number = flags[: count * bits].view(count, bits)
+    return (by_number * _weights(bits, packed.device)).sum(dim=1)
 
 
 def _spread(of_buckets: Any, bucket: int, elements: int) -> Any:
@@ -136,10 +141,13 @@ def _unint8(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.bucket)
     norms = rows.abs().amax(dim=1) if codec.norm == "max" else rows.norm(dim=1)
-    exact = _flat(_divide(rows, norms.unsqueeze(1)) * codec.levels, len(vector))
+    shares = _divide(rows, norms.unsqueeze(1))
+    exact = _flat(shares * codec.levels, len(vector))
     # Rounded up as often as the exact level is near the upper one: right on average.
-    rounded = (exact + _drawn(vector, generator)).floor().clamp(-codec.levels, codec.levels)
-    from_zero = (rounded + codec.levels).to(torch.int32)
+    rounded = (exact + _drawn(vector, generator)).floor()
+    # In float32 the sum at the largest element may come out one level too high.
+    levels = rounded.clamp(-codec.levels, codec.levels)
+    from_zero = (levels + codec.levels).to(torch.int32)
     return TorchEncoded((norms, _pack(from_zero, codec.bits)))
 
 
@@ -166,26 +174,33 @@ def _unternary(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 
 def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rows = _buckets(vector, codec.column)
+    # Padding is zeros, which would count among the positive elements.
     inside = _buckets(torch.ones_like(vector), codec.column) > 0
     plus = (rows >= 0) & inside
-    means = torch.stack([_means(rows, inside & ~plus), _means(rows, plus)], dim=1)
-    return TorchEncoded((means, _pack((vector >= 0).to(torch.int32), 1)))
+    minus = inside & ~plus
+    means = torch.stack([_means(rows, minus), _means(rows, plus)], dim=1)
+    signs = (vector >= 0).to(torch.int32)
+    return TorchEncoded((means, _pack(signs, 1)))
 
 
 def _means(rows: Any, chosen: Any) -> Any:
     """Each row's mean over its chosen elements, 0 where there are none."""
     sums = torch.where(chosen, rows, 0.0).sum(dim=1, dtype=torch.float64)
-    return (sums / chosen.sum(dim=1).clamp(min=1)).to(torch.float32)
+    counts = chosen.sum(dim=1).clamp(min=1)
+    return (sums / counts).to(torch.float32)
 
 
 def _unonebit(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
     means, signs = encoded.parts
     columns = torch.arange(elements, device=means.device) // codec.column
-    return means[columns, _unpack(signs, 1, elements).long()]
+    signed = _unpack(signs, 1, elements).long()
+    return means[columns, signed]
 
 
 def _top_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    largest = vector.abs().topk(kept(codec.density, len(vector)), sorted=False)
+    count = kept(codec.density, len(vector))
+    largest = vector.abs().topk(count, sorted=False)
+    # By place: decoding then writes through memory in order.
     places = largest.indices.sort().values
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
@@ -198,6 +213,7 @@ def _at_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 def _random_k(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     count = kept(codec.density, len(vector))
     places = torch.randperm(len(vector), generator=generator, device=vector.device)[:count]
+    # Scaled up, the mean over draws is the vector; with error feedback the rest comes later.
     scale = 1.0 if codec.error_feedback else len(vector) / count
     return TorchEncoded((vector[places] * scale,), (places,))
 
@@ -207,12 +223,16 @@ def _at_known_places(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
 
 
 def _threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
-    unit = 1.0 if codec.unit == "absolute" else vector.double().square().mean().sqrt()
+    unit = 1.0
+    if codec.unit != "absolute":
+        # In float64: the sum of squares of a long vector loses small ones in float32.
+        unit = vector.double().square().mean().sqrt()
     places = (vector.abs() > codec.bound * unit).nonzero().view(-1)
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
 
 def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+    # Too small for two factors to be smaller: it goes as it is.
     if len(codec.stages(len(vector))) == 1:
         return TorchEncoded((vector,))
     columns = codec.shape(len(vector))[1]

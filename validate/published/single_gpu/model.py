@@ -86,11 +86,16 @@ def transformer_features(entry: Mapping[str, Any], sequence: float) -> dict[str,
     context of c tokens; outputs 9 w + 2 inner, and 2 scores per head and context token.
     """
     w, inner, layers = float(entry["width"]), float(entry["inner"]), float(entry["layers"])
-    context = float(entry.get("context", sequence * float(entry.get("memory", 1.0))))
+    heads, vocabulary = float(entry["heads"]), float(entry["vocabulary"])
+    # Transformer-XL attends to what it kept of the segment before, too.
+    remembered = sequence * float(entry.get("memory", 1.0))
+    context = float(entry.get("context", remembered))
+    # BERT's head works on the masked tokens alone: a share of all.
+    head_share = float(entry["head_share"])
     mac = layers * (4 * w * w + 2 * w * inner + 2 * context * w)
-    mac += float(entry["head_share"]) * (float(entry["vocabulary"]) * w + w * w)
-    elements = layers * (9 * w + 2 * inner + 2 * float(entry["heads"]) * context)
-    elements += float(entry["head_share"]) * float(entry["vocabulary"])
+    mac += head_share * (vocabulary * w + w * w)
+    elements = layers * (9 * w + 2 * inner + 2 * heads * context)
+    elements += head_share * vocabulary
     return {
         "gmac": mac * sequence * 1e-9,
         "elements_m": elements * sequence * 1e-6,
@@ -105,9 +110,8 @@ def features(model: str, sequence: float, table: Mapping[str, Any]) -> tuple[str
     """Returns (kind, features per sample) of a model; raises ValueError for an unknown one."""
     entry = _entry(model, table["transformer"])
     if entry is not None:
-        return "gemm", transformer_features(
-            entry, float(entry["sequence"]) if np.isnan(sequence) else sequence
-        )
+        length = float(entry["sequence"]) if np.isnan(sequence) else sequence
+        return "gemm", transformer_features(entry, length)
     for group in ("convolution", "recurrent", "embedding"):
         entry = _entry(model, table[group])
         if entry is not None:
@@ -247,6 +251,7 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> Fl
     passes = passes * np.where(work.fused, v["fusion"], 1.0)
     moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
     moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
+    # Throttling lowers the cores' clock; memory keeps its own, and only the GPU's effect is on it.
     device = v["speed"] * (products + moved / (v["memory"] * work.memory) * v["clock"])
     share = np.where(work.train, 1.0, v["forward_host"])
     # A recurrence waits for each of its steps: once forward, twice backward.
@@ -267,7 +272,8 @@ def measured_seconds(rows: Columns) -> FloatArray:
 
 def _grouped(names: tuple[str, ...]) -> tuple[list[str], IntArray]:
     known_names = sorted(set(names))
-    return known_names, np.array([known_names.index(name) for name in names], dtype=np.int64)
+    places = [known_names.index(name) for name in names]
+    return known_names, np.array(places, dtype=np.int64)
 
 
 def _centre(name: str, member: str, constants: Mapping[str, Any]) -> float:
@@ -275,10 +281,45 @@ def _centre(name: str, member: str, constants: Mapping[str, Any]) -> float:
 
     Compiled graphs cost less host time than eager code.
     """
-    graph = name == "host" and any(
-        word in member.casefold() for word in constants["graph_host"]["words"]
-    )
-    return float(constants["graph_host" if graph else name]["value"])
+    words = constants["graph_host"]["words"] if name == "host" else ()
+    compiled = any(word in member.casefold() for word in words)
+    return float(constants["graph_host" if compiled else name]["value"])
+
+
+def _blocks(
+    groups: Mapping[str, tuple[list[str], IntArray]], constants: Mapping[str, Any], rows: int
+) -> list[Block]:
+    """The unknowns: global values, then shares of peak, then effects of frameworks and GPUs."""
+    blocks = []
+    zero: IntArray = np.zeros(rows, dtype=np.int64)
+    for name, entry in constants["global"].items():
+        value, spread = np.array([float(entry["value"])]), np.array([float(entry["spread"])])
+        blocks.append(Block(name, value, spread, zero))
+
+    kinds, kind_rows = groups["efficiency"]
+    entries = [constants["efficiency"][name] for name in kinds]
+    values = np.array([float(entry["value"]) for entry in entries])
+    spreads = np.array([float(entry["spread"]) for entry in entries])
+    blocks.append(Block("efficiency", values, spreads, kind_rows))
+
+    for group, name in (("framework", "speed"), ("framework", "host"), ("gpu", "clock")):
+        names, index = groups[group]
+        centres = np.array([_centre(name, member, constants[group]) for member in names])
+        spreads = np.full(len(names), float(constants[group][name]["spread"]))
+        blocks.append(Block(name, centres, spreads, index))
+    return blocks
+
+
+def _weights(rows: Columns) -> FloatArray:
+    """The weight of each row, so that no model counts as more than 20 rows of others.
+
+    Publishers measure ResNet-50 far more often than all else.
+    """
+    models, model_rows = _grouped(tuple(str(model) for model in rows.text("model")))
+    count = np.bincount(model_rows, minlength=len(models))
+    # Weights stand inside the squares: the root makes a model's rows sum to 20.
+    weights = np.minimum(np.sqrt(20.0 / count), 1.0)
+    return np.asarray(weights[model_rows])
 
 
 def fit(rows: Columns) -> SingleGpuParameters:
@@ -289,38 +330,18 @@ def fit(rows: Columns) -> SingleGpuParameters:
     constants = constants_file("single_gpu/settings.yaml")
     rows = rows.where(known(rows))
     work, measured = work_of(rows), measured_seconds(rows)
-    zero: IntArray = np.zeros(len(rows), dtype=np.int64)
-    blocks = [
-        Block(name, np.array([float(e["value"])]), np.array([float(e["spread"])]), zero)
-        for name, e in constants["global"].items()
-    ]
     groups = {
         "efficiency": _grouped(work.efficiency),
         "gpu": _grouped(work.gpu),
         "framework": _grouped(work.framework),
     }
-    kinds, kind_rows = groups["efficiency"]
-    entries = [constants["efficiency"][name] for name in kinds]
-    values = np.array([float(e["value"]) for e in entries])
-    blocks.append(
-        Block("efficiency", values, np.array([float(e["spread"]) for e in entries]), kind_rows)
-    )
-    for group, name in (("framework", "speed"), ("framework", "host"), ("gpu", "clock")):
-        names, index = groups[group]
-        centre = np.array([_centre(name, member, constants[group]) for member in names])
-        blocks.append(
-            Block(name, centre, np.full(len(names), float(constants[group][name]["spread"])), index)
-        )
-    models, model_rows = _grouped(tuple(str(m) for m in rows.text("model")))
-    count = np.bincount(model_rows, minlength=len(models))
-    weights = np.minimum(np.sqrt(20.0 / count), 1.0)[model_rows]
     backward = float(constants["backward"]["value"])
     result = fit_blocks(
-        blocks,
+        _blocks(groups, constants, len(rows)),
         lambda v: step_seconds(work, v, backward),
         measured,
         float(constants["noise"]["value"]),
-        weights,
+        _weights(rows),
     )
 
     def named(block: str, group: str) -> dict[str, float]:
@@ -345,11 +366,12 @@ def predict(rows: Columns, parameters: SingleGpuParameters) -> FloatArray:
     prior = {name: float(e["value"]) for name, e in constants["efficiency"].items()}
     v["efficiency"] = np.array([parameters.efficiency.get(k, prior[k]) for k in work.efficiency])
     for name, table in (("speed", parameters.speed), ("host", parameters.host)):
-        v[name] = np.array(
-            [
-                table[f] if f in table else _centre(name, f, constants["framework"])
-                for f in work.framework
-            ]
-        )
+        effects = [
+            table[framework]
+            if framework in table
+            else _centre(name, framework, constants["framework"])
+            for framework in work.framework
+        ]
+        v[name] = np.array(effects)
     v["clock"] = np.array([parameters.clock.get(g, 1.0) for g in work.gpu])
     return step_seconds(work, v, float(constants["backward"]["value"]))
