@@ -240,9 +240,9 @@ class Cluster:
     def graph(self) -> nx.DiGraph[str]:
         """The whole cluster as one graph.
 
-        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``; ``shared`` is the number of the
-        capacity that both directions of a card's link share. Devices with a limit of their own hold
-        its ``number``.
+        Edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``; ``shared`` is the number of
+        the capacity that both directions of a card's link share. Devices with a limit of their own
+        hold its ``number``.
         """
         whole: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):

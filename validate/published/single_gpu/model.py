@@ -313,7 +313,7 @@ def _blocks(
 def _weights(rows: Columns) -> FloatArray:
     """The weight of each row, so that no model counts as more than 20 rows of others.
 
-    Publishers measure ResNet-50 far more often than all else.
+    The tables hold ten times as many rows of ResNet-50 as of most others.
     """
     models, model_rows = _grouped(tuple(str(model) for model in rows.text("model")))
     count = np.bincount(model_rows, minlength=len(models))
