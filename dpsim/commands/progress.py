@@ -21,6 +21,7 @@ def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[
 
     def done(count: int) -> None:
         nonlocal bar
+        # Most commands are done before a bar would help, and Rich takes a while to import.
         if bar is None:
             if monotonic() - start < 1 or not sys.stderr.isatty():
                 return

@@ -87,6 +87,7 @@ def sweep(
             f"ask it: dpsim results {swept.folder} --sql 'select * from results order by "
             "step_time_s limit 10'"
         )
+    # Neither 0, for not all came out, nor 1, for the rest is there and can be used.
     if swept.failed:
         raise typer.Exit(3)
 

@@ -164,11 +164,10 @@ def _row(source: Source, label: str, row: Answer) -> dict[str, str]:
 def _result_row(label: str, row: Answer) -> dict[str, str]:
     step, parts = row["step_time_s"], row["parts_s"]
     cost: dict[str, Any] | None = row.get("cost")
-    spent = (
-        {}
-        if cost is None
-        else {f"{cost['currency']} per million samples": f"{cost['per_million_samples']:,.4g}"}
-    )
+    spent = {}
+    if cost is not None:
+        heading = f"{cost['currency']} per million samples"
+        spent[heading] = f"{cost['per_million_samples']:,.4g}"
     return {
         "scenario": label,
         "workers": f"{row['workers']:,}",
@@ -192,10 +191,9 @@ def _figures(source: Source) -> Iterator[go.Figure]:
     if source.kind == "explain":
         yield knobs_figure(source.rows[0])
         return
-    best = sorted(
-        zip(source.labels, source.rows, strict=True),
-        key=lambda pair: -pair[1]["throughput_samples_per_s"],
-    )[:MOST_BARS]
+    pairs = zip(source.labels, source.rows, strict=True)
+    ranked = sorted(pairs, key=lambda pair: -pair[1]["throughput_samples_per_s"])
+    best = ranked[:MOST_BARS]
     yield breakdown_figure([row for _, row in best], [label for label, _ in best])
     if len({row["workers"] for row in source.rows}) > 1:
         yield scaling_figure(_fastest_by_workers(source.rows))
@@ -212,6 +210,7 @@ def _state_figures(first: Answer) -> Iterator[go.Figure]:
 
 
 def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
+    # The slowest first, so that the fastest of as many workers is what remains.
     best: dict[int, Answer] = {}
     for row in sorted(rows, key=lambda each: float(each["throughput_samples_per_s"])):
         best[row["workers"]] = row
@@ -219,13 +218,13 @@ def _fastest_by_workers(rows: Iterable[Answer]) -> list[Answer]:
 
 
 def _provenance(answers: Sequence[Answer]) -> str:
-    said = [
-        ", ".join(f"{key} {value}" for key, value in each["provenance"].items())
-        for each in answers
-        if "provenance" in each
-    ]
+    said: list[str] = []
+    for each in answers:
+        versions = each.get("provenance", {})
+        line = ", ".join(f"{key} {value}" for key, value in versions.items())
+        if "provenance" in each and line not in said:
+            said.append(line)
     seeds = sorted({each["seed"] for each in answers if "seed" in each})
-    return "; ".join(
-        [*dict.fromkeys(said), *([f"seeds {', '.join(map(str, seeds))}"] if seeds else [])]
-        or [f"dpsim {version('dpsim')}"]
-    )
+    if seeds:
+        said.append(f"seeds {', '.join(map(str, seeds))}")
+    return "; ".join(said or [f"dpsim {version('dpsim')}"])
