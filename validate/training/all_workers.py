@@ -57,6 +57,7 @@ class AllWorkers:
     def change(self, worker: int) -> Tensor:
         """What the worker's SGD makes of its gradient; its replica has moved by it."""
         replica = self.replicas[worker]
+        # A clone, since SGD moves the weights in place.
         before = replica.weights.clone()
         replica.update()
         return replica.weights - before

@@ -94,6 +94,7 @@ def consensus(worker: Worker, weights: Tensor) -> None:
 
     Replicas that gossiped agree only then.
     """
+    # Summed, then divided: gloo has no mean.
     dist.all_reduce(weights, group=worker.world.group)
     weights /= worker.workers
     worker.note(CONSENSUS, worker.rank, worker.training.steps)

@@ -52,6 +52,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """All but the weights, as plain values for JSON."""
+        # Not by `asdict`, which would copy the weights first.
         return {
             "method": self.method,
             "rank": self.rank,

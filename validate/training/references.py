@@ -20,6 +20,7 @@ class Ddp(Method):
 
     def run(self, worker: Worker) -> None:
         """Gradients are averaged during backward: that time is in compute."""
+        # torch takes no devices for a model on a CPU.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
         wrapped = DistributedDataParallel(
             worker.replica.model, device_ids=on_gpu, process_group=worker.world.group

@@ -21,6 +21,8 @@ def replay_pairs(method: Pairs, records: Sequence[Record], training: Training) -
     """Every worker goes through its log; a meeting happens when both have come to it."""
     pairs = _Pairs(AllWorkers(training, len(records)), records)
     while any(pairs.logs):
+        # One event at a time, of any worker that can go on: events of workers that have not met
+        # since do not touch each other, so that their order is of no account.
         if not any(pairs.advance(worker) for worker in range(len(records))):
             raise DpsimError("the logs of a run must fit each other, but no worker can go on")
     return pairs.workers.done(mean(pairs.shared))

@@ -77,6 +77,7 @@ class _Servers:
         shares = self.workers.replicas[worker].weights.tensor_split(self.servers)
         shares[server].copy_(self._shares[server])
         self._reads[worker, clock] += 1
+        # Only now, since servers let a worker read at different points of their logs.
         if self._reads[worker, clock] == self.servers:
             self.workers.learn(worker, clock)
             change = self.workers.change(worker)

@@ -26,6 +26,7 @@ class Sgd:
 
     def step(self) -> None:
         """One step."""
+        # In place: the model's parameters are views of the weights.
         self.velocity.mul_(self.momentum).add_(self.gradient)
         self.weights.add_(self.velocity, alpha=-self.rate)
 

@@ -48,4 +48,6 @@ class Shard:
 
 def permutation(samples: int, seed: int, epoch: int) -> Tensor:
     """All samples in the order of an epoch, the same in every process."""
-    return torch.randperm(samples, generator=torch.Generator().manual_seed(seed + epoch))
+    # A generator of its own: the process's stream may stand elsewhere on each rank.
+    generator = torch.Generator().manual_seed(seed + epoch)
+    return torch.randperm(samples, generator=generator)

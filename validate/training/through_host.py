@@ -25,6 +25,7 @@ class ThroughHost(Synchronous):
 
     def average(self, worker: Worker, gradient: Tensor) -> None:
         """Down to the host, to rank 0, back from it, and up to the device again."""
+        # A copy on a CPU too, so that the way is the same as from a GPU.
         on_host = gradient.to("cpu", copy=True)
         # Only who gathers may give room for it: torch refuses it elsewhere.
         gathered = None

@@ -98,6 +98,7 @@ class Worker:
 
     def note(self, what: str, worker: int, clock: int, version: int = 0) -> None:
         """Append to the log; from any thread."""
+        # Under a lock, so that the order of the log is the order of its times.
         with self._writing:
             self.record.log.append(
                 Event(time.perf_counter() - self._began, what, worker, clock, version)
