@@ -1,4 +1,4 @@
-"""Predicts how long a data-parallel training step takes, where the time goes, what would change it."""
+"""Predicts how long a data-parallel training step takes and what would change it."""
 
 from __future__ import annotations
 

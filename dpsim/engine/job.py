@@ -151,9 +151,7 @@ class Job:
         return self.scenario.strategy.sync.exchanges(step, self.period)
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
-        """What is communicated in step ``step``, in order, as it goes on the wire; nothing for a
-        worker alone.
-        """
+        """What is communicated in step ``step``, in order; nothing for a worker alone."""
         return self.calls_of[self.exchange(step)]
 
     @cached_property
@@ -188,7 +186,10 @@ class Job:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is communicated: a worker alone, unless what it talks to are no workers."""
+        """Whether nothing is communicated.
+
+        So for a worker alone, unless what it talks to are no workers.
+        """
         return self.workers == 1 and not self.scenario.strategy.aggregation.moves_alone
 
     @cached_property
@@ -326,8 +327,9 @@ def _setting(scenario: Scenario) -> Setting:
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
-    """What a rank pays beside the network, whose links have the overhead of messages; ``gamma``
-    where the transport has none.
+    """What a rank pays beside the network, whose links have the overhead of messages.
+
+    ``gamma`` is what adding costs where the transport does not say it.
     """
     return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
 
@@ -361,8 +363,9 @@ def _update_share(scenario: Scenario) -> float:
 
 
 def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
-    """Seconds that one learner alone on ``gpu`` computes on ``batch`` samples, from the GPU's
-    figures.
+    """Seconds that one learner alone on ``gpu`` computes, by the GPU's figures.
+
+    Each pass is over ``batch`` samples.
     """
     workload = scenario.workload
     peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
@@ -385,7 +388,7 @@ def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> Lay
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
-    """The best number of learners for each batch, on the GPU with the least memory of the cluster."""
+    """The best number of learners for each batch, on the GPU with the least memory."""
     from dpsim.engine.learners import best_by_batch
 
     gpu = smallest_gpu(scenario)
@@ -395,8 +398,9 @@ def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, 
 def conditions_on(
     disturbance: DisturbanceConfig, network: Cluster, workers: IntArray
 ) -> Conditions:
-    """The other traffic and the link changes that a scenario asks for, on a network whose rank
-    ``workers[i]`` is GPU i.
+    """The other traffic and the link changes that a scenario asks for.
+
+    GPU i is rank ``workers[i]`` of ``network``.
 
     Raises DpsimError for links or GPUs that are not there.
     """

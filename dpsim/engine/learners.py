@@ -48,8 +48,9 @@ def times_with_learners(
 def best_by_batch(
     scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse
 ) -> tuple[LearnersRow, ...]:
-    """The best number of learners on ``gpu`` for the scenario's batch and the powers of two up to
-    it, as memory allows.
+    """The best number of learners on ``gpu`` for several batches, as memory allows.
+
+    The batches are the scenario's and the powers of two up to it.
     """
     batch = scenario.workload.batch_per_gpu
 

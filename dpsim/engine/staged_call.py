@@ -36,7 +36,10 @@ class StagedCall:
     decode: FloatArray
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
-        """Whether ``later`` is the same a pass later; what is needed past the passes stays there."""
+        """Whether ``later`` is the same a pass later.
+
+        What is needed past the passes is needed there, whichever pass sends it.
+        """
         shift = program.pass_length
         needed = self.needed + (shift if self.needed < program.end else 0)
         return (

@@ -29,7 +29,8 @@ class Timeline:
         self.steps = steps
         self.workers = workers
         self._single: dict[int, list[Interval]] = defaultdict(list)
-        # One entry for all workers. Most are never looked at, so they are spread out when asked for.
+        # One entry for all workers. Most are never looked at, so they are spread out when asked
+        # for.
         self._of_all: dict[int, list[tuple[str, str, FloatArray, FloatArray]]] = defaultdict(list)
 
     def add(self, step: int, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:

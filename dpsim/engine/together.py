@@ -33,8 +33,9 @@ def run_together(
     timeline: Timeline | None = None,
     log: Log | None = None,
 ) -> Steps:
-    """Simulate one step per row of ``factors`` (steps, workers), which multiply each worker's
-    compute time.
+    """Simulate one step per row of ``factors``, which multiply compute times.
+
+    They are of shape (steps, workers).
 
     ``progress`` is called with the number of steps done after each of them.
     """
@@ -99,8 +100,9 @@ class _Plan:
 
     @property
     def marks(self) -> set[int]:
-        """Positions whose times are asked for when the walk has passed them: of calls that are
-        overtaken by others, and of the last gradient.
+        """Positions whose times are asked for when the walk has passed them.
+
+        They are those of calls that others overtake, and that of the last gradient.
         """
         furthest, marks = 0, {self.gradients[-1].ready} if self.gradients else set()
         for call in (*self.gradients, *self.models):
@@ -134,8 +136,9 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """Where all clocks stand at the end of a pass, and what has been waited for since the step
-    began.
+    """Where all clocks stand at the end of a pass.
+
+    ``waited`` is what has been waited and encoded for since the step began.
     """
 
     at: int
@@ -221,8 +224,7 @@ class _Run:
         return busy
 
     def _communicate(self, step: int, calls: tuple[StagedCall, ...]) -> float:
-        """Send calls one after the other; returns how many seconds the network was busy with
-        them.
+        """Send calls one after the other; returns the seconds that the network was busy.
 
         A worker encodes a call when it is ready, which holds up what it computes next; it
         decodes all of them together. Where not all workers are waited for, those that are late take
@@ -301,16 +303,15 @@ class _Walk:
         self._arrive(0)
 
     def end(self) -> None:
-        """What is awaited later than the optimiser's step, or where it ends, is awaited in the next
-        step.
-        """
+        """End the step: what is still awaited is awaited in the next one."""
         self._awaited = {
             where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()
         }
 
     def encode(self, call: StagedCall) -> FloatArray:
-        """Compute up to where ``call`` is ready and encode it, at whatever speed; returns when
-        each worker has.
+        """Compute up to where ``call`` is ready and encode it; returns when each worker has.
+
+        Encoding takes as long on a slow worker as on others.
         """
         there = self.reached(call.ready)
         if not call.encode.any():
@@ -378,8 +379,9 @@ class _Walk:
         return _State(self._at, self.time, self.free, self.rested_at, awaited, waited, noted)
 
     def repeat(self, before: _State, now: _State, times: int) -> bool:
-        """Go on by as many passes like the one from ``before`` to ``now``, if that moved all clocks
-        alike; returns whether it did.
+        """Go on by as many passes like the one from ``before`` to ``now``.
+
+        Only if that one moved all clocks alike; returns whether it did.
         """
         length, end = self.program.pass_length, self.program.end
         shift = float(now.time[0] - before.time[0])
@@ -388,7 +390,7 @@ class _Walk:
             return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
 
         def inside(awaited: dict[int, FloatArray], number: int) -> dict[int, FloatArray]:
-            """What is awaited, by the position in the next pass; or where it is, past the passes."""
+            """What is awaited, by the position in the next pass or past all passes."""
             return {
                 where - number if where < end else where + end: ends
                 for where, ends in awaited.items()
@@ -437,8 +439,10 @@ class _Walk:
             self._wait(self._awaited.pop(position))
 
     def _wait(self, ends: FloatArray) -> None:
-        """Until the last worker that is waited for has come here, waiting is its fault; what comes
-        after is the network's.
+        """Wait until ``ends``, and say whose fault it is.
+
+        Until the last worker that is waited for has come here it is that worker's, and from then on
+        the network's.
         """
         waits = np.maximum(ends - self.time, 0.0)
         last = self._gate.enough_at(self.time)

@@ -79,8 +79,8 @@ class FastestModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """The name of the fastest."""
         if nbytes not in self._chosen:
-            # Together, so that the choice is a matter of size alone and the same in every step, as a
-            # library's is.
+            # Together, so that the choice is a matter of size alone and the same in every step, as
+            # a library's is.
             self._chosen[nbytes] = self._fastest(nbytes)
         return self._chosen[nbytes]
 

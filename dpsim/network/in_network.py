@@ -1,14 +1,14 @@
 """All-reduce in switches that reduce and multicast (SHARP, and NVLink SHARP between nodes).
 
-Every vector crosses each link once. Each rank of a node reduces its part of the vector with the others inside by a ring, sends it up to
-the switches, which add what comes from all nodes, gets the sum back, and shares it inside by a
-ring. Pieces stream, so that the way up and the way down overlap: for P bytes of a part, o + alpha +
-P beta once the last rank is ready, alpha the longest way up and down between two nodes and beta
-that of the slowest of the links that the ranks' parts cross together. With one GPU a node that is
-all: o + alpha + S beta. No rank can be through sooner than its own link carries its part, S beta:
-the bound that 2 (m-1)/m S beta of every schedule is not. Switches are taken to add at the rate of
-their links, in trees as large as the cluster. Source: Graham et al., "Scalable Hierarchical
-Aggregation Protocol (SHArP)", COMHPC 2016.
+Every vector crosses each link once. Each rank of a node reduces its part of the vector with the
+others inside by a ring, sends it up to the switches, which add what comes from all nodes, gets the
+sum back, and shares it inside by a ring. Pieces stream, so that the way up and the way down
+overlap: for P bytes of a part, o + alpha + P beta once the last rank is ready, alpha the longest
+way up and down between two nodes and beta that of the slowest of the links that the ranks' parts
+cross together. With one GPU a node that is all: o + alpha + S beta. No rank can be through sooner
+than its own link carries its part, S beta: the bound that 2 (m-1)/m S beta of every schedule is
+not. Switches are taken to add at the rate of their links, in trees as large as the cluster. Source:
+Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP)", COMHPC 2016.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def named_model(
 
 
 def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
-    """The schedule of ``algorithm`` for the ranks of ``network`` and how they stand on its nodes."""
+    """The schedule of ``algorithm`` for the ranks of ``network``, as they stand on its nodes."""
     try:
         per_node: int | None = getattr(network, "per_node", 1)
     except DpsimError:  # nodes of unequal numbers of GPUs: only algorithms that ask for nodes mind

@@ -90,7 +90,8 @@ class Servers:
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
         links = apart.links.reshape(workers, -1)
         crossed = []
-        # A worker's own links are on its ways to all servers: they count once, with all of its rate.
+        # A worker's own links are on its ways to all servers: they count once, with all of its
+        # rate.
         for row in links:
             check()
             crossed.append(np.unique(row[row >= 0], return_counts=True))

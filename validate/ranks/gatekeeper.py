@@ -31,7 +31,10 @@ class Gatekeeper:
             self._let_go()
 
     def wait(self, worker: int, patience_s: float | None = None) -> None:
-        """Until ``worker`` has gone on. Raises TimeoutError after ``patience_s``, saying for whom."""
+        """Wait until ``worker`` has gone on.
+
+        Raises TimeoutError after ``patience_s``, saying for whom it waited.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: worker not in self._waiting, patience_s):
                 slowest = min(range(len(self.gate.clocks)), key=self.gate.clocks.__getitem__)

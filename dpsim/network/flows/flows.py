@@ -55,7 +55,8 @@ class FlowsModel(ScheduleModel):
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
 
-        ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no path.
+        ``nbytes`` is the size of each rank's vector. Raises DpsimError where a cut link leaves no
+        path.
         """
         job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
         (outcome,) = finish_together(
@@ -74,7 +75,8 @@ def finish_together(
 ) -> list[Outcome]:
     """Run several collectives on one network at once, each with an outcome of its own.
 
-    An outcome's finishes follow its job's ranks; its loads are what that job moved. Raises DpsimError where a cut link leaves no path.
+    An outcome's finishes follow its job's ranks; its loads are what that job moved. Raises
+    DpsimError where a cut link leaves no path.
     """
     begin = min(float(job.starts.min()) for job in jobs)
     shared = SharedNetwork(network, begin, conditions)

@@ -2,10 +2,11 @@
 
 Where rounds never meet (`rounds_stay_apart`) they are exact from equal starts, and nothing is
 added: a transfer that begins on a link while one of an earlier round is still on it shares the link
-with it, which rounds do not see. Elsewhere the schedule is played as flows once for each size, all ranks starting together,
-and each rank's finish moves by the difference: exact from equal starts again. With starts of their
-own, the skew is what rounds make of it. Schedules of more than `MOST_TRANSFERS` transfers are not
-played as flows: they are held to the bound of their links alone (`CollectiveModel.finish`).
+with it, which rounds do not see. Elsewhere the schedule is played as flows once for each size, all
+ranks starting together, and each rank's finish moves by the difference: exact from equal starts
+again. With starts of their own, the skew is what rounds make of it. Schedules of more than
+`MOST_TRANSFERS` transfers are not played as flows: they are held to the bound of their links alone
+(`CollectiveModel.finish`).
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ class ConfirmedRounds(ScheduleModel):
         return outcome if later is None else replace(outcome, finishes=outcome.finishes + later)
 
     def _later_by(self, nbytes: int) -> FloatArray | None:
-        """Seconds by which each rank finishes later by flows, None where rounds are exact or all
-        there is.
+        """Seconds by which each rank finishes later by flows.
+
+        None where rounds are exact, or where there are too many transfers for flows.
         """
         if nbytes not in self._later:
             exact = not self.is_small or rounds_stay_apart(self.rounds, nbytes)

@@ -82,7 +82,7 @@ class CriticalLinks:
     def _cut(
         cls, place: IntArray, lost: FloatArray, first: IntArray, length: IntArray, paced: FloatArray
     ) -> CriticalLinks:
-        """Lay the segments side by side; ``first`` and ``length`` say where each is in the rings."""
+        """Lay the segments side by side; ``first`` and ``length`` say where each is."""
         number = np.arange(length.max())[:, None]
         there = number < length
         index = np.where(there, first + number, first)

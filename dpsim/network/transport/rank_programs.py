@@ -1,4 +1,4 @@
-"""What each rank does in a collective: what it posts, and what it waits for before it posts more."""
+"""What each rank does in a collective: what it posts, and what it waits for in between."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class RateLimiter:
         self.clock = missing - burst
 
     def passes(self, first: float, last: float, nbytes: float, slower: float) -> float:
-        """When the last of ``nbytes`` has left whose first came at ``first`` and last at ``last``."""
+        """When the last of ``nbytes`` has left that came from ``first`` to ``last`` (s)."""
         begin = max(self.clock, first - self.burst)  # no more than ``burst`` is saved up
         self.clock = begin + nbytes / self.rate * slower
         return max(last, self.clock)
@@ -80,8 +80,9 @@ class RateLimiter:
 class LinkMessage(NamedTuple):
     """``nbytes`` along ``path``, the numbers of the limiters on the way.
 
-    ``handed`` is called when at most ``buffer`` bytes are left to come, ``done`` when all have come.
-    ``take(bytes, then)`` is what the destination does with each piece before it counts as come.
+    ``handed`` is called when at most ``buffer`` bytes are left to come, ``done`` when all have
+    come. ``take(bytes, then)`` is what the destination does with each piece before it counts as
+    come.
     """
 
     path: Sequence[int]

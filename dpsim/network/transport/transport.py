@@ -61,7 +61,8 @@ class TransportModel(CollectiveModel):
         self.own = schedule is None
         self.schedule = schedule or algorithm("ring").schedule(network.ranks)
         self.gamma = gamma if transport.gamma is None else transport.gamma
-        # Links carry the same bytes however processes go about it; gloo's ring sends as much as ours.
+        # Links carry the same bytes however processes go about it; gloo's ring sends as much as
+        # ours.
         self._loads = RoundsModel(self.schedule, network)
         self._timed: dict[tuple[int, float, bytes], tuple[FloatArray, float]] = {}
 

@@ -1,4 +1,4 @@
-"""One collective under way over a transport: its ranks, the processors and the messages of pairs."""
+"""One collective under way over a transport: ranks, processors and messages of pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TransportRun:
-    """One collective under way, from the times at which ranks enter to those at which they leave."""
+    """One collective under way, from when ranks enter to when they leave."""
 
     def __init__(
         self, model: TransportModel, starts: FloatArray, nbytes: int, missing: float
