@@ -20,8 +20,9 @@ from hypothesis import settings
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
 
-# How long a random case takes depends on what else the machine does.
-settings.register_profile("unhurried", deadline=None)
+# How long a random case takes depends on what else the machine does. CI tries more cases.
+CASES = 100 if os.environ.get("CI") == "true" else 40
+settings.register_profile("unhurried", deadline=None, max_examples=CASES)
 settings.load_profile("unhurried")
 
 # Real ranks measure and hold what the machine has once: one process runs them, one after another.

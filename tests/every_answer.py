@@ -2,9 +2,9 @@
 
 Prints what commands answer in JSON about the scenarios here, as one object of command to answer.
 
-``python every_answer.py WORKERS [--backwards | --every=N]``: sweeps go into the current folder, by
-so many processes; with --backwards the last command comes first, and folders are listed the other
-way round; with --every=N each N-th line is answered, and no sweep. Provenance is left out, which
+``python every_answer.py WORKERS [STRIDE]``: sweeps go into the current folder, by so many
+processes. Each STRIDE-th command line is answered. A negative STRIDE begins with the last, and
+lists folders the other way round; one above 1 leaves out the sweep. Provenance is left out, which
 may differ from run to run.
 """
 
@@ -21,7 +21,8 @@ SCENARIOS = sorted(
     path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml")
 )
 SHORT = "--set run.steps=3 --set run.warmup=1"
-TRAINED = "--set replay.steps=20 --set replay.points=5 --set cluster.nodes=2 --fates"
+SMALL = "--set cluster.nodes=2"
+TRAINED = f"--set replay.steps=20 --set replay.points=5 {SMALL} --fates"
 ALGORITHMS = (
     "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
 )
@@ -34,8 +35,8 @@ LINES = (
         f"explain {name} {SHORT}"
         for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")
     ),
-    *(f"explain {name} {SHORT} --set cluster.nodes=2" for name in ("host", "parameter-server-asp")),
-    f"compare quickstart {SHORT} --vary {ALGORITHMS} --vary strategy.sync.kind=bsp,local-sgd",
+    *(f"explain {name} {SHORT} {SMALL}" for name in ("host", "parameter-server-asp")),
+    f"compare quickstart {SHORT} {SMALL} --vary {ALGORITHMS} --vary strategy.sync.kind=bsp,local-sgd",
     f"tune quickstart {SHORT} --over {ALGORITHMS} --over "
     "strategy.overlap.kind=sequential,wfbp,mg-wfbp --evaluations 8 --seed 5",
     *(
@@ -96,16 +97,15 @@ def list_backwards() -> None:
     )
 
 
-def main(workers: str, option: str = "--every=1") -> None:
-    backwards = option == "--backwards"
-    if backwards:
+def main(workers: str, stride: str = "1") -> None:
+    step = int(stride)
+    if step < 0:
         list_backwards()
-    stride = -1 if backwards else int(option.removeprefix("--every="))
     found = {}
-    for line in LINES[::stride]:
+    for line in LINES[::step]:
         what, name, *options = line.split()
         found[line] = answer(what, f"{FOLDER / name}.yaml" if name in SCENARIOS else name, *options)
-    if stride > 1:
+    if step > 1:
         json.dump(found, sys.stdout)
         return
     inputs = [str(FOLDER / name) for name in ("sweep.yaml", "testbed")]

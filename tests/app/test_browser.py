@@ -88,11 +88,18 @@ def wait_for(url, server, seconds=60):
 
 @pytest.fixture
 def page(browser, address):
+    """A page of the dashboard, for which nothing may be fetched from elsewhere."""
+    asked = []
     opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    opened.on("request", lambda request: asked.append(request.url))
     opened.set_default_timeout(SECONDS)
     opened.goto(address)
     yield opened
     opened.close()
+    port = address.rpartition(":")[2]
+    own = rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)"
+    assert asked != []
+    assert [url for url in asked if not re.match(own, url)] == []
 
 
 def step_time(page):
@@ -130,22 +137,6 @@ def test_another_page_keeps_the_scenario_and_draws_its_chart(page):
     page.wait_for_url(re.compile(r"/topology\?.*cluster"))
     assert page.locator("[data-testid=stException]").count() == 0
     page.get_by_text("2 nodes, 16 GPUs").wait_for()
-
-
-def test_nothing_is_fetched_from_elsewhere(browser, address):
-    asked = []
-    page = browser.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(address)
-    page.wait_for_selector(STEP_TIME, timeout=SECONDS)
-    page.close()
-    port = address.rpartition(":")[2]
-    elsewhere = [
-        url
-        for url in asked
-        if not re.match(rf"(data:|blob:|(http|ws)://(localhost|127\.0\.0\.1):{port}/)", url)
-    ]
-    assert elsewhere == []
 
 
 def test_only_this_machine_is_served(address):

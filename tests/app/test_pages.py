@@ -18,8 +18,22 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize("preset", preset_names())
-@pytest.mark.parametrize("name", PAGES)
+PAIRS = [(name, preset) for name in PAGES for preset in preset_names()]
+# Every page over two presets and every preset on a page, and all of them on the first page.
+OFTEN = {
+    (name, preset)
+    for number, preset in enumerate(preset_names())
+    for name in ("what_if", [*PAGES][number % len(PAGES)])
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [
+        pytest.param(*pair, marks=() if pair in OFTEN else pytest.mark.long, id="-".join(pair))
+        for pair in PAIRS
+    ],
+)
 def test_every_page_shows_every_preset(open_page, name, preset):
     page = open_page(
         name, wait=name != "what_if", preset=preset, set=QUICK, choices=CHOICES.get(name, {})

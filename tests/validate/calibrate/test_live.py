@@ -17,9 +17,11 @@ PROFILE = Path(__file__).parents[3] / "validate" / "profiles" / "testbed.json"
 KIB = 1024
 
 
-@pytest.mark.parametrize(
-    "testbed", [{"hosts": 2, "rate": "200 Mbit/s"}, {"hosts": 4, "rate": "100 Mbit/s"}]
-)
+# Two hosts at this rate are also what a whole run is predicted for, in run/test_cli_run.py.
+TWO = pytest.param({"hosts": 2, "rate": "200 Mbit/s"}, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("testbed", [TWO, {"hosts": 4, "rate": "100 Mbit/s"}])
 def test_real_collectives_take_about_as_long_as_is_predicted(testbed):
     pytest.importorskip("torch")
     from validate.calibrate.measure import measure

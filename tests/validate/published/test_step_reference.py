@@ -174,7 +174,10 @@ def test_scaling_cases_left_out():
     assert overall["mean_points"] < 0.046
 
 
-@pytest.mark.parametrize(("cluster", "limit"), [("rtx2080ti", 0.056), ("dgx_a100", 0.060)])
+@pytest.mark.parametrize(
+    ("cluster", "limit"),
+    [pytest.param("rtx2080ti", 0.056, marks=pytest.mark.long), ("dgx_a100", 0.060)],
+)
 def test_adaptdl_models_left_out(cluster, limit, tmp_path):
     path = written(
         tmp_path / "cluster.csv", lines("adaptdl", lambda row: row["cluster"] == cluster)

@@ -149,9 +149,9 @@ def test_a_run_that_does_not_end_in_time_fails_and_keeps_what_it_measured(dpsim,
 
     path = tmp_path / "run.json"
     sets = ["--set", "testbed.hosts=2", "--set", "run.steps=2000"]
-    code, out, err = dpsim(SCENARIO, *sets, "--timeout", "20 s", "-o", path, "--json")
+    code, out, err = dpsim(SCENARIO, *sets, "--timeout", "14 s", "-o", path, "--json")
     assert code == 1
-    assert "had not finished after 20 s" in err
+    assert "had not finished after 14 s" in err
     assert json.loads(out)["partial"]
     (record,) = load_run_records(path).runs
     assert record.notes[0].startswith("partial")
