@@ -1,6 +1,6 @@
 """That it learns, and that what is known of strategies comes out, over several seeds."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -31,7 +31,21 @@ def goes_together(compression, aggregation, sync):
     return True
 
 
-COMBINATIONS = [each for each in EVERYTHING if goes_together(*each)]
+def tried():
+    """The combinations that go together.
+
+    Those none of whose pairs is new are long.
+    """
+    seen = set()
+    for kinds in EVERYTHING:
+        if not goes_together(*kinds):
+            continue
+        pairs = set(combinations(enumerate(kinds), 2))
+        yield pytest.param(*kinds, marks=pytest.mark.long if pairs <= seen else ())
+        seen |= pairs
+
+
+COMBINATIONS = [*tried()]
 
 
 def until(replay, loss):
