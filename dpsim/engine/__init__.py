@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.job import (
         Job,
+        averaging_period,
         learner_times,
         learners_by_batch,
         prepare,
@@ -67,6 +68,7 @@ __all__ = [
     "Steps",
     "TimeToTarget",
     "Transfer",
+    "averaging_period",
     "busiest_links",
     "bytes_in_step",
     "calibrated",

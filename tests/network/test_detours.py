@@ -64,8 +64,7 @@ def test_what_is_left_of_a_transfer_is_carried_by_the_new_way():
     schedule = algorithm("tree", "broadcast").schedule(4)
     whole = FlowsModel(schedule, cluster).finish(np.zeros(4), 5 * MB)
     cut = up_link_of(cluster, 0, 2)
-    if not whole.loads[cut]:
-        pytest.skip("the broadcast goes another way")
+    assert whole.loads[cut] > 0
     late = LinkChange(0.5 * 5 * MB / 1.25e9, cut, 0.0)
     after = FlowsModel(schedule, cluster, conditions=Conditions((), (late,)))
     loads = after.finish(np.zeros(4), 5 * MB).loads

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
-from dpsim.engine import Result, simulate
+from dpsim.engine import Result, averaging_period, simulate
 from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
@@ -207,12 +207,8 @@ def _period(scenario: Scenario) -> int:
 
     1 where that is wrong, which is said when it is simulated.
     """
-    ranks = scenario.cluster.ranks
-    batch = scenario.workload.samples_per_gpu
-    data = scenario.workload.dataset
     try:
-        steps_an_epoch = None if data is None else data.epoch(ranks, batch).steps
-        return scenario.strategy.sync.period(ranks * batch, steps_an_epoch)
+        return averaging_period(scenario)
     except DpsimError:
         return 1
 

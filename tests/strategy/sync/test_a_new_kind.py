@@ -87,7 +87,7 @@ def test_it_is_said_to_make_other_updates_than_plain_training():
     assert FirstConfig(**FIRST).difference
 
 
-torch = pytest.mark.skipif(find_spec("torch") is None, reason="pip install 'dpsim[validate]'")
+torch = pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'")
 
 
 @torch
