@@ -14,7 +14,7 @@ from dpsim.disturbance.crashes import CrashesConfig, Goodput
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
 from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
-from dpsim.disturbance.random_streams import random_stream
+from dpsim.disturbance.random_streams import random_stream, random_streams
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
@@ -44,5 +44,6 @@ __all__ = [
     "daly_interval",
     "expected_seconds",
     "random_stream",
+    "random_streams",
     "waiting_share",
 ]

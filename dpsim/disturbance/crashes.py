@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt
 from dpsim.base.config import Config
 from dpsim.base.units import PositiveSeconds, Seconds
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import random_stream
+from dpsim.disturbance.random_streams import random_streams
 
 _HOUR = 3600.0
 
@@ -86,7 +86,7 @@ class CrashesConfig(Config):
 
         The gaps are exponential, each worker's from a stream of its own.
         """
-        streams = [random_stream(seed, "crashes", worker) for worker in range(workers)]
+        streams = random_streams(seed, workers, "crashes")
         return [self._times(generator, seconds) for generator in streams]
 
     def _times(self, generator: np.random.Generator, seconds: float) -> Factors:

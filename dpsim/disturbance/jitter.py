@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from dpsim.base.config import Config
+from dpsim.disturbance.random_streams import random_streams
 
 Factors = NDArray[np.float64]
 
@@ -35,7 +36,14 @@ class Jitter(Config):
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
-        """One worker's factors, shape (steps,)."""
+        """One worker's draws, shape (steps,): its factors, or what `shaped` makes them of."""
+
+    def shaped(self, draws: Factors) -> Factors:
+        """The factors that draws of any shape stand for: of all workers at once, which is faster.
+
+        The draws themselves, where a kind does not say otherwise.
+        """
+        return draws
 
     def factors(self, workers: int, steps: int, seed: int) -> Factors:
         """Factors on compute time, shape (steps, workers).
@@ -43,11 +51,10 @@ class Jitter(Config):
         Every worker has a random stream of its own, spawned from ``seed``: its draws do not depend
         on how many others there are.
         """
-        children = np.random.SeedSequence(seed).spawn(workers)
-        return np.stack(
-            [self.draw(np.random.Generator(np.random.Philox(child)), steps) for child in children],
-            axis=1,
-        )
+        drawn = np.empty((steps, workers))
+        for worker, stream in enumerate(random_streams(seed, workers)):
+            drawn[:, worker] = self.draw(stream, steps)
+        return self.shaped(drawn)
 
 
 class LognormalJitterConfig(Jitter):
@@ -61,9 +68,12 @@ class LognormalJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
+        """Standard normal."""
+        return generator.standard_normal(steps)
+
+    def shaped(self, draws: Factors) -> Factors:
         """exp(sigma z - sigma**2 / 2), z normal."""
-        normal = generator.standard_normal(steps)
-        return np.exp(self.sigma * normal - self.sigma**2 / 2)
+        return np.exp(self.sigma * draws - self.sigma**2 / 2)
 
 
 class GammaJitterConfig(Jitter):
@@ -110,6 +120,10 @@ class ParetoJitterConfig(Jitter):
     )
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
+        """Uniform in [0, 1)."""
+        return generator.random(steps)
+
+    def shaped(self, draws: Factors) -> Factors:
         """(a - 1) / a times u**(-1/a), u uniform in (0, 1]."""
         a = self.tail_index
-        return (a - 1) / a * (1 - generator.random(steps)) ** (-1 / a)
+        return (a - 1) / a * (1 - draws) ** (-1 / a)

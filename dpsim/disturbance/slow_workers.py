@@ -20,7 +20,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import random_stream
+from dpsim.disturbance.random_streams import random_streams
 
 
 class SlowWorkersConfig(GroupedDisturbance):
@@ -65,5 +65,5 @@ class SlowWorkersConfig(GroupedDisturbance):
 
     def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
         """Which groups are slow."""
-        draws = [random_stream(seed, "slow", entry, group).random() for group in range(groups)]
+        draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
         return np.array(draws) < (self.fraction or 0.0)

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from dpsim.disturbance.groups import GroupedDisturbance
 from dpsim.disturbance.jitter import Factors
-from dpsim.disturbance.random_streams import random_stream
+from dpsim.disturbance.random_streams import random_streams
 
 
 class TransientConfig(GroupedDisturbance):
@@ -51,9 +51,7 @@ class TransientConfig(GroupedDisturbance):
         ``entry`` tells several such disturbances apart.
         """
         groups = self.groups(workers, per_node)
-        streams = [
-            random_stream(seed, "transient", entry, group) for group in range(groups.max() + 1)
-        ]
+        streams = random_streams(seed, groups.max() + 1, "transient", entry)
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
 
         # A slow spell of mean length n ends with chance 1/n at each step (geometric).
