@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ Streams = Iterator[np.random.Generator]
 def _in_turn(keys: NDArray[np.uint64]) -> Streams:
     philox = np.random.Philox(0)
     generator = np.random.Generator(philox)
-    start = cast("dict[str, Any]", philox.state)
+    start = philox.state
     for key in keys:
         start["state"]["key"] = key
         philox.state = start

@@ -88,20 +88,22 @@ class Servers:
             f"routes from {workers:,} workers to {servers:,} servers",
         )
         apart = routes(np.repeat(self.workers, servers), np.tile(self.servers, workers))
-        links = apart.links.reshape(workers, -1)
-        crossed = []
+        links = np.sort(apart.links.reshape(workers, -1), axis=1)
+        check()
         # A worker's own links are on its ways to all servers: they count once, with all of its
-        # rate.
-        for row in links:
-            check()
-            crossed.append(np.unique(row[row >= 0], return_counts=True))
+        # rate. In order, equal links stand side by side; those of no hop (-1) come first.
+        begins = np.diff(links, axis=1, prepend=-1) != 0
+        worker, place = np.nonzero(begins)
+        after = np.append(np.flatnonzero(begins.ravel())[1:], links.size)
+        ends = np.minimum(after, (worker + 1) * links.shape[1])
+        count = ends - (worker * links.shape[1] + place)
 
-        hops = max((len(found) for found, _ in crossed), default=0)
+        hop = np.arange(len(worker)) - np.searchsorted(worker, worker)
+        hops = int(hop.max(initial=-1)) + 1
         table = np.full((workers, hops), -1, dtype=np.int64)
         share = np.zeros((workers, hops))
-        for worker, (found, count) in enumerate(crossed):
-            table[worker, : len(found)] = found
-            share[worker, : len(found)] = count / servers
+        table[worker, hop] = links[begins]
+        share[worker, hop] = count / servers
         # A bundle is through when its slowest part is.
         latency = apart.latency.reshape(workers, servers).max(axis=1)
         return Routes(table, latency, share)

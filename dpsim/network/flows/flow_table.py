@@ -112,15 +112,19 @@ class FlowTable:
 
     def split(self, child_of: IntArray) -> None:
         """Let the flows that cross a class cross its child (0: none) as well, in the same way."""
-        for hop in range(len(self.links)):
-            child = child_of[self.links[hop]]
-            rows = np.flatnonzero(child)
-            if len(rows):
-                # The child goes after the last hop of each flow's route.
-                end = np.count_nonzero(self.links[:, rows], axis=0)
-                self._reserve(int(end.max()) + 1, self.count)
-                self.links[end, rows] = child[rows]
-                self.demand[end, rows] = self.demand[hop, rows]
+        child = child_of[self.links]
+        hops, rows = np.nonzero(child)
+        if not len(rows):
+            return
+        # By flow, and of one flow by hop: its children go after the last hop, one after another.
+        order = np.argsort(rows, kind="stable")
+        hops, rows = hops[order], rows[order]
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        of_flow = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
+        end = np.count_nonzero(self.links, axis=0)[rows] + of_flow
+        self._reserve(int(end.max()) + 1, self.count)
+        self.links[end, rows] = child[hops, rows]
+        self.demand[end, rows] = self.demand[hops, rows]
 
     def advance(self, seconds: float) -> None:
         """Let all flows move at their rates."""
