@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpsim.collectives.arithmetic import execute
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
-    from dpsim.collectives.group_rings import RingOperation, rings_in_groups
+    from dpsim.collectives.groups import Groups, in_groups, once_each
     from dpsim.collectives.rings import Rings
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -42,10 +42,10 @@ __all__ = [
     "Chunking",
     "Costs",
     "Cyclic",
+    "Groups",
     "Operation",
     "Phase",
     "RankLayout",
-    "RingOperation",
     "Rings",
     "Round",
     "Schedule",
@@ -57,9 +57,10 @@ __all__ = [
     "bytes_over_turns",
     "execute",
     "gossip_turns",
+    "in_groups",
     "mixing_matrix",
     "most_neighbours",
+    "once_each",
     "ranks_array",
-    "rings_in_groups",
     "traffic",
 ]

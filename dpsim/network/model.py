@@ -9,7 +9,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 
-from dpsim.base.arrays import FloatArray
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Schedule, Traffic, traffic
 from dpsim.topology import Network
 
@@ -47,6 +49,13 @@ class Outcome:
     finishes: FloatArray
     loads: FloatArray
     rested_at: float = float("-inf")
+
+
+def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:
+    """When ranks leave: those of each row of ``meeting`` so long after the last has entered."""
+    ends = np.empty_like(starts)
+    ends[meeting] = starts[meeting].max(axis=1, keepdims=True) + seconds
+    return ends
 
 
 class CollectiveModel(ABC):

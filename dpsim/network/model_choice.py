@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError
@@ -20,6 +20,9 @@ from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.model import Ability, CollectiveModel, MessageCosts
 from dpsim.network.rounds import ConfirmedRounds, RoundsModel
 from dpsim.topology import Network, UniformSwitch
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]
 MODEL_KINDS: tuple[str, ...] = get_args(ModelKind)
@@ -84,9 +87,10 @@ def named_model(
     needs: Ability = Ability.OWN_STARTS,
     itemsize: int = 4,
     library: str = "ideal",
+    groups: Groups | None = None,
     conditions: Conditions = NO_CONDITIONS,
 ) -> CollectiveModel:
-    """The model of the algorithm called ``name``.
+    """The model of the algorithm called ``name``, in all ``groups`` at once where given.
 
     For an all-reduce there are also ``auto`` (the fastest at each size) and ``in-network``.
     With a ``library`` other than "ideal" it is that library's, held to ``name`` unless that is
@@ -101,24 +105,35 @@ def named_model(
             )
         from dpsim.network.libraries import library_model
 
-        return library_model(library, name, network, operation=operation, itemsize=itemsize)
+        return library_model(
+            library, name, network, operation=operation, itemsize=itemsize, groups=groups
+        )
     if operation != "all-reduce" or name not in NOT_SCHEDULES:
-        chosen = algorithm(name, operation)
+        chosen = _algorithm(name, operation, groups)
         return collective_model(
             kind, chosen, network, costs, needs=needs, itemsize=itemsize, conditions=conditions
         )
     if conditions:
         needs |= Ability.CONDITIONS
     if name == IN_NETWORK:
-        return _in_network(kind, network, costs, needs, itemsize)
-    candidates = _candidates(kind, network, costs, needs, itemsize)
+        return _in_network(kind, network, costs, needs, itemsize, groups)
+    candidates = _candidates(kind, network, costs, needs, itemsize, groups)
     from dpsim.network.fastest import FastestModel
 
     return FastestModel(
         network.ranks,
         candidates,
-        lambda one: _asked(kind, one, network, costs, needs, itemsize, conditions),
+        lambda one: _asked(kind, one, network, costs, needs, itemsize, groups, conditions),
     )
+
+
+def _algorithm(name: str, operation: str, groups: Groups | None) -> Algorithm:
+    chosen = algorithm(name, operation)
+    if groups is None:
+        return chosen
+    from dpsim.collectives import in_groups
+
+    return in_groups(chosen, groups)
 
 
 def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
@@ -136,10 +151,19 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
 
 
 def _in_network(
-    kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
+    kind: ModelKind,
+    network: Network,
+    costs: MessageCosts | None,
+    needs: Ability,
+    itemsize: int,
+    groups: Groups | None,
 ) -> CollectiveModel:
     from dpsim.network.in_network import InNetworkModel
 
+    if groups is not None:
+        raise DpsimError(
+            "algorithm must be one of ranks in groups of some of the workers, but got in-network"
+        )
     if not getattr(network, "reduces", False):
         raise DpsimError(
             "algorithm in-network must have switches that reduce "
@@ -153,7 +177,12 @@ def _in_network(
 
 
 def _candidates(
-    kind: ModelKind, network: Network, costs: MessageCosts | None, needs: Ability, itemsize: int
+    kind: ModelKind,
+    network: Network,
+    costs: MessageCosts | None,
+    needs: Ability,
+    itemsize: int,
+    groups: Groups | None,
 ) -> dict[str, CollectiveModel]:
     """A model by rounds of every all-reduce that can be tried in a moment.
 
@@ -164,12 +193,12 @@ def _candidates(
     candidates: dict[str, CollectiveModel] = {}
     for name in algorithm_names():
         with suppress(DpsimError):  # not for these nodes
-            schedule = schedule_on(network, algorithm(name))
+            schedule = schedule_on(network, _algorithm(name, "all-reduce", groups))
             if is_quick(schedule):
                 rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
                 candidates[name] = rounds(schedule, network, costs, itemsize=itemsize)
     with suppress(DpsimError):  # not for these switches, nodes or needs
-        candidates[IN_NETWORK] = _in_network(kind, network, costs, needs, itemsize)
+        candidates[IN_NETWORK] = _in_network(kind, network, costs, needs, itemsize, groups)
     return candidates
 
 
@@ -180,6 +209,7 @@ def _asked(
     costs: MessageCosts | None,
     needs: Ability,
     itemsize: int,
+    groups: Groups | None,
     conditions: Conditions,
 ) -> CollectiveModel | None:
     """The model of the kind asked for.
@@ -189,7 +219,14 @@ def _asked(
     if kind == "rounds" or (kind == "auto" and needs in RoundsModel.abilities):
         return None
     return named_model(
-        kind, name, network, costs, needs=needs, itemsize=itemsize, conditions=conditions
+        kind,
+        name,
+        network,
+        costs,
+        needs=needs,
+        itemsize=itemsize,
+        groups=groups,
+        conditions=conditions,
     )
 
 

@@ -180,10 +180,17 @@ def test_a_single_process_scatters_before_it_replicates_in_every_pass(accumulati
     ]
 
 
-def test_groups_of_a_library_are_refused(accumulating):
-    sharded = {"kind": "sharded", "shard_group": 2, "library": "nccl"}
-    with pytest.raises(DpsimError, match="library: must be ideal in shard groups"):
-        simulate(accumulating(1, 4, aggregation=sharded))
+def test_shard_groups_run_by_nccl(tiny):
+    """Two nodes of eight: what is sent is that of ideal rings, and no link beats its rate."""
+    cluster = {"nodes": 2, "node": "dgx-a100", "network": {"fabric": "leaf-spine"}}
+    sharded = {"kind": "sharded", "shard_group": "node"}
+    ideal, nccl = (
+        simulate(tiny(2, cluster=cluster, aggregation={**sharded, "library": library}))
+        for library in ("ideal", "nccl")
+    )
+    assert nccl.traffic.sent_in_total == ideal.traffic.sent_in_total
+    assert 0 < nccl.traffic.busiest_link_utilisation <= 1
+    assert nccl.step_time_s["mean"] > ideal.step_time_s["mean"]
 
 
 @pytest.fixture

@@ -15,15 +15,19 @@ about copies between GPUs and hosts, which are left out. Source: pytorch/gloo, g
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
-from dpsim.collectives import Traffic, algorithm, traffic
+from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Network
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
 
 MESSAGE_SECONDS = 150e-6
 _SEGMENT = 2**20  # bytes
@@ -32,23 +36,27 @@ _SEGMENT = 2**20  # bytes
 class GlooModel(CollectiveModel):
     """An all-reduce by gloo.
 
-    All ranks leave together, the predicted time after the last of them entered.
+    All ranks that meet leave together, the predicted time after the last of them entered.
     """
 
     abilities = Ability.NONE
 
-    def __init__(self, network: Network, *, itemsize: int = 4) -> None:
+    def __init__(
+        self, network: Network, *, itemsize: int = 4, groups: Groups | None = None
+    ) -> None:
         self.network = network
         self.itemsize = itemsize
-        self._ring = RoundsModel(
-            algorithm("ring").schedule(network.ranks), network, itemsize=itemsize
-        )
+        ring = algorithm("ring")
+        self._meeting = ranks_array(network.ranks)[None]
+        if groups is not None:
+            ring = in_groups(ring, groups)
+            self._meeting = groups.meeting(network.ranks)
+        self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
-        return Outcome(
-            np.full(len(starts), starts.max() + self._seconds(nbytes)), self._ring.loads(nbytes)
-        )
+        ends = leaving_together(starts, self._meeting, self._seconds(nbytes))
+        return Outcome(ends, self._ring.loads(nbytes))
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
@@ -59,7 +67,7 @@ class GlooModel(CollectiveModel):
         return "ring"
 
     def _seconds(self, nbytes: int) -> float:
-        m = self.network.ranks
+        m = int(self._meeting.shape[1])
         if m == 1:
             return 0.0
         alpha, rate = self._slowest
@@ -69,9 +77,9 @@ class GlooModel(CollectiveModel):
 
     @cached_property
     def _slowest(self) -> tuple[float, float]:
-        """The slowest hop of the ring towards rank - 1: seconds without bytes, and B/s."""
-        rank = np.arange(self.network.ranks)
-        routes = self.network.routes(rank, (rank - 1) % self.network.ranks)
+        """The slowest hop of the rings towards rank - 1: seconds without bytes, and B/s."""
+        before = np.roll(self._meeting, 1, axis=1)
+        routes = self.network.routes(self._meeting.ravel(), before.ravel())
         rates = max_min_rates(routes.links, self.network.capacities)
         return max(MESSAGE_SECONDS, float(routes.latency.max())), float(rates.min())
 

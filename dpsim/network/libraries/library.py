@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.network.model import CollectiveModel
 from dpsim.topology import Cluster, Network
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
 
 Library = Literal["ideal", "nccl", "gloo", "mpi"]
 LIBRARIES: tuple[str, ...] = get_args(Library)
@@ -14,6 +17,7 @@ _CHOOSES = {
     "gloo": ("auto", "ring"),
     "mpi": ("auto",),
 }  # the algorithms that a scenario may ask these for
+_IN_GROUPS = ("nccl", "gloo")
 
 
 def library_model(
@@ -23,8 +27,9 @@ def library_model(
     *,
     operation: str = "all-reduce",
     itemsize: int = 4,
+    groups: Groups | None = None,
 ) -> CollectiveModel:
-    """The model of ``operation`` by ``library``, which is not "ideal".
+    """The model of ``operation`` by ``library``, which is not "ideal", in all ``groups`` at once.
 
     Held to the algorithm ``restriction`` unless that is "auto". Raises UnknownNameError for a
     library that is not known, DpsimError for what the library does not have.
@@ -39,6 +44,12 @@ def library_model(
             operation=operation,
             restriction=restriction,
             itemsize=itemsize,
+            groups=groups,
+        )
+    if groups is not None and library not in _IN_GROUPS:
+        raise DpsimError(
+            f"library must be ideal or {' or '.join(_IN_GROUPS)} in groups of some of the workers, "
+            f"but got {library!r}"
         )
     if operation != "all-reduce":
         raise DpsimError(
@@ -52,7 +63,7 @@ def library_model(
     if library == "gloo":
         from dpsim.network.libraries.gloo import GlooModel
 
-        return GlooModel(network, itemsize=itemsize)
+        return GlooModel(network, itemsize=itemsize, groups=groups)
     from dpsim.network.libraries.mpi import MpiModel
 
     return MpiModel(_cluster(library, network), itemsize=itemsize)

@@ -14,13 +14,12 @@ from dpsim.network import (
     Conditions,
     MessageCosts,
     ModelKind,
-    collective_model,
     named_model,
 )
 from dpsim.topology import Cluster, ClusterConfig, Mesh
 
 if TYPE_CHECKING:
-    from dpsim.collectives import RingOperation
+    from dpsim.collectives import Groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,13 +41,21 @@ class Setting:
     transport: Transport | None = None
 
     def timed(
-        self, algorithm: str, operation: str = "all-reduce", library: str = "ideal"
+        self,
+        algorithm: str,
+        operation: str = "all-reduce",
+        library: str = "ideal",
+        groups: Groups | None = None,
     ) -> CollectiveModel:
-        """The model of one collective operation of all workers, as the scenario wants it timed."""
+        """The model of one collective operation of all workers, as the scenario wants it timed.
+
+        With ``groups`` of one in each of them, all at once.
+        """
         conditions = self.conditions(self.cluster, self.workers)
         # What was measured holds for an undisturbed network only, and has no say where the scenario
         # asks for a model by name.
-        if self.transport is not None and self.kind == "auto" and not conditions:
+        undisturbed = self.kind == "auto" and not conditions
+        if self.transport is not None and undisturbed and groups is None:
             from dpsim.network import transport_model
 
             found = transport_model(
@@ -68,24 +75,8 @@ class Setting:
             self.costs,
             operation=operation,
             library=library,
+            groups=groups,
             conditions=conditions,
-        )
-
-    def in_groups(
-        self, operation: RingOperation, size: int, *, across: bool = False
-    ) -> CollectiveModel:
-        """The model of ``operation`` in every group of ``size`` workers at once, by rings.
-
-        With ``across``, between the replicas of the groups instead.
-        """
-        from dpsim.collectives import rings_in_groups
-
-        return collective_model(
-            self.kind,
-            rings_in_groups(operation, size, across=across),
-            self.cluster,
-            self.costs,
-            conditions=self.conditions(self.cluster, self.workers),
         )
 
     @property

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt
 
 from dpsim.base.config import Config
-from dpsim.base.errors import DpsimError
 from dpsim.base.units import PositiveBytes
 from dpsim.strategy.aggregation.aggregation import Aggregation, Stages, Turns
 from dpsim.strategy.aggregation.collective_call import (
@@ -140,21 +140,17 @@ class ShardedConfig(Aggregation):
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas."""
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
+        algorithm = "ring" if self.library == "ideal" else "auto"
+        timed = partial(setting.timed, algorithm, library=self.library)
         if size == ranks:
-            algorithm = "ring" if self.library == "ideal" else "auto"
-            return {
-                name: (setting.timed(algorithm, name, self.library),)
-                for name in ("reduce-scatter", "all-gather")
-            }
-        if self.library != "ideal":
-            raise DpsimError(
-                "strategy.aggregation.library: must be ideal in shard groups of some of the "
-                f"workers, which meet by rings, but got {self.library!r}"
-            )
+            return {name: (timed(name),) for name in ("reduce-scatter", "all-gather")}
+        from dpsim.collectives import Groups
+
+        inside, across = Groups(size), Groups(size, across=True)
         return {
-            "reduce-scatter": (setting.in_groups("reduce-scatter", size),),
-            "all-gather": (setting.in_groups("all-gather", size),),
-            _REPLICAS: (setting.in_groups("all-reduce", size, across=True),),
+            "reduce-scatter": (timed("reduce-scatter", groups=inside),),
+            "all-gather": (timed("all-gather", groups=inside),),
+            _REPLICAS: (timed("all-reduce", groups=across),),
         }
 
     def stages(

@@ -5,18 +5,19 @@ What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Traffic, algorithm, traffic
+from dpsim.collectives import Groups, Traffic, algorithm, in_groups, once_each, ranks_array, traffic
 from dpsim.network.libraries.nccl.channels import rotated_ring
 from dpsim.network.libraries.nccl.explain import Explanation, explain
 from dpsim.network.libraries.nccl.of_cluster import machine_of
 from dpsim.network.libraries.nccl.prediction import predict
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
@@ -35,7 +36,7 @@ _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nv
 class NcclModel(CollectiveModel):
     """One operation by NCCL on a cluster.
 
-    All ranks leave together, the predicted time after the last of them entered.
+    All ranks that meet leave together, the predicted time after the last of them entered.
 
     ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
     "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring,
@@ -52,6 +53,7 @@ class NcclModel(CollectiveModel):
         operation: str = "all-reduce",
         restriction: str = "auto",
         itemsize: int = 4,
+        groups: Groups | None = None,
     ) -> None:
         if operation not in _OPERATIONS:
             raise DpsimError(
@@ -66,14 +68,23 @@ class NcclModel(CollectiveModel):
                 f"{restriction!r}"
             )
         forced = _RESTRICTIONS[restriction]
-        if forced == "nvls" and cluster.nodes > 1:
-            forced = "nvlstree"
         self.cluster = self.network = cluster
-        self.machine = machine_of(cluster, algorithm=forced)
+        self.groups = groups
+        machine = machine_of(cluster, groups)
+        if forced == "nvls" and machine.nodes > 1:
+            forced = "nvlstree"
+        self.machine = replace(machine, forced_algorithm=forced)
+        self._meeting = ranks_array(cluster.ranks)[None]
+        if groups is not None:
+            self._meeting = groups.meeting(cluster.ranks)
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
-        if forced is not None and cluster.ranks > 1 and self._time(1)[1].split("/")[0] != forced:
+        if (
+            forced is not None
+            and self.machine.ranks > 1
+            and self._time(1)[1].split("/")[0] != forced
+        ):
             raise DpsimError(
                 f"algorithm {restriction} must be one that NCCL can run here, but the cluster has "
                 "none of it"
@@ -81,7 +92,10 @@ class NcclModel(CollectiveModel):
 
     @cached_property
     def _ring(self) -> RoundsModel:
-        schedule = algorithm(self._schedule_name, self._name).schedule(self.cluster.ranks)
+        chosen = algorithm(self._schedule_name, self._name)
+        if self.groups is not None:
+            chosen = in_groups(chosen, self.groups)
+        schedule = chosen.schedule(self.cluster.ranks)
         return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
 
     @cached_property
@@ -90,25 +104,25 @@ class NcclModel(CollectiveModel):
 
         Direct exchanges, and rings inside one node or through unequal ones, are as they are.
         """
-        nodes, per_node = self.cluster.nodes, self.cluster.mesh.per_node
-        if self._schedule_name != "ring" or nodes == 1 or per_node is None:
+        nodes, per_node = self.machine.nodes, self.machine.gpus_per_node
+        if self._schedule_name != "ring" or nodes == 1:
             return (self._ring,)
-        return tuple(
-            RoundsModel(
-                rotated_ring(self._name, nodes, per_node, first),
-                self.cluster,
-                itemsize=self.itemsize,
-            )
-            for first in range(per_node)
-        )
+        channels = []
+        for first in range(per_node):
+            ring = rotated_ring(self._name, nodes, per_node, first)
+            if self.groups is not None:
+                ring = once_each(ring, self.groups, self.cluster.ranks)
+            channels.append(RoundsModel(ring, self.cluster, itemsize=self.itemsize))
+        return tuple(channels)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
-        """All ranks leave together (s), having entered at ``starts``.
+        """All ranks that meet leave together (s), having entered at ``starts``.
 
         Nothing to send costs what the smallest message does.
         """
         seconds, name = self._time(max(nbytes, 1))
-        return Outcome(np.full(len(starts), starts.max() + seconds), self._loads(nbytes, name))
+        ends = leaving_together(starts, self._meeting, seconds)
+        return Outcome(ends, self._loads(nbytes, name))
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _loads(self, nbytes: int, name: str) -> FloatArray:

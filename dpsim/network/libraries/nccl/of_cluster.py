@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpsim.base.errors import DpsimError
+from dpsim.collectives import Groups, RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
 from dpsim.network.libraries.nccl.describe import MESH_RINGS, Inside
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
@@ -13,19 +14,25 @@ from dpsim.network.maxmin import max_min_rates
 from dpsim.topology import Cluster, NodeGraph
 
 
-def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine:
+def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
     """The machine that ``cluster`` is to NCCL; of unlike nodes the slowest counts.
 
-    ``algorithm`` restricts NCCL's choice, as NCCL_ALGO does. Raises DpsimError for accelerators
-    that NCCL does not serve and for nodes with unequal numbers of GPUs.
+    With ``groups`` that of each of them: a node's cards are shared evenly by the groups whose ranks
+    it holds. Raises DpsimError for accelerators that NCCL does not serve, and for nodes or groups
+    that come out uneven.
     """
-    local = cluster.per_node
+    per_node = cluster.per_node
+    local, nodes = per_node, cluster.nodes
+    if groups is not None:
+        among = groups.among(RankLayout(cluster.ranks, per_node))
+        local = among.groups_of("library nccl in groups")
+        nodes = among.ranks // local
     capability, _, name = min(
         (_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
     inside = min((_inside(kind, local) for kind in cluster.kinds), key=lambda found: found.rate)
-    nics = [network_cards(kind) for kind in cluster.kinds] if cluster.nodes > 1 else []
+    nics = [network_cards(kind) for kind in cluster.kinds] if nodes > 1 else []
     rate, transport = min(nics, default=(0.0, "none"))
     return NcclMachine(
         gpu=name,
@@ -34,11 +41,10 @@ def machine_of(cluster: Cluster, *, algorithm: str | None = None) -> NcclMachine
         intra_rate=inside.rate,
         staged=inside.staged,
         shared=inside.shared,
-        nodes=cluster.nodes,
+        nodes=nodes,
         gpus_per_node=local,
         transport=transport,
-        nic_rate=rate,
-        forced_algorithm=algorithm,
+        nic_rate=rate * local / per_node,
     )
 
 

@@ -1,0 +1,109 @@
+"""A collective of each group of ranks, all groups at once, by any algorithm.
+
+Ranks ``g n`` to ``g n + g - 1`` are group n. Inside groups neighbours meet; across them the ranks
+of equal place, which are replicas of one another. Each has a vector of its own. The schedule is the
+algorithm's for as many ranks as meet, once for each group: its ranks are moved, not its chunks.
+Exact on a uniform switch where the algorithm is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray
+from dpsim.collectives.algorithm import Algorithm, Costs, RankLayout
+from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Schedule, Window, ranks_array
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of ``size`` consecutive ranks; with ``across``, their ranks of equal place instead."""
+
+    size: int
+    across: bool = False
+
+    def among(self, layout: RankLayout) -> RankLayout:
+        """The ranks that meet in one collective, as they stand on nodes."""
+        size, per_node = self.size, layout.per_node
+        ranks = layout.ranks // size if self.across else size
+        if per_node is None:
+            return RankLayout(ranks, None)
+        if self.across:
+            here = per_node // size if per_node % size == 0 else 1
+            return RankLayout(ranks, max(here, 1))
+        whole = size % per_node == 0 or per_node % size == 0
+        return RankLayout(ranks, min(size, per_node) if whole else None)
+
+    def meeting(self, ranks: int) -> IntArray:
+        """The ranks of each collective, a row for each, evenly spaced."""
+        rows = ranks_array(ranks).reshape(-1, self.size)
+        return np.asarray(rows.T if self.across else rows)
+
+
+@cache
+def in_groups(algorithm: Algorithm, groups: Groups) -> Algorithm:
+    """``algorithm`` in every one of ``groups``."""
+    where = "across groups" if groups.across else "in groups"
+    return Algorithm(
+        algorithm.operation,
+        f"{algorithm.name} {where} of {groups.size}",
+        f"{algorithm.description}, {where} of {groups.size} ranks, all at once",
+        algorithm.source,
+        partial(_compile, algorithm, groups),
+        partial(_exact_time, algorithm, groups),
+        partial(_exact_for, algorithm, groups),
+    )
+
+
+def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedule:
+    among = groups.among(layout)
+    return once_each(algorithm.schedule(among.ranks, among.per_node), groups, layout.ranks)
+
+
+def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
+    """``schedule``, of the ranks of one group, in each group of ``ranks`` ranks."""
+    first = groups.meeting(ranks)[:, 0]
+    stride = groups.size if groups.across else 1
+    phases = tuple(_moved(phase, stride, first) for phase in schedule.phases)
+    return replace(schedule, ranks=ranks, phases=phases)
+
+
+def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
+    """``phase`` of ranks 0, 1, ... as a phase of the ranks of all groups."""
+    transfers, groups = len(phase.source), len(first)
+    start = np.repeat(first, transfers)
+
+    def each(values: IntArray | int) -> IntArray:
+        return np.tile(np.broadcast_to(values, transfers), groups)
+
+    def of_all(cycle: Cyclic) -> Cyclic:
+        return replace(cycle, index=np.tile(cycle.index, groups), base=each(cycle.base))
+
+    to = of_all(phase.destination)
+    window = phase.window
+    return replace(
+        phase,
+        source=start + stride * each(phase.source),
+        destination=replace(to, base=start + stride * to.base, stride=stride * to.stride),
+        chunk=of_all(phase.chunk),
+        reduce=np.tile(np.broadcast_to(phase.reduce, transfers), groups),
+        count=each(phase.count),
+        channel=each(phase.channel),
+        window=window and Window(np.tile(window.first, groups), window.uses, window.every),
+    )
+
+
+def _exact_time(
+    algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
+) -> float:
+    """Seconds of one of them: they have nothing in common."""
+    return algorithm.exact_time(groups.among(layout), split, costs)
+
+
+def _exact_for(
+    algorithm: Algorithm, groups: Groups, layout: RankLayout, split: Chunking, costs: Costs
+) -> bool:
+    return algorithm.exact_for(groups.among(layout), split, costs)
