@@ -26,7 +26,7 @@ from dpsim.hardware.sourced import (
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 Architecture = Literal[
     "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ampere-ga10x", "ada", "hopper",
-    "blackwell", "cdna", "other",
+    "blackwell", "blackwell-gb20x", "cdna", "cdna2", "cdna3", "cdna4", "tpu", "other",
 ]  # fmt: skip
 
 # The first compute capability of a generation, for a GPU that states its generation alone (NVIDIA,
@@ -42,6 +42,7 @@ _FIRST_CAPABILITY: dict[Architecture, float] = {
     "ada": 8.9,
     "hopper": 9.0,
     "blackwell": 10.0,
+    "blackwell-gb20x": 12.0,
 }
 
 # The name alone is kept: reading a GPU must not read the files of links that a run does not use.

@@ -267,6 +267,26 @@ def test_broken_nodes_are_refused(case):
         ("oci-bm-gpu-a100-v2-8", "a100-sxm-80gb", 1600),
         ("oci-bm-gpu-h100-8", "h100-sxm", 3200),
         ("tpu-v3", "tpu-v3", 656),
+        ("aws-p5e", "h200", 3200),
+        ("aws-p5en", "h200", 3200),
+        ("aws-p6-b200", "b200", 3200),
+        ("aws-p6-b300", "b300", 6400),
+        ("gcp-a2-high", "a100-sxm-40gb", 100),
+        ("gcp-a2-ultra", "a100-sxm-80gb", 100),
+        ("gcp-a3-high", "h100-sxm", 800),
+        ("gcp-a3-ultra", "h200", 3200),
+        ("gcp-a4", "b200", 3200),
+        ("oci-bm-gpu-h200-8", "h200", 3200),
+        ("oci-bm-gpu-b200-8", "b200", 3200),
+        ("dgx-h200", "h200", 3200),
+        ("dgx-b200", "b200", 3200),
+        ("dgx-b300", "b300", 6400),
+        ("gb200-nvl72", "gb200", 72 * 400),
+        ("gb300-nvl72", "gb300", 72 * 800),
+        ("tpu-v4", "tpu-v4", 400),
+        ("tpu-v5e", "tpu-v5e", 400),
+        ("tpu-v5p", "tpu-v5p", 800),
+        ("tpu-v6e", "tpu-v6e", 800),
     ],
 )
 def test_gpus_and_network_of_machines_for_hire(name, gpu, gigabits):
@@ -278,8 +298,8 @@ def test_gpus_and_network_of_machines_for_hire(name, gpu, gigabits):
 @pytest.mark.parametrize("name", nodes())
 def test_nvswitches_reduce_from_the_fourth_generation_of_nvlink_on(name):
     node = nodes()[name]
-    fourth = any(link.name == "nvlink4" for *_, link, _ in node.expand_edges())
-    assert node.in_network_reduction == (("nvswitch",) if fourth else ())
+    reduces = any(link.name in ("nvlink4", "nvlink5") for *_, link, _ in node.expand_edges())
+    assert node.in_network_reduction == (("nvswitch",) if reduces else ())
 
 
 def test_only_kinds_of_devices_that_are_there_reduce():

@@ -65,8 +65,23 @@ PARAMETERS = {
     "llama2-7b": 6_738_415_616,
     "llama2-13b": 13_015_864_320,
     "llama2-70b": 68_976_648_192,
+    "llama2-34b": 33_743_970_304,
     "llama3-8b": 8_030_261_248,
     "llama3-70b": 70_553_706_496,
+    "llama3.1-8b": 8_030_261_248,
+    "llama3.1-70b": 70_553_706_496,
+    "llama3.1-405b": 405_853_388_800,
+    "llama3.2-1b": 1_235_814_400,
+    "llama3.2-3b": 3_212_749_824,
+    "mpt-125m": 125_311_488,
+    "mpt-350m": 355_985_408,
+    "mpt-760m": 760_470_528,
+    "mpt-1b": 1_315_950_592,
+    "mpt-3b": 2_651_837_440,
+    "mpt-7b": 6_658_859_008,
+    "mpt-13b": 12_853_954_560,
+    "mpt-30b": 29_975_214_080,
+    "mpt-70b": 64_862_437_376,
     "transformer-big": 210_874_368,
     "transformer-xl-base": 191_950_298,
     "transformer-xl-large": 285_167_482,
@@ -175,7 +190,7 @@ def _seconds(build):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in MODELS if name.startswith(("gpt", "llama", "bert"))]
+    "name", [name for name in MODELS if name.startswith(("gpt", "llama", "mpt", "bert"))]
 )
 def test_a_transformer_takes_two_flop_per_weight_and_token(name):
     model = build_model(name, 16)  # few tokens, so that attention is little

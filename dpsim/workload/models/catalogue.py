@@ -57,6 +57,7 @@ class Tokens:
 
 
 _ANY_LENGTH = 16_384  # for models without a table of positions
+_LONG_CONTEXT = 2**20  # for rotary positions, which are trained to reach far
 
 
 class FamilyModel:
@@ -87,8 +88,12 @@ def _gpt(name: str, blocks: int, width: int, heads: int, positions: int = 1024) 
     return Tokens(build, positions, positions)
 
 
-def _llama(name: str, usual: int, *sizes: int, **more: int) -> Tokens:
-    return Tokens(FamilyModel("llama:of_sizes", name, *sizes, **more), usual, _ANY_LENGTH)
+def _llama(name: str, usual: int, *sizes: int, **more: Any) -> Tokens:
+    return Tokens(FamilyModel("llama:of_sizes", name, *sizes, **more), usual, _LONG_CONTEXT)
+
+
+def _mpt(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("mpt:mpt", name, *sizes), 2048, _LONG_CONTEXT)
 
 
 def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
@@ -151,8 +156,27 @@ _SEQUENCES: dict[str, Tokens] = {
     "llama2-7b": _llama("llama2-7b", 4096, 32, 4096, 32, 11008),
     "llama2-13b": _llama("llama2-13b", 4096, 40, 5120, 40, 13824),
     "llama2-70b": _llama("llama2-70b", 4096, 80, 8192, 64, 28672, groups=8),
+    "llama2-34b": _llama("llama2-34b", 4096, 48, 8192, 64, 22016, groups=8),
     "llama3-8b": _llama("llama3-8b", 8192, 32, 4096, 32, 14336, groups=8, words=128_256),
     "llama3-70b": _llama("llama3-70b", 8192, 80, 8192, 64, 28672, groups=8, words=128_256),
+    "llama3.1-8b": _llama("llama3.1-8b", 8192, 32, 4096, 32, 14336, groups=8, words=128_256),
+    "llama3.1-70b": _llama("llama3.1-70b", 8192, 80, 8192, 64, 28672, groups=8, words=128_256),
+    "llama3.1-405b": _llama("llama3.1-405b", 8192, 126, 16384, 128, 53248, groups=8, words=128_256),
+    "llama3.2-1b": _llama(
+        "llama3.2-1b", 8192, 16, 2048, 32, 8192, groups=8, words=128_256, tied=True
+    ),
+    "llama3.2-3b": _llama(
+        "llama3.2-3b", 8192, 28, 3072, 24, 8192, groups=8, words=128_256, tied=True
+    ),
+    "mpt-125m": _mpt("mpt-125m", 12, 768, 12),
+    "mpt-350m": _mpt("mpt-350m", 24, 1024, 16),
+    "mpt-760m": _mpt("mpt-760m", 24, 1536, 12),
+    "mpt-1b": _mpt("mpt-1b", 24, 2048, 16),
+    "mpt-3b": _mpt("mpt-3b", 32, 2560, 20),
+    "mpt-7b": _mpt("mpt-7b", 32, 4096, 32),
+    "mpt-13b": _mpt("mpt-13b", 40, 5120, 40),
+    "mpt-30b": _mpt("mpt-30b", 48, 7168, 56),
+    "mpt-70b": _mpt("mpt-70b", 80, 8192, 64),
     "transformer-big": Tokens(
         FamilyModel("transformer:transformer", "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH
     ),

@@ -9,6 +9,7 @@ Mistral.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
@@ -54,12 +55,13 @@ def of_sizes(
     heads: int,
     inner: int,
     sequence_length: int,
-    *,
-    groups: int | None = None,
-    words: int = 32_000,
+    **more: Any,
 ) -> Model:
-    """The same, a line of the catalogue: what a published model says of itself."""
-    return llama(name, Llama(blocks, width, heads, inner, groups, words), sequence_length)
+    """The same, a line of the catalogue: what a published model says of itself.
+
+    ``more`` are further fields of `Llama`.
+    """
+    return llama(name, Llama(blocks, width, heads, inner, **more), sequence_length)
 
 
 def _attention(b: Builder, name: str, sizes: Llama) -> None:

@@ -19,7 +19,7 @@ def named_gpu(text: str) -> tuple[Gpu, bool]:
 
 def is_amd(gpu: Gpu) -> bool:
     """Whether it is one of AMD's, which RCCL serves."""
-    return gpu.architecture == "cdna"
+    return gpu.architecture.startswith("cdna")
 
 
 def capability_of(gpu: Gpu) -> int:
