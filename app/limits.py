@@ -64,7 +64,7 @@ def check(scenario: Scenario) -> None:
 
 def _messages(scenario: Scenario) -> int:
     """Messages of a step at most: one for each bucket or layer."""
-    return scenario.strategy.overlap.most_calls(scenario.workload.build())
+    return scenario.strategy.overlap.most_calls(scenario.build_model())
 
 
 def _seconds_a_message(scenario: Scenario) -> float:

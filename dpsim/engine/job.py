@@ -383,7 +383,7 @@ def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> Lay
         optimizer=workload.optimizer,
         execution=workload.execution,
         accumulation=workload.gradient_accumulation,
-        checkpoint_every=workload.checkpoint_every,
+        recompute=workload.recompute,
     )
 
 

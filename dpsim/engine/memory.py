@@ -182,10 +182,10 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         optimizer=workload.optimizer,
         stage=stage,
         workers=scenario.cluster.ranks,
-        checkpointing=workload.checkpointing != "none",
+        checkpointing=workload.recompute is not None,
         # Full checkpointing leaves the segments to the framework: those of the least memory, about
         # a block each.
-        checkpoint_every=None if workload.checkpointing == "full" else workload.checkpoint_every,
+        recompute=None if workload.checkpoints_all else workload.recompute,
         learners=workload.learners_per_gpu,
         shard_group=aggregation.shard_size(mesh) if stage else None,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),

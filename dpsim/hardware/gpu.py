@@ -45,6 +45,9 @@ _FIRST_CAPABILITY: dict[Architecture, float] = {
     "blackwell-gb20x": 12.0,
 }
 
+_FLASH_ATTENTION = 80  # the first compute capability that it runs on, ten times
+_FLASH_ATTENTION_ON = ("cdna2", "cdna3", "cdna4", "tpu")  # beside NVIDIA's
+
 # The name alone is kept: reading a GPU must not read the files of links that a run does not use.
 LinkName = Annotated[str, AfterValidator(lambda name: links().canonical(name))]
 
@@ -135,6 +138,17 @@ class Gpu(Config):
             return round(10 * self.compute_capability.value)
         first = _FIRST_CAPABILITY.get(self.architecture)
         return None if first is None else round(10 * first)
+
+    @property
+    def flash_attention(self) -> bool:
+        """Whether it runs attention in one kernel that never writes the scores.
+
+        FlashAttention 2 needs Ampere or later, or AMD's MI200 or later (its README); JAX has such a
+        kernel for TPUs (Pallas).
+        """
+        if self.capability is None:
+            return self.architecture in _FLASH_ATTENTION_ON
+        return self.capability >= _FLASH_ATTENTION
 
     @property
     def nvlink_fabric(self) -> NvLinkPorts | None:

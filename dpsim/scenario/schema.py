@@ -158,6 +158,12 @@ class Scenario(Config):
             )
         return testbed
 
+    @field_validator("workload")
+    @classmethod
+    def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
+        cluster = info.data.get("cluster")
+        return workload if cluster is None else workload.resolved(cluster.ranks)
+
     @field_validator("calibration")
     @classmethod
     def _of_a_transport(cls, calibration: Any) -> Any:
@@ -181,7 +187,8 @@ class Scenario(Config):
 
     def build_model(self) -> Model:
         """The model that workers train, with the layer times that the calibration has of it."""
-        model, calibration = self.workload.build(), self.calibration
+        flash = all(part.accelerator.flash_attention for part in self.cluster.parts)
+        model, calibration = self.workload.build(flash=flash), self.calibration
         if not isinstance(calibration, CalibrationProfile):
             return model
         found = calibration.layer_times([layer.name for layer in model.layers])

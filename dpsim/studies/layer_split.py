@@ -188,6 +188,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
     _divides("devices", batch, devices)
     changes = {
         "batch_per_gpu": batch // devices,
+        "global_batch": None,
         "gradient_accumulation": 1,
         "learners_per_gpu": 1,
         "utilisation": (),

@@ -31,6 +31,7 @@ class BatchPoint:
 
     nodes: int
     batch_per_gpu: int
+    gradient_accumulation: int
     result: Result
     to_target: TimeToTarget | None
 
@@ -57,6 +58,7 @@ class BatchPoint:
             **self.result.to_json(),
             "nodes": self.nodes,
             "batch_per_gpu": self.batch_per_gpu,
+            "gradient_accumulation": self.gradient_accumulation,
             "global_batch": self.global_batch,
             "to_target": None if self.to_target is None else self.to_target.to_json(),
         }
@@ -131,8 +133,9 @@ def batch_study(
 
     It is the one at ``path``; without batches they are the scenario's own.
 
-    With ``fixed_global_batch`` the scenario's global batch is divided among the workers instead;
-    numbers of workers that do not divide it are left out, and so is what does not fit in memory.
+    With ``fixed_global_batch``, or a scenario that states its global batch, that is divided among
+    the workers instead, accumulated passes first; numbers of workers that do not divide it are left
+    out, and so is what does not fit in memory.
     ``progress`` gets the number of points done. Raises ScenarioError for a file that is no
     scenario, DpsimError where nothing can be simulated.
     """
@@ -140,13 +143,14 @@ def batch_study(
     base = load_scenario(path, fixed)
     points: list[BatchPoint] = []
     left_out: list[str] = []
+    if base.workload.global_batch is not None and not batches:
+        fixed_global_batch = True
     chosen: list[int | None] = [*sorted(set(batches))] or [None]
     wanted = [(number, batch) for number in sorted(set(nodes)) for batch in chosen]
     for done, (number, batch) in enumerate(wanted, 1):
         try:
-            points.append(
-                _point(path, fixed, number, _batch(base, number) if fixed_global_batch else batch)
-            )
+            shares = _shares(base, number) if fixed_global_batch else _batch(batch)
+            points.append(_point(path, fixed, number, shares))
         except _LeftOutError as reason:
             left_out.append(str(reason))
         progress(done)
@@ -162,25 +166,35 @@ class _LeftOutError(DpsimError):
     """A point that cannot be simulated."""
 
 
-def _batch(base: Scenario, nodes: int) -> int:
-    """The batch per GPU and pass with which so many nodes keep the scenario's global batch."""
+def _batch(batch: int | None) -> list[str]:
+    """The override for a batch per GPU and pass; none for the scenario's own."""
+    return [] if batch is None else [f"workload.batch_per_gpu={batch}"]
+
+
+def _shares(base: Scenario, nodes: int) -> list[str]:
+    """The overrides with which so many nodes keep the scenario's global batch.
+
+    Passes are as long as they were, and fewer or more of them, as far as that goes: then passes are
+    shorter.
+    """
     workers, workload = base.cluster.with_nodes(nodes).ranks, base.workload
     together = base.global_batch
-    share, rest = divmod(together, workers * workload.samples_per_gpu // workload.batch_per_gpu)
+    share, rest = divmod(together, workers * workload.learners_per_gpu)
     if rest or not share:
         raise _LeftOutError(
             f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}"
         )
-    return share
+    batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
+    return [
+        f"workload.batch_per_gpu={batch}",
+        f"workload.gradient_accumulation={share // batch}",
+    ]
 
 
 def _point(
-    path: str | os.PathLike[str], overrides: list[str], nodes: int, batch: int | None
+    path: str | os.PathLike[str], overrides: list[str], nodes: int, shares: list[str]
 ) -> BatchPoint:
-    own = [
-        f"cluster.nodes={nodes}",
-        *([] if batch is None else [f"workload.batch_per_gpu={batch}"]),
-    ]
+    own = [f"cluster.nodes={nodes}", *shares]
     scenario = load_scenario(path, [*overrides, *own])
     try:
         result = simulate(scenario)
@@ -192,6 +206,7 @@ def _point(
     return BatchPoint(
         nodes,
         scenario.workload.batch_per_gpu,
+        scenario.workload.gradient_accumulation,
         result,
         time_to_target(scenario, result.step_time_s["mean"]),
     )

@@ -47,7 +47,7 @@ from dpsim.workload.memory import (
     split_ways,
     state_bytes,
 )
-from dpsim.workload.models import MODELS, build_model, canonical_name
+from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
 from dpsim.workload.program import Program
 from dpsim.workload.roofline import (
     OPTIMIZER_STATES,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         load_model_profile,
         read_file,
     )
+    from dpsim.workload.recompute import Recomputation, Recompute
     from dpsim.workload.torch_trace import (
         check_factory,
         find_factory,
@@ -86,6 +87,7 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "ATTENTION_OF",
     "CONTEXT",
     "FRAGMENTATION",
     "KINDS",
@@ -98,6 +100,7 @@ __all__ = [
     "WIDTH",
     "WITHOUT_TENSOR_CORES",
     "Accelerator",
+    "Attention",
     "Builder",
     "ConfigSource",
     "DatasetConfig",
@@ -124,6 +127,8 @@ __all__ = [
     "ProfileLayer",
     "ProfileSource",
     "Program",
+    "Recomputation",
+    "Recompute",
     "Remedy",
     "Setup",
     "Split",

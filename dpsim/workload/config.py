@@ -2,34 +2,91 @@
 
 from __future__ import annotations
 
-from pydantic import Field, ValidationInfo, field_validator
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from dpsim.workload.dataset import DatasetConfig
 from dpsim.workload.efficiency import Execution
 from dpsim.workload.input import InputConfig, MemoryInput
 from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
-from dpsim.workload.models import MODELS, Images, Tokens, canonical_name
+from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, Images, Tokens, canonical_name
 from dpsim.workload.roofline import Optimizer, Precision
 from dpsim.workload.source import ModelSource, one_source
 
+if TYPE_CHECKING:
+    from dpsim.workload.recompute import Recompute
+
 MOST_PASSES = 65_536
 MOST_SAMPLES = 1_000_000_000
+MOST_BLOCKS = 100_000
 _CHECKPOINTING = r"^(none|full|every [1-9][0-9]{0,5} layers?)$"
+_BATCHES = ("global_batch", "batch_per_gpu", "gradient_accumulation")
+
+
+class EveryBlock(Config):
+    """Each so-manieth block is checkpointed."""
+
+    every: int = Field(
+        ge=1, le=MOST_BLOCKS, description="1: every block, 2: every second one, and so on"
+    )
+
+    @property
+    def share(self) -> Fraction:
+        """Of the blocks."""
+        return Fraction(1, self.every)
+
+
+class BlockFraction(Config):
+    """A part of the blocks is checkpointed, evenly spread over the model."""
+
+    fraction: float = Field(ge=0, le=1, description="how many of the blocks, from 0 to 1")
+
+    @property
+    def share(self) -> Fraction:
+        """Of the blocks, as it is written: 0.1 is a tenth."""
+        return Fraction(str(self.fraction))
+
+
+Checkpoint = Literal["none", "full", "selective"] | EveryBlock | BlockFraction
+
+
+def _batch_or_global_batch(schema: dict[str, Any]) -> None:
+    """In the JSON Schema: one of the two must be there."""
+    schema["anyOf"] = [{"required": ["batch_per_gpu"]}, {"required": ["global_batch"]}]
 
 
 class WorkloadConfig(Config):
     """What each GPU computes in a step."""
+
+    model_config = ConfigDict(json_schema_extra=_batch_or_global_batch)
 
     model: str | ModelSource = Field(
         description=f"a model of the catalogue, or your own. The catalogue: {', '.join(MODELS)}",
         examples=["resnet50"],
     )
     batch_per_gpu: int = Field(
+        default_factory=lambda: 1,  # until `resolved` knows how many workers share global_batch
         ge=1,
         le=MOST_SAMPLES,
-        description="samples per GPU and pass; a step has gradient_accumulation passes",
+        description=(
+            "samples per GPU and pass; a step has gradient_accumulation passes. Needed where "
+            "global_batch is left out, else what that leaves"
+        ),
+    )
+    global_batch: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_SAMPLES,
+        description=(
+            "samples of a step over all workers. With batch_per_gpu it determines "
+            "gradient_accumulation, without it batch_per_gpu"
+        ),
     )
     precision: Precision = Field(
         "fp32",
@@ -43,12 +100,21 @@ class WorkloadConfig(Config):
             "out"
         ),
     )
+    attention: Attention | None = Field(
+        None,
+        validate_default=False,
+        description=(
+            "flash: one kernel that never writes the scores; unfused: scores are written out. Of "
+            "transformers only; flash on GPUs that have it (Ampere and later, CDNA) if left out. "
+            f"Hugging Face's words do too: {', '.join(ATTENTION_OF)}"
+        ),
+    )
     optimizer: Optimizer = Field("momentum", description="decides the memory traffic of the update")
     execution: Execution = Field(
         "eager",
         description=(
-            "eager: the host launches kernel after kernel (PyTorch); graph: compiled, with passes "
-            "fused (XLA)"
+            "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
+            "elementwise kernels; graph: compiled as a whole (XLA)"
         ),
     )
     gradient_accumulation: int = Field(
@@ -57,12 +123,21 @@ class WorkloadConfig(Config):
         le=MOST_PASSES,
         description="forward and backward passes of a step; gradients are communicated in the last",
     )
-    checkpointing: str = Field(
+    checkpoint: Checkpoint = Field(
         "none",
+        description=(
+            "activations computed again in backward: none; full, of every block; selective, by "
+            "operator (torchtitan: products and fused attention are kept, but for every second "
+            "linear layer); {every: k}, of each k-th block; {fraction: f}, of a part of the blocks"
+        ),
+        examples=["none", "full", {"every": 2}],
+    )
+    checkpointing: str | None = Field(
+        None,
         pattern=_CHECKPOINTING,
         description=(
-            "activations computed again in backward: none, full, or 'every N layers' of which "
-            "only the last output is kept"
+            "older word for checkpoint: none, full, or 'every N layers' of which only the last "
+            "output is kept"
         ),
         examples=["none", "full", "every 4 layers"],
     )
@@ -94,12 +169,39 @@ class WorkloadConfig(Config):
     def _known(cls, model: str | ModelSource) -> str | ModelSource:
         return canonical_name(model) if isinstance(model, str) else model
 
+    @field_validator("precision", "optimizer", "attention", "execution", mode="before")
+    @classmethod
+    def _in_any_case(cls, word: object) -> object:
+        """As configurations of other tools write it: BF16, AdamW."""
+        return word.lower() if isinstance(word, str) else word
+
+    @field_validator("attention", mode="before")
+    @classmethod
+    def _of_hugging_face(cls, word: object) -> object:
+        return ATTENTION_OF.get(word, word) if isinstance(word, str) else word
+
     @field_validator("sequence_length")
     @classmethod
     def _fits(cls, length: int | None, info: ValidationInfo) -> int | None:
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
         return length
+
+    @field_validator("attention")
+    @classmethod
+    def _to_choose(cls, attention: Attention | None, info: ValidationInfo) -> Attention | None:
+        if "model" in info.data:
+            _entry(info.data["model"]).check_attention(attention)
+        return attention
+
+    @field_validator("checkpointing")
+    @classmethod
+    def _said_once(cls, older: str | None, info: ValidationInfo) -> str | None:
+        if older is not None and info.data.get("checkpoint", "none") != "none":
+            raise ValueError(
+                f"must be left out beside checkpoint, its newer word, but got {older!r}"
+            )
+        return older
 
     @field_validator("utilisation")
     @classmethod
@@ -108,21 +210,79 @@ class WorkloadConfig(Config):
             measured_time(points)
         return points
 
+    @model_validator(mode="after")
+    def _some_batch(self) -> WorkloadConfig:
+        if not {"batch_per_gpu", "global_batch"} & self.model_fields_set:
+            raise ValueError("batch_per_gpu is missing (or global_batch, of all workers together)")
+        return self
+
+    def resolved(self, workers: int) -> WorkloadConfig:
+        """The same with batch and passes as ``global_batch`` leaves them for so many workers.
+
+        Raises DpsimError where it cannot be divided so, or all three are given and disagree.
+        """
+        together = self.global_batch
+        if together is None:
+            return self
+        replicas = workers * self.learners_per_gpu
+        given = {name for name in _BATCHES if name in self.model_fields_set}
+        batch, passes = self.batch_per_gpu, self.gradient_accumulation
+        if "batch_per_gpu" not in given:
+            batch = _share(together, {"workers": replicas, "passes": passes})
+        elif "gradient_accumulation" not in given:
+            passes = _share(together, {"workers": replicas, "samples per GPU and pass": batch})
+        elif replicas * batch * passes != together:
+            raise DpsimError(
+                f"global_batch must be {replicas:,} workers x {batch:,} samples x {passes:,} passes"
+                f" = {replicas * batch * passes:,} where all three are given, but got {together:,}"
+            )
+        values = {**dict(self), "batch_per_gpu": batch, "gradient_accumulation": passes}
+        # What was given stays known: another number of workers divides it anew.
+        return type(self).model_construct(_fields_set=set(self.model_fields_set), **values)
+
     @property
     def samples_per_gpu(self) -> int:
         """Samples that a GPU takes in each step, those of all its learners and passes."""
         return self.batch_per_gpu * self.gradient_accumulation * self.learners_per_gpu
 
     @property
-    def checkpoint_every(self) -> int | None:
-        """Of how many layers only the last one's output is kept; None where all are."""
-        if self.checkpointing == "none":
+    def recompute(self) -> Recompute | None:
+        """What backward computes again; None where everything is kept."""
+        said = self.checkpoint if self.checkpointing is None else self.checkpointing
+        if said == "none":
             return None
-        return 1 if self.checkpointing == "full" else int(self.checkpointing.split()[1])
+        from dpsim.workload.recompute import Recompute
 
-    def build(self) -> Model:
-        """The model it names."""
-        return _entry(self.model).build(self.sequence_length)
+        if isinstance(said, Config):
+            return Recompute(said.share)
+        if said.startswith("every"):
+            return Recompute(layers=int(said.split()[1]))
+        return Recompute(selective=said == "selective")
+
+    @property
+    def checkpoints_all(self) -> bool:
+        """Whether every activation is computed again, in segments of the framework's choice."""
+        return "full" in (self.checkpoint, self.checkpointing)
+
+    def build(self, *, flash: bool = True) -> Model:
+        """The model it names; ``flash``: its GPUs have such attention, where nothing says else."""
+        entry = _entry(self.model)
+        attention = self.attention or entry.attention
+        if attention is None and entry.fusible:
+            attention = "flash" if flash else "unfused"
+        return entry.build(self.sequence_length, attention)
+
+
+def _share(together: int, divided: dict[str, int]) -> int:
+    """What each of the ``divided`` gets of a global batch."""
+    among = prod(divided.values())
+    share, rest = divmod(together, among)
+    if rest or not share:
+        said = " x ".join(f"{number:,} {what}" for what, number in divided.items())
+        raise DpsimError(
+            f"global_batch must be a multiple of {said} = {among:,}, but got {together:,}"
+        )
+    return share
 
 
 def _entry(model: str | ModelSource) -> Images | Tokens:

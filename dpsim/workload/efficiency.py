@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from dpsim.workload.layer import Kind, Layer
 
-Execution = Literal["eager", "graph"]
+Execution = Literal["eager", "compile", "graph"]
 
 # Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32
 # and only save bytes.

@@ -80,7 +80,8 @@ class Tensors(NamedTuple):
 class Model:
     """A named tuple of layers in forward order.
 
-    ``sample`` says what one sample is, such as ``"224x224 image"``. ``measured`` are the layers'
+    ``sample`` says what one sample is, such as ``"224x224 image"``, and ``tokens`` how many tokens
+    it has (None: it is no text). ``measured`` are the layers'
     times where they were measured: they count, not the roofline. ``notes`` say what is doubtful
     about a model that was traced or imported.
     """
@@ -90,6 +91,7 @@ class Model:
     sample: str
     measured: MeasuredTimes | None = None
     notes: tuple[str, ...] = ()
+    tokens: int | None = None
 
     @property
     def parameters(self) -> int:

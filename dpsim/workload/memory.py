@@ -37,13 +37,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise, product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload.layer import Model
+from dpsim.workload.layer import Layer, Model
 from dpsim.workload.roofline import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
+
+if TYPE_CHECKING:
+    from dpsim.workload.recompute import Recompute
 
 STAGES = (0, 1, 2, 3)
 MOST_BATCH = 2**31
@@ -98,8 +102,8 @@ class Setup:
 
     ``batch`` is the samples of one pass of one learner, ``workers`` the number of GPUs, ``stage`` 0
     to 3 what they divide among them, ``learners`` the replicas that share each GPU.
-    ``checkpoint_every`` is the layers of a segment that is computed again (with ``checkpointing``;
-    None: segments as they take the least memory). ``gradient_bytes`` is the width in which
+    ``recompute`` is what backward computes again (with ``checkpointing``; None: everything, in
+    segments as they take the least memory). ``gradient_bytes`` is the width in which
     gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same.
     """
@@ -110,7 +114,7 @@ class Setup:
     stage: int = 0
     workers: int = 1
     checkpointing: bool = False
-    checkpoint_every: int | None = None
+    recompute: Recompute | None = None
     learners: int = 1
     gradient_bytes: int = 4
     shard_group: int | None = None
@@ -122,9 +126,9 @@ class Setup:
         return self.shard_group or self.workers
 
     def __post_init__(self) -> None:
-        for name in ("batch", "workers", "learners", "checkpoint_every"):
+        for name in ("batch", "workers", "learners"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value < 1:
                 raise DpsimError(f"{name} must be at least 1, but got {value}")
         if self.stage not in STAGES:
             raise DpsimError(f"stage must be 0, 1, 2 or 3, but got {self.stage}")
@@ -186,31 +190,28 @@ def sample_activations(model: Model, setup: Setup) -> int:
     """Bytes of activations per sample that a pass holds at most."""
     elements = model.activations
     if setup.checkpointing:
-        elements = checkpointed_activations(model, setup.checkpoint_every)
+        recompute = setup.recompute
+        elements = (
+            checkpointed_activations(model) if recompute is None else recompute.of(model).held
+        )
     return WIDTH[setup.precision] * elements
 
 
-def checkpointed_activations(model: Model, every: int | None = None) -> int:
-    """Elements per sample with checkpointing.
+def checkpointed_activations(model: Model) -> int:
+    """Elements per sample with everything checkpointed.
 
     They are what enters each segment, and the whole of the largest one, which is computed again.
-    Segments are ``every`` so many layers, or runs of blocks (of layers, where names show no
-    blocks), as many as take the least memory. What leaves a segment is taken to be as large as the
-    last tensor that it keeps.
+    Segments are runs of blocks (of layers, where names show no blocks), as many as take the least
+    memory. What leaves a segment is taken to be as large as the last tensor that it keeps.
     """
-    layers = len(model.layers)
     ranges = block_ranges(model)
-    if every is not None:
-        ranges = ((first, min(first + every, layers)) for first in range(0, layers, every))
     blocks = [[layer.activations for layer in model.layers[first:end]] for first, end in ranges]
     inside = np.array([sum(block) for block in blocks], dtype=np.int64)
-    out = np.array([_last_kept(block) for block in blocks], dtype=np.int64)
-    if every is not None:
-        return int(out[:-1].sum() + inside.max())
+    out = np.array([last_kept(block) for block in blocks], dtype=np.int64)
     return min(_with_segments(inside, out, count) for count in range(1, len(blocks) + 1))
 
 
-def _last_kept(activations: Sequence[int]) -> int:
+def last_kept(activations: Sequence[int]) -> int:
     """The last number above 0, or 0: layers that keep nothing hand on what they were given."""
     return next((kept for kept in reversed(activations) if kept), 0)
 
@@ -225,6 +226,11 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
     # What leaves the last segment enters nothing.
     last = np.append(segment[1:] != segment[:-1], False)
     return int(out[last].sum() + np.bincount(segment, weights=inside).max())
+
+
+def is_numbered(layer: Layer) -> bool:
+    """Whether a layer stands in a numbered block."""
+    return _BLOCK.match(layer.name) is not None
 
 
 def block_ranges(model: Model) -> Iterator[tuple[int, int]]:

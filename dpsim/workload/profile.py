@@ -161,6 +161,9 @@ class ModelProfile(Config):
     kind: Literal["model-profile"] = "model-profile"
     name: Annotated[str, Field(min_length=1, max_length=200)]
     sample: str = Field(default="sample", description="What one sample is.")
+    tokens: PositiveInt | None = Field(
+        default=None, description="How many tokens a sample has, where it is text."
+    )
     units: dict[str, str] = Field(default=UNITS, description="Of the numbers in this file.")
     layers: tuple[ProfileLayer, ...] = Field(min_length=1, description="In forward order.")
     measured: MeasuredTimes | None = Field(
@@ -194,6 +197,7 @@ class ModelProfile(Config):
         return cls(
             name=model.name,
             sample=model.sample,
+            tokens=model.tokens,
             layers=layers,
             measured=model.measured,
             notes=model.notes,
@@ -203,7 +207,7 @@ class ModelProfile(Config):
     def model(self) -> Model:
         """The model that it holds."""
         layers = tuple(Layer(**dict(layer)) for layer in self.layers)
-        return Model(self.name, layers, self.sample, self.measured, self.notes)
+        return Model(self.name, layers, self.sample, self.measured, self.notes, self.tokens)
 
     def to_json(self) -> str:
         """The profile as the text of its file."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -36,13 +36,17 @@ from dpsim.workload.efficiency import (
 )
 from dpsim.workload.layer import Model
 
+if TYPE_CHECKING:
+    from dpsim.workload.recompute import Recomputation, Recompute
+
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-Optimizer = Literal["sgd", "momentum", "adam"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
 # Values of fp32 that an optimiser keeps for each parameter: nothing, the momentum, two moments.
-OPTIMIZER_STATES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2}
+# Decoupled weight decay moves what weight decay does.
+OPTIMIZER_STATES: Mapping[Optimizer, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 
 # Bytes of an activation, and of a weight as the matrix products read it. With fp8 what is kept
 # stays in bf16.
@@ -147,30 +151,25 @@ def compute_times(
     optimizer: Optimizer = "momentum",
     execution: Execution = "eager",
     accumulation: int = 1,
-    checkpoint_every: int | None = None,
+    recompute: Recompute | None = None,
     efficiency: Efficiency | None = None,
 ) -> LayerTimes:
     """Predicts how long ``model`` computes in a step.
 
-    The step is ``accumulation`` passes over ``batch`` samples each. Of ``checkpoint_every`` layers
-    only the last one's output is kept, and backward computes forward again (None: everything is
-    kept). ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision
+    The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
+    computes again (None: nothing, everything is kept). ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision
     that cannot be.
     """
-    every = 1 if checkpoint_every is None else checkpoint_every
-    for name, number in (
-        ("batch", batch),
-        ("accumulation", accumulation),
-        ("checkpoint_every", every),
-    ):
+    for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
             raise DpsimError(f"{name} must be at least 1, but got {number}")
     constants = efficiency or fitted(accelerator.generation, execution)
     accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
     bandwidth = accelerator.memory_bandwidth * constants.memory
+    recomputed = None if recompute is None else recompute.of(model)
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
-        backward = backward + _again(forward, checkpoint_every)
+        backward = backward + _again(forward, recomputed)
     else:
         work = _Passes.of(
             model,
@@ -180,7 +179,7 @@ def compute_times(
             bandwidth,
             constants,
         )
-        forward, backward = work.queued(constants.launch, checkpoint_every)
+        forward, backward = work.queued(constants.launch, recomputed)
     measured = None if model.measured is None else model.measured.optimizer()
     update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
     return LayerTimes(forward, backward, update, accumulation)
@@ -212,16 +211,9 @@ def _update(model: Model, optimizer: Optimizer, bandwidth: float, constants: Eff
     return max(traffic, launches) + constants.step
 
 
-def _again(forward: FloatArray, every: int | None) -> FloatArray:
-    """What backward computes again, at the layer where it first needs it.
-
-    The last one of each segment.
-    """
-    again = np.zeros_like(forward)
-    if every is not None:
-        starts = np.arange(0, len(forward), every)
-        again[np.minimum(starts + every, len(forward)) - 1] = np.add.reduceat(forward, starts)
-    return again
+def _again(forward: FloatArray, recomputed: Recomputation | None) -> FloatArray:
+    """What backward computes again, at the layer where it first needs it."""
+    return np.zeros_like(forward) if recomputed is None else recomputed.seconds(forward)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,16 +262,18 @@ class _Passes:
             backward_kernels=gradients * steps,
         )
 
-    def queued(self, launch: float, every: int | None) -> tuple[FloatArray, FloatArray]:
+    def queued(
+        self, launch: float, recomputed: Recomputation | None
+    ) -> tuple[FloatArray, FloatArray]:
         """Seconds from the end of each kernel's predecessor to its own.
 
         Forward and backward, both in forward order.
         """
-        device = np.concatenate([self.forward, (self.backward + _again(self.forward, every))[::-1]])
+        device = np.concatenate([self.forward, (self.backward + _again(self.forward, recomputed))[::-1]])
         kernels = np.concatenate(
             [
                 self.forward_kernels,
-                (self.backward_kernels + _again(self.forward_kernels, every))[::-1],
+                (self.backward_kernels + _again(self.forward_kernels, recomputed))[::-1],
             ]
         )
         before = np.cumsum(device) - device

@@ -17,6 +17,8 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,9 @@ def trace_module(
         raise DpsimError(
             f"{name}: must return tensors that depend on its parameters, but returned none"
         )
-    return seen.model(name, shape)
+    model = seen.model(name, shape)
+    # Integers that go in are the numbers of words.
+    return replace(model, tokens=prod(shape)) if dtype == "int64" else model
 
 
 class _Amounts:

@@ -33,7 +33,7 @@ def test_json_has_the_documented_keys(dpsim):
     assert list(answer) == ["schema_version", "kind", *documented_keys()]
     assert [
         (row["nodes"], row["batch_per_gpu"], row["global_batch"]) for row in answer["rows"]
-    ] == [(2, 128, 2048), (4, 64, 2048)]
+    ] == [(2, 64, 2048), (4, 64, 2048)]
     assert answer["rows"][0]["to_target"]["target"] == "top-1 accuracy 0.75"
     assert answer["best_batches"][1] == {"nodes": 4, "workers": 32, "batch_per_gpu": 64}
 

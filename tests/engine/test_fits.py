@@ -68,7 +68,7 @@ def test_checkpointing_and_accumulation_make_it_fit():
         == memory_use(quickstart("workload.batch_per_gpu=100")).held
     )
     segments = memory_use(quickstart("workload.checkpointing=every 3 layers")).setup
-    assert (segments.checkpointing, segments.checkpoint_every) == (True, 3)
+    assert (segments.checkpointing, segments.recompute.layers) == (True, 3)
 
 
 def test_of_several_kinds_of_gpu_the_smallest_memory_counts():

@@ -14,18 +14,36 @@ FEW = ["run.steps=3", "run.warmup=0"]
 
 def test_strong_scaling_keeps_the_global_batch():
     study = batch_study(QUICKSTART, [2, 4, 8], overrides=FEW, fixed_global_batch=True)
-    assert [(p.nodes, p.batch_per_gpu, p.global_batch) for p in study.points] == [
-        (2, 128, 2048),
-        (4, 64, 2048),
-        (8, 32, 2048),
+    assert [
+        (p.nodes, p.batch_per_gpu, p.gradient_accumulation, p.global_batch) for p in study.points
+    ] == [
+        (2, 64, 2, 2048),
+        (4, 64, 1, 2048),
+        (8, 32, 1, 2048),
     ]
     assert len({point.to_target.steps for point in study.points}) == 1
 
 
-def test_strong_scaling_with_accumulated_passes_divides_each_pass():
-    passes = "workload.gradient_accumulation=2"
-    study = batch_study(QUICKSTART, [8], overrides=[*FEW, passes], fixed_global_batch=True)
-    assert [(p.batch_per_gpu, p.global_batch) for p in study.points] == [(32, 4096)]
+def test_strong_scaling_leaves_accumulated_passes_out_before_it_shortens_them():
+    passes = "workload.gradient_accumulation=3"
+    study = batch_study(QUICKSTART, [4, 6, 12, 24], [], [*FEW, passes], fixed_global_batch=True)
+    assert [(p.batch_per_gpu, p.gradient_accumulation) for p in study.points] == [
+        (64, 3),
+        (64, 2),
+        (64, 1),
+        (32, 1),
+    ]
+    assert {point.global_batch for point in study.points} == {6144}
+
+
+def test_a_stated_global_batch_stays_as_it_is():
+    stated = ["workload.batch_per_gpu=16", "workload.global_batch=1024"]
+    study = batch_study(QUICKSTART, [1, 4, 64], [], [*FEW, *stated])
+    assert [(p.batch_per_gpu, p.gradient_accumulation) for p in study.points] == [
+        (16, 8),
+        (16, 2),
+        (2, 1),
+    ]
 
 
 def test_weak_scaling_keeps_the_batch_of_each_worker():
@@ -68,12 +86,14 @@ def test_more_workers_stop_helping_where_they_gain_less_than_five_percent(paces,
 
 
 def test_what_cannot_be_simulated_is_left_out_and_said():
-    study = batch_study(QUICKSTART, [1, 3, 4], overrides=FEW, fixed_global_batch=True)
+    study = batch_study(QUICKSTART, [3, 4], overrides=FEW, fixed_global_batch=True)
     assert [point.nodes for point in study.points] == [4]
-    memory, divisor = study.left_out
+    assert study.left_out == ("3 nodes: 24 workers do not divide a global batch of 2,048",)
+    study = batch_study(QUICKSTART, [1], [64, 256], FEW)
+    assert [point.batch_per_gpu for point in study.points] == [64]
+    (memory,) = study.left_out
     assert memory.startswith("1 nodes, 256 samples per GPU: ")
     assert "must fit in the 16 GB" in memory
-    assert divisor == "3 nodes: 24 workers do not divide a global batch of 2,048"
 
 
 def test_a_study_of_nothing_is_an_error():

@@ -12,6 +12,7 @@ from dpsim.workload import (
     FRAGMENTATION,
     Layer,
     Model,
+    Recompute,
     Setup,
     build_model,
     footprint,
@@ -142,9 +143,9 @@ def test_segments_of_so_many_layers_hold_their_borders_and_the_largest():
         ),
         "sample",
     )
-    assert checkpointed_activations(model, every=2) == 2 + 4 + (3 + 4)
-    assert footprint(model, Setup(1, checkpointing=True, checkpoint_every=2)).activations == 4 * 13
-    assert checkpointed_activations(model, every=9) == model.activations
+    assert Recompute(layers=2).of(model).held == 2 + 4 + (3 + 4)
+    assert footprint(model, Setup(1, checkpointing=True, recompute=Recompute(layers=2))).activations == 4 * 13
+    assert Recompute(layers=9).of(model).held == model.activations
 
 
 def test_checkpointing_of_a_transformer_keeps_what_enters_each_block():
@@ -228,7 +229,6 @@ def test_fewer_learners_are_a_remedy():
     ("wrong", "message"),
     [
         ({"batch": 0}, "batch must be at least 1, but got 0"),
-        ({"batch": 1, "checkpoint_every": 0}, "checkpoint_every must be at least 1, but got 0"),
         ({"batch": 1, "stage": 4}, "stage must be 0, 1, 2 or 3, but got 4"),
         (
             {"batch": 1, "stage": 1, "learners": 2},

@@ -14,6 +14,7 @@ from dpsim.workload import (
     Efficiency,
     Layer,
     Model,
+    Recompute,
     build_model,
     compute_times,
     fitted,
@@ -217,7 +218,7 @@ def test_accumulation_multiplies_the_passes_and_not_the_update(passes):
 )
 def test_checkpointing_costs_one_more_forward(every, efficiency):
     kept, again = (
-        compute_times(RESNET, V100, batch=8, checkpoint_every=n, efficiency=efficiency)
+        compute_times(RESNET, V100, batch=8, recompute=n and Recompute(layers=n), efficiency=efficiency)
         for n in (None, every)
     )
     assert again.forward.tolist() == kept.forward.tolist()
@@ -229,7 +230,7 @@ def test_a_segment_is_computed_again_before_the_backward_of_its_last_layer():
         Layer(f"{i}", "conv", (8,), forward_flop=10**i, backward_flop=2 * 10**i) for i in range(5)
     )
     times = compute_times(
-        Model("m", layers, "s"), machine(1.0, 1e30), batch=1, checkpoint_every=2, efficiency=IDEAL
+        Model("m", layers, "s"), machine(1.0, 1e30), batch=1, recompute=Recompute(layers=2), efficiency=IDEAL
     )
     assert times.backward == pytest.approx([2, 20 + 11, 200, 2000 + 1100, 20000 + 10000])
 
@@ -242,7 +243,7 @@ def test_measured_layers_replace_the_roofline():
         batch_sizes=(4,), forward_s=((1.0,),), backward_s=((2.0,),), optimizer_s=(0.5,)
     )
     model = replace(one(kind="linear", parameters=(8,), forward_flop=1), measured=measured)
-    times = compute_times(model, machine(), batch=8, accumulation=2, checkpoint_every=1)
+    times = compute_times(model, machine(), batch=8, accumulation=2, recompute=Recompute(layers=1))
     assert (times.forward.tolist(), times.backward.tolist(), times.optimizer) == ([2.0], [6.0], 0.5)
     assert times.passes == 2
 
@@ -358,7 +359,7 @@ def test_missing_precision_says_what_there_is():
         compute_times(RESNET, V100, batch=1, precision="bf16")
 
 
-@pytest.mark.parametrize("name", ["batch", "accumulation", "checkpoint_every"])
+@pytest.mark.parametrize("name", ["batch", "accumulation"])
 @pytest.mark.parametrize("number", [0, -3])
 def test_numbers_below_one(name, number):
     with pytest.raises(DpsimError, match=f"{name} must be at least 1, but got {number}"):

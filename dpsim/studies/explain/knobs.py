@@ -70,13 +70,11 @@ def _gpu(gpu: Gpu, arithmetic: float, memory: float) -> dict[str, Any]:
 
 
 def _batch(scenario: Scenario) -> Options:
-    return (
-        Change(
-            "2x the batch per GPU",
-            {"workload.batch_per_gpu": 2 * scenario.workload.batch_per_gpu},
-            2.0,
-        ),
-    )
+    workload = scenario.workload
+    doubled = {"workload.batch_per_gpu": 2 * workload.batch_per_gpu}
+    if workload.global_batch is not None:
+        doubled["workload.global_batch"] = 2 * workload.global_batch
+    return (Change("2x the batch per GPU", doubled, 2.0),)
 
 
 def _jitter(scenario: Scenario) -> Options:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.models.catalogue import (
+    ATTENTION_OF,
     MODELS,
+    Attention,
     FamilyModel,
     Images,
     Tokens,
@@ -20,7 +22,9 @@ else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "ATTENTION_OF",
     "MODELS",
+    "Attention",
     "FamilyModel",
     "Images",
     "Tokens",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.lazy import imported
@@ -13,28 +13,67 @@ from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
-    """A model whose samples are all alike, such as images: nothing to choose."""
+Attention = Literal["flash", "unfused"]
 
-    factory: Callable[[], Model]
+# Hugging Face's attn_implementation, which configurations state and scenarios may say as well.
+ATTENTION_OF: dict[str, Attention] = {
+    "eager": "unfused",
+    "sdpa": "flash",
+    "flash_attention_2": "flash",
+    "flash_attention_3": "flash",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A model that is built when asked for.
+
+    ``fusible``: its factory takes ``fused``, whether attention is one kernel that never writes the
+    scores. ``attention`` is what the model itself says of that, None where it leaves it open.
+    """
+
+    fusible: bool = False
+    attention: Attention | None = None
+
+    def check_attention(self, attention: Attention | None) -> None:
+        """Raises DpsimError where attention is asked for, and there is none to choose."""
+        if attention is not None and not self.fusible:
+            raise DpsimError(
+                "must be left out for a model whose attention cannot be chosen, but got "
+                f"{attention!r}"
+            )
+
+    def _settings(self, attention: Attention | None) -> dict[str, bool]:
+        """What the factory is told beside its arguments."""
+        self.check_attention(attention)
+        chosen = attention or self.attention
+        return {} if chosen is None else {"fused": chosen == "flash"}
+
+
+@dataclass(frozen=True, slots=True)
+class Images(Built):
+    """A model whose samples are all alike, such as images: no length to choose."""
+
+    factory: Callable[..., Model]
 
     def check(self, sequence_length: int | None) -> None:
         """Raises DpsimError when a sequence length is asked for."""
         if sequence_length is not None:
             raise DpsimError(f"must be left out for a model of images, but got {sequence_length}")
 
-    def build(self, sequence_length: int | None = None) -> Model:
+    def build(
+        self, sequence_length: int | None = None, attention: Attention | None = None
+    ) -> Model:
         """The model; raises DpsimError when a sequence length is asked for."""
         self.check(sequence_length)
-        return self.factory()
+        return self.factory(**self._settings(attention))
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Built):
     """A model of sequences: the length when none is asked for, and the longest that it takes."""
 
-    factory: Callable[[int], Model]
+    factory: Callable[..., Model]
     usual: int
     longest: int
     unit: str = "tokens"
@@ -47,13 +86,17 @@ class Tokens:
                 f"{sequence_length}"
             )
 
-    def build(self, sequence_length: int | None = None) -> Model:
+    def build(
+        self, sequence_length: int | None = None, attention: Attention | None = None
+    ) -> Model:
         """The model for sequences of that length.
 
         Raises DpsimError for a length that it cannot take.
         """
         self.check(sequence_length)
-        return self.factory(self.usual if sequence_length is None else sequence_length)
+        length = self.usual if sequence_length is None else sequence_length
+        model = self.factory(length, **self._settings(attention))
+        return replace(model, tokens=length) if self.unit == "tokens" else model
 
 
 _ANY_LENGTH = 16_384  # for models without a table of positions
@@ -72,28 +115,29 @@ class FamilyModel:
         self._arguments = arguments
         self._settings = settings
 
-    def __call__(self, *sequence_length: int) -> Model:
+    def __call__(self, *sequence_length: int, **more: bool) -> Model:
         """The model, for sequences of that length where it is one of sequences."""
         function: Callable[..., Model] = imported(self._home)
-        return function(*self._arguments, *sequence_length, **self._settings)
+        return function(*self._arguments, *sequence_length, **self._settings, **more)
 
 
 def _bert(name: str, blocks: int, width: int, heads: int, positions: int = 512) -> Tokens:
     build = FamilyModel("bert:bert", name, blocks, width, heads, positions=positions)
-    return Tokens(build, 128, positions)
+    return Tokens(build, 128, positions, fusible=True)
 
 
 def _gpt(name: str, blocks: int, width: int, heads: int, positions: int = 1024) -> Tokens:
     build = FamilyModel("gpt:gpt", name, blocks, width, heads, positions=positions)
-    return Tokens(build, positions, positions)
+    return Tokens(build, positions, positions, fusible=True)
 
 
 def _llama(name: str, usual: int, *sizes: int, **more: Any) -> Tokens:
-    return Tokens(FamilyModel("llama:of_sizes", name, *sizes, **more), usual, _LONG_CONTEXT)
+    build = FamilyModel("llama:of_sizes", name, *sizes, **more)
+    return Tokens(build, usual, _LONG_CONTEXT, fusible=True)
 
 
 def _mpt(name: str, *sizes: int) -> Tokens:
-    return Tokens(FamilyModel("mpt:mpt", name, *sizes), 2048, _LONG_CONTEXT)
+    return Tokens(FamilyModel("mpt:mpt", name, *sizes), 2048, _LONG_CONTEXT, fusible=True)
 
 
 def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
@@ -123,14 +167,17 @@ _IMAGES: dict[str, Callable[[], Model]] = {
     "inception-v4": FamilyModel("inception_v4:inception_v4"),
     "densenet161": FamilyModel("densenet:densenet", "densenet161", 48, 96, (6, 12, 36, 24)),
     "densenet201": FamilyModel("densenet:densenet", "densenet201", 32, 64, (6, 12, 48, 32)),
-    "vit-b16": FamilyModel("vit:vit", "vit-b16", 12, 768, 12),
-    "vit-l16": FamilyModel("vit:vit", "vit-l16", 24, 1024, 16),
     "ssd300": FamilyModel("ssd:ssd300"),
     "yolov3": FamilyModel("yolo:yolov3", "yolov3", 80),
     "yolov3-voc": FamilyModel("yolo:yolov3", "yolov3-voc", 20),
     # Neither of images nor of sequences, with as little to choose.
     "neumf": FamilyModel("neumf:neumf", "neumf", 138_493, 26_744, 64, (256, 256, 128, 64)),
     "neumf-ml1m": FamilyModel("neumf:neumf", "neumf-ml1m", 6_040, 3_706, 32, (256, 128, 64, 32)),
+}
+
+_PATCHES: dict[str, Images] = {
+    "vit-b16": Images(FamilyModel("vit:vit", "vit-b16", 12, 768, 12), fusible=True),
+    "vit-l16": Images(FamilyModel("vit:vit", "vit-l16", 24, 1024, 16), fusible=True),
 }
 
 _SEQUENCES: dict[str, Tokens] = {
@@ -189,7 +236,12 @@ _SEQUENCES: dict[str, Tokens] = {
 }
 
 MODELS: Registry[Images | Tokens] = Registry(
-    "model", {**{name: Images(factory) for name, factory in _IMAGES.items()}, **_SEQUENCES}
+    "model",
+    {
+        **{name: Images(factory) for name, factory in _IMAGES.items()},
+        **_PATCHES,
+        **_SEQUENCES,
+    },
 )
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.workload.layer import Model
 from dpsim.workload.models.bert import bert
-from dpsim.workload.models.catalogue import Images, Tokens
+from dpsim.workload.models.catalogue import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
 from dpsim.workload.models.llama import Llama, llama
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
 
-_FUSED = {"eager": False, "sdpa": True, "flash_attention_2": True, "flash_attention_3": True}
 _LONG = 4096  # tokens when none are asked for, of models that could take more
 _MOST = 2**40  # of any size: larger ones are a slip of the pen
 
@@ -53,19 +54,16 @@ class _Sizes:
             raise self.problem(f"{key} must be true or false, but got {value!r}")
         return value
 
-    def fused(self, default: bool) -> bool:
-        """Whether attention is one kernel.
-
-        As ``attn_implementation`` says, or else as is usual for the family.
-        """
+    def attention(self) -> Attention | None:
+        """How attention is computed, as ``attn_implementation`` says; None where nothing does."""
         value = self._values.get("attn_implementation", self._values.get("_attn_implementation"))
         if value is None:
-            return default
-        if value not in _FUSED:
+            return None
+        if value not in ATTENTION_OF:
             raise self.problem(
-                f"attn_implementation must be one of {', '.join(_FUSED)}, but got {value!r}"
+                f"attn_implementation must be one of {', '.join(ATTENTION_OF)}, but got {value!r}"
             )
-        return _FUSED[value]
+        return ATTENTION_OF[value]
 
     def divided(self, width: str, heads: str) -> tuple[int, int]:
         """Width and number of heads; raises DpsimError where one does not divide the other."""
@@ -97,9 +95,9 @@ def _bert(name: str, sizes: _Sizes) -> Tokens:
         words=sizes["vocab_size"],
         segments=sizes.get("type_vocab_size", 2),
         inner=sizes["intermediate_size"],
-        fused=sizes.fused(False),
     )
-    return Tokens(factory, min(128, longest), longest)
+    stated = sizes.attention()
+    return Tokens(factory, min(128, longest), longest, fusible=True, attention=stated)
 
 
 def _gpt2(name: str, sizes: _Sizes) -> Tokens:
@@ -115,9 +113,8 @@ def _gpt2(name: str, sizes: _Sizes) -> Tokens:
         words=sizes["vocab_size"],
         inner=sizes.get("n_inner", 4 * width),
         tied=sizes.flag("tie_word_embeddings", True),
-        fused=sizes.fused(False),
     )
-    return Tokens(factory, longest, longest)
+    return Tokens(factory, longest, longest, fusible=True, attention=sizes.attention())
 
 
 def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
@@ -142,12 +139,16 @@ def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
         groups=groups,
         words=sizes["vocab_size"],
         tied=sizes.flag("tie_word_embeddings", False),
-        fused=sizes.fused(True),
         head=each,
         biases=biases,
     )
     longest = sizes["max_position_embeddings"]
-    return Tokens(partial(llama, name, shape), min(_LONG, longest), longest)
+    stated = sizes.attention()
+
+    def factory(length: int, *, fused: bool = True) -> Model:
+        return llama(name, replace(shape, fused=fused), length)
+
+    return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 
 
 def _vit(name: str, sizes: _Sizes) -> Images:
@@ -165,8 +166,9 @@ def _vit(name: str, sizes: _Sizes) -> Images:
             inner=sizes["intermediate_size"],
             classes=sizes.classes(),
             channels=sizes.get("num_channels", 3),
-            fused=sizes.fused(True),
-        )
+        ),
+        fusible=True,
+        attention=sizes.attention(),
     )
 
 
