@@ -106,6 +106,7 @@ class Setup:
     segments as they take the least memory). ``gradient_bytes`` is the width in which
     gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same.
+    ``units_ahead`` is how many blocks' weights are gathered beyond those in use (None: all).
     """
 
     batch: int
@@ -119,6 +120,7 @@ class Setup:
     gradient_bytes: int = 4
     shard_group: int | None = None
     whole_gradients: bool = False
+    units_ahead: int | None = 1
 
     @property
     def shards(self) -> int:
@@ -251,8 +253,8 @@ def _buckets(model: Model, setup: Setup) -> float:
     """Bytes of the buffers that communication needs.
 
     Stage 0: a copy of all gradients, as torch's DistributedDataParallel keeps it unless told to use
-    views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the two largest blocks (one
-    in use, one on its way) and gradients of one.
+    views. Stages 1 and 2: two buckets of gradients. Stage 3: weights of the largest blocks (one in
+    use, others on their way) and gradients of one.
     """
     if setup.workers == 1:
         return 0.0
@@ -265,7 +267,8 @@ def _buckets(model: Model, setup: Setup) -> float:
     blocks = [model.layers[first:end] for first, end in block_ranges(model)]
     sizes = [sum(layer.own_weights for layer in block) for block in blocks]
     sizes.sort(reverse=True)
-    return float(state.weights * sum(sizes[:2]) + state.gradients * sum(sizes[:1]))
+    held = len(sizes) if setup.units_ahead is None else 1 + setup.units_ahead
+    return float(state.weights * sum(sizes[:held]) + state.gradients * sum(sizes[:1]))
 
 
 def largest_batch(model: Model, setup: Setup, capacity: float) -> int:

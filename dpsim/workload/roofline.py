@@ -157,8 +157,8 @@ def compute_times(
     """Predicts how long ``model`` computes in a step.
 
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
-    computes again (None: nothing, everything is kept). ``efficiency`` replaces the fitted constants. Raises DpsimError for a batch or precision
-    that cannot be.
+    computes again (None: nothing, everything is kept). ``efficiency`` replaces the fitted
+    constants. Raises DpsimError for a batch or precision that cannot be.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
@@ -269,7 +269,9 @@ class _Passes:
 
         Forward and backward, both in forward order.
         """
-        device = np.concatenate([self.forward, (self.backward + _again(self.forward, recomputed))[::-1]])
+        device = np.concatenate(
+            [self.forward, (self.backward + _again(self.forward, recomputed))[::-1]]
+        )
         kernels = np.concatenate(
             [
                 self.forward_kernels,

@@ -118,7 +118,7 @@ def test_one_micro_batch_is_one_device_at_a_time():
 
 def test_stages_cover_the_model_and_hold_less_than_all_of_it():
     scenario = load_scenario(FILE)
-    model = scenario.workload.build()
+    model = scenario.build_model()
     whole = layer_split(scenario, 1, 16)
     parts = layer_split(scenario, 8, 16)
     assert [each.first for each in parts.stages[1:]] == [each.end for each in parts.stages[:-1]]

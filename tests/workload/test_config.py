@@ -121,9 +121,7 @@ def test_a_step_has_so_many_passes_of_the_batch():
     ],
 )
 def test_checkpointing_in_words(text, every):
-    assert (
-        WorkloadConfig(model="resnet50", batch_per_gpu=8, checkpointing=text).recompute == every
-    )
+    assert WorkloadConfig(model="resnet50", batch_per_gpu=8, checkpointing=text).recompute == every
 
 
 @pytest.mark.parametrize(

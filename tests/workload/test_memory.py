@@ -144,7 +144,10 @@ def test_segments_of_so_many_layers_hold_their_borders_and_the_largest():
         "sample",
     )
     assert Recompute(layers=2).of(model).held == 2 + 4 + (3 + 4)
-    assert footprint(model, Setup(1, checkpointing=True, recompute=Recompute(layers=2))).activations == 4 * 13
+    assert (
+        footprint(model, Setup(1, checkpointing=True, recompute=Recompute(layers=2))).activations
+        == 4 * 13
+    )
     assert Recompute(layers=9).of(model).held == model.activations
 
 

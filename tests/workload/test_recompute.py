@@ -1,6 +1,7 @@
 """What checkpointing computes again and what it keeps, by blocks and by operators."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -48,9 +49,7 @@ def small():
 
 def test_a_block_is_computed_again_up_to_the_last_tensor_that_backward_needs():
     found = Recompute().of(small())
-    again = [
-        one.name for one, twice in zip(found.model.layers, found.again, strict=True) if twice
-    ]
+    again = [one.name for one, twice in zip(found.model.layers, found.again, strict=True) if twice]
     assert again == ["h.0.norm", "h.0.first", "h.0.gelu", "h.1.norm", "h.1.first", "h.1.gelu"]
     assert found.flop == 200
     # Two outputs of blocks, the head's, and what one block computes again.
@@ -94,7 +93,7 @@ def test_a_share_of_the_blocks_is_spread_evenly(share):
     found = Recompute(share).of(model)
     chosen = [int(model.layers[first].name.split(".")[1]) for first, _ in found.segments]
     assert len(chosen) == int(32 * share)
-    gaps = {later - one for one, later in zip(chosen, chosen[1:], strict=False)}
+    gaps = {later - one for one, later in pairwise(chosen)}
     assert max(gaps) - min(gaps) <= 1
 
 
@@ -114,8 +113,10 @@ def test_more_checkpointing_holds_less_and_computes_longer():
         compute_times(model, MACHINE, batch=1, precision="bf16", recompute=one).step
         for one in asked
     ]
-    assert held == sorted(held, reverse=True) and len(set(held)) == len(held)
-    assert seconds == sorted(seconds) and len(set(seconds)) == len(seconds)
+    assert held == sorted(held, reverse=True)
+    assert len(set(held)) == len(held)
+    assert seconds == sorted(seconds)
+    assert len(set(seconds)) == len(seconds)
     # Forward is a third of forward and backward; the output layer and what only leads to a
     # block's output do not run again.
     assert 1.2 < seconds[-1] / seconds[0] < 4 / 3

@@ -218,7 +218,9 @@ def test_accumulation_multiplies_the_passes_and_not_the_update(passes):
 )
 def test_checkpointing_costs_one_more_forward(every, efficiency):
     kept, again = (
-        compute_times(RESNET, V100, batch=8, recompute=n and Recompute(layers=n), efficiency=efficiency)
+        compute_times(
+            RESNET, V100, batch=8, recompute=n and Recompute(layers=n), efficiency=efficiency
+        )
         for n in (None, every)
     )
     assert again.forward.tolist() == kept.forward.tolist()
@@ -230,7 +232,11 @@ def test_a_segment_is_computed_again_before_the_backward_of_its_last_layer():
         Layer(f"{i}", "conv", (8,), forward_flop=10**i, backward_flop=2 * 10**i) for i in range(5)
     )
     times = compute_times(
-        Model("m", layers, "s"), machine(1.0, 1e30), batch=1, recompute=Recompute(layers=2), efficiency=IDEAL
+        Model("m", layers, "s"),
+        machine(1.0, 1e30),
+        batch=1,
+        recompute=Recompute(layers=2),
+        efficiency=IDEAL,
     )
     assert times.backward == pytest.approx([2, 20 + 11, 200, 2000 + 1100, 20000 + 10000])
 

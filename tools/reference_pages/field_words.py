@@ -155,6 +155,8 @@ def default(field: FieldInfo) -> str:
     """What a field is if left out."""
     if field.is_required():
         return "required"
+    if field.default_factory is not None:
+        return "as said beside"
     value = field.get_default(call_default_factory=True)
     dimension = next(
         filter(None, map(_dimension, _all_metadata(field.annotation, field.metadata))), None

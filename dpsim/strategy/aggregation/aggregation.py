@@ -110,6 +110,11 @@ class Aggregation(Config):
         """Whether each worker holds and updates a part of the model only."""
         return self.sharding_stage is not None
 
+    @property
+    def units_ahead(self) -> int | None:
+        """Units of weights that are gathered beyond the one in use; None for all of them."""
+        return 0
+
     def shard_size(self, mesh: Mesh) -> int:
         """Among how many workers a model is divided, each of which holds and updates its part."""
         return 1

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, field_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import PositiveBytes
@@ -77,6 +77,21 @@ class ShardedConfig(Aggregation):
     prefetch: NonNegativeInt = Field(
         default=1, le=1000, description="Stage 3: how many units ahead gathering starts."
     )
+    backward_prefetch: Literal["pre", "post", "none"] = Field(
+        default="pre",
+        description=(
+            "Stage 3, in backward passes (torch's BackwardPrefetch): pre, prefetch units ahead; "
+            "post, where the unit before is done and its gradients are not yet sent; none, behind "
+            "those."
+        ),
+    )
+    limit_all_gathers: bool = Field(
+        default=True,
+        description=(
+            "Stage 3: gathering waits until a unit is freed (torch's rate limiter). Without it "
+            "the host runs ahead: weights are gathered as fast as they come, and take memory."
+        ),
+    )
     library: Literal["ideal", "nccl"] = Field(
         default="ideal", description="Whose reduce-scatter and all-gather these are."
     )
@@ -98,6 +113,17 @@ class ShardedConfig(Aggregation):
     gradients: GradientsConfig = Field(
         default=GradientsConfig(), description="How gradients travel and add up over passes."
     )
+
+    @field_validator("backward_prefetch", mode="before")
+    @classmethod
+    def _in_torchs_words(cls, when: object) -> object:
+        """BACKWARD_PRE is pre."""
+        return when.lower().removeprefix("backward_") if isinstance(when, str) else when
+
+    @property
+    def units_ahead(self) -> int | None:
+        """Units that are gathered beyond the one in use; None for all of them."""
+        return self.prefetch if self.limit_all_gathers else None
 
     @property
     def sharding_stage(self) -> int:
@@ -191,28 +217,37 @@ class ShardedConfig(Aggregation):
         """All-gathers of the units in every pass.
 
         They go in order for its forward pass, and back for its backward pass where weights are
-        freed in between. Each starts ``prefetch`` gathers of the same pass ahead of where it is
-        needed.
+        freed in between.
         """
         units = self.units(model)
         gathers: list[CollectiveCall] = []
         for number in range(program.passes):
-            places = [
+            forward = [
                 (program.before_forward(number, first), f"unit{index}", elements)
                 for index, (first, _, elements) in enumerate(units)
             ]
-            if self.reshard_after_forward:
-                places += [
-                    (program.before_backward(number, after - 1), f"unit{index}-again", elements)
-                    for index, (_, after, elements) in reversed([*enumerate(units)])
-                ]
+            back = [
+                (program.before_backward(number, after - 1), f"unit{index}-again", elements)
+                for index, (_, after, elements) in reversed([*enumerate(units)])
+            ]
+            places = forward + back if self.reshard_after_forward else forward
             for index, (needed, name, elements) in enumerate(places):
-                # As FSDP's forward_prefetch and BACKWARD_PRE: asked for when the unit that many
-                # before it is about to compute, so that this many more units are in memory.
-                ready = places[max(index - self.prefetch, 0)][0]
+                ready = self._asked_for(index, [place for place, *_ in places], len(forward))
                 size = elements * self.weight_bytes
                 gathers.append(CollectiveCall(name, size, ready, needed, "all-gather", "weights"))
         return tuple(gathers)
+
+    def _asked_for(self, index: int, needed: list[int], forward: int) -> int:
+        """Where gather ``index`` of a pass is asked for; the first ``forward`` are of its forward.
+
+        As FSDP's forward_prefetch and BACKWARD_PRE: when the unit that many before it is about to
+        compute, so that this many more units are in memory.
+        """
+        if index > forward and self.backward_prefetch != "pre":
+            # One layer early, it stands before the gradients that this layer completes.
+            return needed[index] - (self.backward_prefetch == "post")
+        ahead = index if self.units_ahead is None else self.units_ahead
+        return needed[max(index - ahead, 0)]
 
     def units(self, model: Model) -> list[Unit]:
         """Runs of layers that are gathered together."""

@@ -12,7 +12,6 @@ from dpsim.base.lazy import imported
 from dpsim.base.registry import Registry
 from dpsim.workload.layer import Model
 
-
 Attention = Literal["flash", "unfused"]
 
 # Hugging Face's attn_implementation, which configurations state and scenarios may say as well.

@@ -48,3 +48,21 @@ def test_units_are_gathered_forwards_and_then_backwards():
 )
 def test_a_unit_is_asked_for_where_the_unit_that_many_before_it_is_needed(prefetch, ready):
     assert [gather.ready for gather in gathers(prefetch)] == ready
+
+
+def asked(**settings):
+    config = ShardedConfig(kind="sharded", stage=3, unit_size="2 MB", **settings)
+    calls = config.calls(MODEL, PROGRAM, batch=1)
+    return [call.ready for call in calls if call.payload == "weights"]
+
+
+def test_torchs_words_for_prefetching():
+    assert asked(backward_prefetch="pre") == asked() == [0, 0, 2, 3, 4, 5]
+    # Where units are of one layer, post asks as early as pre, but where that is a unit back.
+    assert asked(backward_prefetch="BACKWARD_POST") == [0, 0, 2, 3, 4, 5]
+    assert asked(backward_prefetch="none") == [0, 0, 2, 3, 5, 6]
+
+
+def test_without_the_rate_limit_all_is_asked_for_at_once():
+    assert asked(limit_all_gathers=False) == [0] * 6
+    assert asked(limit_all_gathers=False, backward_prefetch="none") == [0, 0, 0, 0, 5, 6]
