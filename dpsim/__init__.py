@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpsim.base.errors import DpsimError, ScenarioError
+    from dpsim.base.provenance import __version__
     from dpsim.engine import Result, simulate
     from dpsim.scenario import Scenario, load_scenario
     from dpsim.studies.sweep import sweep
@@ -19,6 +20,7 @@ __all__ = [
     "Result",
     "Scenario",
     "ScenarioError",
+    "__version__",
     "load_scenario",
     "simulate",
     "sweep",

@@ -1,20 +1,19 @@
-"""The command line: a thin shell over the library.
-
-Results go to stdout, narration and progress bars to stderr.
+"""The command line: results go to stdout, narration and progress bars to stderr.
 
 Exit codes: 0 done; 1 failed; 2 bad usage or bad scenario; 3 ran, but a part failed or is outside
-the asked tolerance.
+the asked tolerance; 130 interrupted (Ctrl-C).
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from typing import ClassVar
 
 from dpsim.base.errors import DpsimError
-from dpsim.commands.help import Commands, Group
+from dpsim.base.files import inputs_kept
+from dpsim.base.terminal import Talk, says, talk_kept
+from dpsim.commands.help import Commands, Group, Interrupted
 
 
 class _EveryCommand(Group):
@@ -46,33 +45,30 @@ app = Commands(
     "Predicts how long a data-parallel training step takes on a cluster, where the time goes and "
     "what would change it.",
     cls=_EveryCommand,
+    is_whole=True,
 )
 
 
 def main() -> None:
-    """Run the command line.
-
-    What users got wrong is one clear message and exit code 2, never a traceback.
-    """
-    # Imports make hundreds of thousands of objects that stay: looking at them again and again for
-    # garbage would be a sixth of a short run, and once more at the end.
-    gc.set_threshold(200_000, 50, 100)
-    try:
-        app()
-    except DpsimError as error:
-        _fail(str(error), error.status)
-    except BrokenPipeError:
-        # Nobody reads on. What Python flushes when it ends must not meet the closed pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
-    except KeyboardInterrupt:
-        _fail("interrupted", 1)
-    except Exception as error:
-        if os.environ.get("DPSIM_DEBUG"):
-            raise
-        _fail(f"failed: {type(error).__name__}: {error} (DPSIM_DEBUG=1 shows where)", 1)
-    finally:
-        gc.freeze()
+    """Run the command line; what users got wrong is one clear message, never a traceback."""
+    with inputs_kept(), talk_kept():
+        try:
+            app()
+        except Interrupted:
+            raise KeyboardInterrupt from None
+        except DpsimError as error:
+            _fail(str(error), error.status)
+        except BrokenPipeError:
+            # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        except Exception as error:
+            # Ctrl-C amid the making of a class comes as another error, which it caused.
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
+                raise
+            _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -7,6 +7,7 @@ skipped, in CI they fail.
 """
 
 import os
+import signal
 from functools import cache
 
 # Processes that share the cores have one thread each: linear algebra with more of them waits for
@@ -19,6 +20,13 @@ from hypothesis import settings
 
 from dpsim.scenario import Scenario
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile
+
+# A shell that starts the suite in the background (nohup, &) has it ignore these signals, and so
+# would all that the tests start to be ended by them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long a random case takes depends on what else the machine does. CI tries more cases.
 CASES = 100 if os.environ.get("CI") == "true" else 40

@@ -8,7 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    ValidationInfo,
+    field_validator,
+)
+
+from dpsim.base.files import digest
 
 LARGEST_INTEGER = 2**63 - 1  # of 64 bits: what arrays of integers hold
 
@@ -43,5 +54,17 @@ def beside_scenario(path: str, info: ValidationInfo) -> str:
     return path if folder is None else str(Path(folder) / path)
 
 
+def as_content(path: str, info: SerializationInfo) -> str:
+    """The path, or what the file holds now where it is dumped with ``BY_CONTENT``."""
+    is_asked = (info.context or {}).get("by_content", False)
+    return digest(path) if is_asked and Path(path).is_file() else path
+
+
+# The context of a dump in which files stand for what they hold: two dumps are the same only where
+# the files are. Each field that names a file keeps to it.
+BY_CONTENT = {"by_content": True}
+
 # A file's path, in the scenario relative to it.
-FilePath = Annotated[str, Field(min_length=1), AfterValidator(beside_scenario)]
+FilePath = Annotated[
+    str, Field(min_length=1), AfterValidator(beside_scenario), PlainSerializer(as_content)
+]

@@ -1,13 +1,41 @@
-"""Reads files that users name, up to a limit of bytes."""
+"""Reads files that users name, up to a limit of bytes, and knows which those were."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from dpsim.base.errors import DpsimError
 
 _LONGEST_SHOWN = 200
+
+# Device and number of every file that was read, while somebody asks for them.
+_read: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def inputs_kept() -> Iterator[None]:
+    """Notes which files are read, so that ``is_input`` knows them and none is written over."""
+    token = _read.set(set())
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def is_input(status: os.stat_result) -> bool:
+    """Whether the file with this status was read since ``inputs_kept`` began."""
+    return (status.st_dev, status.st_ino) in (_read.get() or ())
+
+
+def _note(status: os.stat_result) -> None:
+    noted = _read.get()
+    if noted is not None and stat.S_ISREG(status.st_mode):
+        noted.add((status.st_dev, status.st_ino))
 
 
 def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
@@ -25,6 +53,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
                 raise DpsimError(
                     f"{shown}: must be at most {most:,} bytes, but got {status.st_size:,}"
                 )
+            _note(status)
             content = _all(file.fileno(), most)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be read: {error.strerror}") from None
@@ -56,6 +85,19 @@ def read_text_limited(path: str | os.PathLike[str], most: int) -> str:
             f"{shown_path(path)}: must be text in UTF-8, but got the byte "
             f"0x{error.object[error.start]:02x}"
         ) from None
+
+
+def digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of what the file at ``path`` holds now, 64 hexadecimal digits.
+
+    Raises DpsimError where it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            _note(os.fstat(file.fileno()))
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DpsimError(f"{shown_path(path)}: cannot be read: {error.strerror}") from None
 
 
 def _all(number: int, most: int) -> bytes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+__version__ = version("dpsim")
+
 
 def stamp(**versions: str) -> dict[str, str]:
     """The versions that had a part in a result, and when it was made.
@@ -12,7 +14,7 @@ def stamp(**versions: str) -> dict[str, str]:
     ``versions`` are those of what is not dpsim. The date is UTC, to the second.
     """
     return {
-        "dpsim": version("dpsim"),
+        "dpsim": __version__,
         **versions,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -8,13 +8,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.files import is_input, shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -103,34 +109,102 @@ def show_json(content: dict[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
-def narrate(text: str) -> None:
+class Talk(IntEnum):
+    """How much is said on stderr beside errors."""
+
+    QUIET = 0  # nothing
+    NORMAL = 1
+    VERBOSE = 2  # seconds too, and where an unforeseen error arose
+
+
+_talk: ContextVar[Talk] = ContextVar("talk", default=Talk.NORMAL)
+
+
+@contextmanager
+def talk_kept() -> Iterator[None]:
+    """What is set inside holds inside."""
+    token = _talk.set(Talk.NORMAL)
+    try:
+        yield
+    finally:
+        _talk.reset(token)
+
+
+def set_talk(talk: Talk) -> None:
+    """Say more or less from here on."""
+    _talk.set(talk)
+
+
+def says(talk: Talk) -> bool:
+    """Whether what is said at ``talk`` is said now."""
+    return _talk.get() >= talk
+
+
+def narrate(text: str, talk: Talk = Talk.NORMAL) -> None:
     """Say on stderr what is being done or assumed."""
-    sys.stderr.write(f"{text}\n")
+    if says(talk):
+        sys.stderr.write(f"{text}\n")
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """Write ``text`` to ``path``, in UTF-8, so that others see the old file or the whole new one.
 
-    Raises DpsimError.
+    A link is followed. A device or a pipe is opened and written, as is stdout by its name. Raises
+    DpsimError where it cannot be written, or where it is a file that this command has read.
     """
-    if not path.parent.is_dir():
-        raise DpsimError(f"{path}: the folder {path.parent} must exist, but does not")
-    if path.is_dir():
-        raise DpsimError(f"{path}: must be a file, but is a folder")
-    temporary = ""
+    # What is not text, such as half of a surrogate pair in a name, is spelled out.
+    content = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+    shown = shown_path(path)
     try:
-        with tempfile.NamedTemporaryFile(
-            "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(text.encode() if isinstance(text, str) else text)
+        target = Path(os.path.realpath(path))
+        status = _status(path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise DpsimError(f"{shown}: must be a file, but is a folder")
+        if status is not None and is_input(status):
+            raise DpsimError(f"{shown}: must not be a file that is read, but is one")
+        if status is not None and os.path.samestat(status, os.fstat(1)):
+            _append_to_stdout(content)
+        elif status is not None and not stat.S_ISREG(status.st_mode):
+            path.write_bytes(content)
+        elif not target.parent.is_dir():
+            raise DpsimError(f"{shown}: the folder {target.parent} must exist, but does not")
+        else:
+            _replace(target, content)
+    except OSError as error:
+        raise DpsimError(f"{shown}: cannot be written: {error.strerror}") from None
+    except DpsimError:
+        raise
+    except ValueError:  # a null byte, or half of a surrogate pair
+        raise DpsimError(f"{shown}: must be a file's name") from None
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Of the file that ``path`` leads to, or None where none is there yet."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _append_to_stdout(content: bytes) -> None:
+    # Opened by its name it would be truncated, and what is printed later would overwrite it.
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "wb") as out:
+        out.write(content)
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a file beside ``target`` and put it in its place; nothing is left of it otherwise."""
+    number, temporary = tempfile.mkstemp(dir=target.parent, prefix=".dpsim-")
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
         # Temporary files are their owner's alone; this one becomes a file like any other.
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise DpsimError(f"{path}: cannot be written: {error.strerror}") from None
+        os.replace(temporary, target)
+    except BaseException:  # Ctrl-C too
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _umask() -> int:

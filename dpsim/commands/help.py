@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpsim.base.lazy import imported
+from dpsim.base.terminal import Talk, narrate, set_talk
 
 EXAMPLE = "Example: "
 _GOES_ON = re.compile(r"\n {4,}")
+
+
+class Interrupted(BaseException):
+    """Ctrl-C, past a library that takes a KeyboardInterrupt for its own business."""
 
 
 class Command(TyperCommand):
@@ -26,6 +33,17 @@ class Command(TyperCommand):
     Its examples are the lines of its docstring that begin with ``Example:``. One that is too long
     for a line of source goes on in a line that is indented further; it is shown as one line.
     """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += _common_options()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry it out; with ``-v`` say how long that took."""
+        start = time.perf_counter()
+        answer = super().invoke(ctx)
+        narrate(f"took {time.perf_counter() - start:.3g} s", Talk.VERBOSE)
+        return answer
 
     @property
     def text(self) -> str:
@@ -77,6 +95,20 @@ class Group(TyperGroup):
             self.commands[cmd_name] = _loaded(cmd_name, self.homes[cmd_name])
         return self.commands.get(cmd_name)
 
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the arguments. Typer would end without a word on Ctrl-C."""
+        try:
+            return super().make_context(*args, **settings)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out the command that was asked for. Typer would end without a word on Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; sentences go over as many lines as they need."""
         rows = []
@@ -91,18 +123,19 @@ class Group(TyperGroup):
 class Commands(typer.Typer):
     """A Typer whose commands and groups have this help.
 
-    It has no shell completion, no markup and no decorated tracebacks.
+    It has no markup and no decorated tracebacks. ``is_whole``: it is the program itself, which
+    answers ``--version`` and installs its shell completion.
     """
 
-    def __init__(self, help: str = "", cls: type[Group] = Group) -> None:
+    def __init__(self, help: str = "", cls: type[Group] = Group, *, is_whole: bool = False) -> None:
         super().__init__(
             cls=cls,
             help=help,
             # Typer makes a group of what has a callback, even before it has a command.
-            callback=_nothing if cls.homes else None,
+            callback=_program if is_whole else _nothing if cls.homes else None,
             no_args_is_help=True,
             pretty_exceptions_enable=False,
-            add_completion=False,
+            add_completion=is_whole,
             rich_markup_mode=None,
         )
 
@@ -111,8 +144,62 @@ class Commands(typer.Typer):
         return super().command(name, **{"cls": Command, **settings})
 
 
+def _quiet(is_given: bool) -> None:
+    if is_given:
+        set_talk(Talk.QUIET)
+
+
+def _verbose(is_given: bool) -> None:
+    if is_given:
+        set_talk(Talk.VERBOSE)
+
+
+def _in_every_command(
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "-q", "--quiet", callback=_quiet, expose_value=False, help="Say no more than errors."
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "-v",
+            "--verbose",
+            callback=_verbose,
+            expose_value=False,
+            help="Say how long it took, and where an unforeseen error arose.",
+        ),
+    ] = False,
+) -> None:
+    """Has the options that every command has."""
+
+
+@cache
+def _common_options() -> list[Any]:
+    alone = typer.Typer(add_completion=False)
+    alone.command()(_in_every_command)
+    return typer.main.get_command(alone).params
+
+
 def _nothing() -> None:
     """What a group itself does before its command."""
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        from dpsim.base.provenance import __version__
+
+        typer.echo(f"dpsim {__version__}")
+        raise typer.Exit
+
+
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """What the program itself does before its command."""
 
 
 def _loaded(name: str, home: str) -> Any:

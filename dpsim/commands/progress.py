@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dpsim.base.terminal import Talk, says
+
 
 @contextmanager
 def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[[int], None]]:
@@ -23,7 +25,7 @@ def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[
         nonlocal bar
         # Most commands are done before a bar would help, and Rich takes a while to import.
         if bar is None:
-            if monotonic() - start < 1 or not sys.stderr.isatty():
+            if monotonic() - start < 1 or not _is_shown():
                 return
             from rich.console import Console
             from rich.progress import (
@@ -53,6 +55,10 @@ def progress(what: str, total: int, *, rate: bool = False) -> Iterator[Callable[
             bar.stop()
 
 
+def _is_shown() -> bool:
+    return sys.stderr.isatty() and says(Talk.NORMAL)
+
+
 def _rate_column() -> list[Any]:
     """A column that says how many are done a second, once that is known."""
     from rich.progress import ProgressColumn, Task
@@ -68,7 +74,7 @@ def _rate_column() -> list[Any]:
 @contextmanager
 def bars() -> Iterator[Callable[[str, int, int], None]]:
     """Progress bars on stderr, one for each kind of work; none where stderr is no terminal."""
-    if not sys.stderr.isatty():
+    if not _is_shown():
         yield lambda what, done, total: None
         return
     from rich.console import Console

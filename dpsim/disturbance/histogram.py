@@ -13,11 +13,11 @@ import csv
 import io
 import json
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat, PrivateAttr, model_validator
 
 from dpsim.base.config import Config, FilePath
 from dpsim.base.errors import DpsimError
@@ -98,21 +98,20 @@ class HistogramJitterConfig(Jitter):
         default=None, description="The table itself, instead of a file."
     )
 
+    _measured: Histogram | None = PrivateAttr(None)
+
     @model_validator(mode="after")
     def _readable(self) -> HistogramJitterConfig:
         if self.file is not None and self.table is not None:
             raise ValueError("file and table must not both be given")
-        self.histogram()
+        # Read once: a run draws from the file that was checked, whatever becomes of it meanwhile.
+        if self.file is not None:
+            self._measured = read_histogram(self.file)
         return self
 
     def histogram(self) -> Histogram:
-        """The table that factors are drawn from.
-
-        Raises DpsimError where the file cannot be used.
-        """
-        if self.file is not None:
-            return read_histogram(self.file)
-        return self.table or MEASURED
+        """The table that factors are drawn from: the file as it was when the scenario was read."""
+        return self._measured or self.table or MEASURED
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
         """Factors of the table, each as often as it was measured."""
@@ -122,7 +121,6 @@ class HistogramJitterConfig(Jitter):
         return drawn
 
 
-@lru_cache(maxsize=8)
 def read_histogram(path: str) -> Histogram:
     """The histogram in a CSV or JSON file, by its ending.
 

@@ -6,12 +6,21 @@ Traced from torch, described by a configuration, or read from a profile.
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, PositiveInt, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    PositiveInt,
+    SerializationInfo,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+)
 
-from dpsim.base.config import Config, FilePath, beside_scenario
+from dpsim.base.config import Config, FilePath, as_content, beside_scenario
 from dpsim.base.errors import DpsimError
+from dpsim.base.files import digest
 from dpsim.workload.layer import Model
 from dpsim.workload.models import Images, Tokens
 
@@ -36,6 +45,11 @@ class TorchSource(Config):
         "float32", description="of the input: int64 for tokens"
     )
 
+    @field_serializer("torch")
+    def _by_content(self, factory: str, info: SerializationInfo) -> str:
+        where, _, name = factory.rpartition(":")
+        return f"{as_content(where, info)}:{name}" if where.endswith(".py") else factory
+
     @field_validator("torch")
     @classmethod
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
@@ -46,7 +60,9 @@ class TorchSource(Config):
 
     def entry(self) -> Images | Tokens:
         """How to build it."""
-        return Images(lambda: _traced(self.torch, self.input, self.dtype))
+        where, _, _ = self.torch.rpartition(":")
+        held = digest(where) if Path(where).is_file() else ""
+        return Images(lambda: _traced(self.torch, self.input, self.dtype, held))
 
 
 class ConfigSource(Config):
@@ -110,7 +126,8 @@ def one_source(values: dict[str, object]) -> dict[str, object]:
 
 
 @lru_cache(maxsize=8)
-def _traced(factory: str, shape: tuple[int, ...], dtype: str) -> Model:
+def _traced(factory: str, shape: tuple[int, ...], dtype: str, held: str) -> Model:
+    """The model, traced anew where the factory's file holds something else than ``held``."""
     from dpsim.workload.torch_trace import trace
 
     return trace(factory, shape, dtype)

@@ -342,7 +342,12 @@ class _explained:  # noqa: N801 - reads as what it does
         return None
 
     def __exit__(self, kind: Any, problem: BaseException | None, traceback: Any) -> None:
-        if isinstance(problem, Exception) and not isinstance(problem, DpsimError):
+        if isinstance(problem, DpsimError):
+            return
+        # A factory that calls sys.exit is one that failed: the other points of a sweep go on.
+        if isinstance(problem, SystemExit):
+            raise DpsimError(f"{self._factory}: {self._what}: it calls sys.exit") from problem
+        if isinstance(problem, Exception):
             said = " ".join(str(problem).split()) or type(problem).__name__
             said = said if len(said) <= _LONGEST_TEXT else said[: _LONGEST_TEXT - 3] + "..."
             raise DpsimError(f"{self._factory}: {self._what}: {said}") from problem

@@ -196,6 +196,7 @@ def test_a_scenario_s_module_is_built():
         ("Net = 1", "must be a function or a class, but is int"),
         ("def Net(): return 1", "must return a torch.nn.Module, but returned int"),
         ("def Net(): raise ValueError('a\\nb')", "cannot be called: a b"),
+        ("def Net(): raise SystemExit(0)", "cannot be called: it calls sys.exit"),
         ("def Net(): return nn.Linear(5, 1)", "cannot be traced on the meta device: "),
         (
             "class Net(nn.Module):\n    def forward(self, x): return x",

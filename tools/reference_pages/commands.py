@@ -23,7 +23,12 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
         ["command", "what it does"],
         ([_link(name), summary(one.help)] for name, one in found.items()),
     )
-    lines = [plain(exit_codes), "", *contents]
+    common = [
+        f"`{'`, `'.join(sorted(option.opts, key=len))}` ({plain(option.help).rstrip('.').lower()})"
+        for option in next(iter(found.values())).params
+        if not option.expose_value
+    ]
+    lines = [plain(exit_codes), "", f"Every command takes {' and '.join(common)}.", "", *contents]
     for name, one in found.items():
         lines += _section(name, one)
     return page("Commands", "the command line", lines)
@@ -53,7 +58,8 @@ def _section(name: str, command: Any) -> Iterator[str]:
         yield from (f"- `{example}`" for example in command.examples)
         yield ""
     hints = get_type_hints(inspect.unwrap(command.callback))
-    rows = [_row(each, hints[each.name]) for each in command.params if not each.hidden]
+    own = [each for each in command.params if each.expose_value and not each.hidden]
+    rows = [_row(each, hints[each.name]) for each in own]
     yield from table(["argument or option", "takes", "if left out", "what it is"], rows)
 
 

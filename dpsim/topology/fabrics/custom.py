@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
-from pydantic import AfterValidator, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from dpsim.base.arrays import IntArray
-from dpsim.base.config import Config, beside_scenario
+from dpsim.base.config import Config, FilePath
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_limited
 from dpsim.base.units import BytesPerSecond, Seconds
@@ -128,7 +128,7 @@ class CustomConfig(SwitchedConfig):
         description="Network cards and switches joined as edges, or a GraphML file, say."
     )
     edges: tuple[CustomEdge, ...] = Field(default=(), description="Every link, with its two ends.")
-    graphml: Annotated[str, AfterValidator(beside_scenario)] | None = Field(
+    graphml: FilePath | None = Field(
         default=None,
         description=(
             "A GraphML file instead of edges, its path relative to the scenario file: nodes are "

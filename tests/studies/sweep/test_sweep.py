@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from dpsim import load_scenario, simulate, sweep
 from dpsim.base.errors import DpsimError, FailedError
@@ -340,3 +341,42 @@ def test_the_python_face_is_the_function_whatever_was_imported_before(before):
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     ).stdout
     assert said == "function dpsim.studies.sweep.sweep\n"
+
+
+EDGES = (
+    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="l" for="edge" '
+    'attr.name="link" attr.type="string"/><graph edgedefault="undirected"><node id="node0/nic0"/>'
+    '<node id="node1/nic0"/><edge source="node0/nic0" target="node1/nic0"><data key="l">{}</data></edge>'
+    "</graph></graphml>"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "before", "after"),
+    [
+        ("h.csv", "disturbance.jitter", "value\n1\n2\n", "value\n1\n4\n"),
+        ("n.graphml", "cluster.network", EDGES.format("25GbE"), EDGES.format("10GbE")),
+    ],
+)
+def test_resume_computes_anew_what_reads_a_file_that_has_changed(
+    name, field, before, after, write, tmp_path
+):
+    named = {
+        "disturbance.jitter": {"kind": "histogram", "file": name},
+        "cluster.network": {"fabric": "custom", "graphml": name, "nics_per_node": 1},
+    }[field]
+    room, key = field.split(".")
+    scenario = YAML(typ="safe").load(write().read_text())
+    scenario[room][key] = named
+    scenario["sweep"] = {"parameters": {"run.seed": {"values": [0, 1]}}}
+    path = tmp_path / "s.yaml"
+    path.write_text(json.dumps(scenario))
+    (tmp_path / name).write_text(before)
+    ask = "select step_time_s from results order by point"
+    first = sweep(path, tmp_path / "out", workers=1).query(ask).rows
+    same = sweep(path, tmp_path / "out", workers=1, resume=True)
+    assert (same.computed, same.skipped) == (0, 2)
+    (tmp_path / name).write_text(after)
+    again = sweep(path, tmp_path / "out", workers=1, resume=True)
+    assert (again.computed, again.skipped) == (2, 0)
+    assert all(new != old for new, old in zip(again.query(ask).rows, first, strict=True))

@@ -1,0 +1,89 @@
+"""The program itself: its version, how much it says, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dpsim as package
+
+COMMAND = [sys.executable, "-m", "dpsim"]
+LONG = ["run", "scenarios/quickstart.yaml", "--set", "run.steps=100000"]
+
+
+def test_version(dpsim):
+    assert dpsim("--version") == (0, f"dpsim {package.__version__}\n", "")
+
+
+def test_quiet_says_no_more_than_errors_and_verbose_how_long_it_took(dpsim, tmp_path):
+    page = tmp_path / "page.html"
+    ask = ["run", "scenarios/quickstart.yaml", "--set", "run.steps=3", "--html", page]
+    assert f"wrote {page}" in dpsim(*ask)[2]
+    assert dpsim(*ask, "-q")[2] == ""
+    assert dpsim(*ask, "--verbose")[2].splitlines()[-1].startswith("took ")
+    assert "there is none of this name" in dpsim("run", tmp_path / "none.yaml", "-q")[2]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_the_commands(shell):
+    names = {"bash": "run", "zsh": '"run"', "fish": "run"}
+    asked = {
+        "_DPSIM_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "dpsim ru",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "dpsim ru",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    code = "import sys; sys.argv = ['dpsim']; from dpsim.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert names[shell] in done.stdout
+
+
+def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(Path("scenarios/quickstart.yaml").read_text())
+    before = path.read_bytes()
+    code, _, err = dpsim("run", path, "--set", "run.steps=3", "--html", path)
+    assert (code, err) == (2, f"dpsim: {path}: must not be a file that is read, but is one\n")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.2, 0.6, 1.5])
+def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
+    started = subprocess.Popen(
+        [*COMMAND, *LONG], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    # Python itself takes a moment until it can be interrupted at all.
+    while "dpsim" not in Path(f"/proc/{started.pid}/cmdline").read_text():
+        time.sleep(0.01)
+    time.sleep(after_s)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate(timeout=60)
+    # Python may end by the signal itself, which shells say as 130.
+    assert started.returncode in (130, -signal.SIGINT)
+    assert said in ("dpsim: interrupted\n", "") if after_s < 0.1 else said == "dpsim: interrupted\n"
+
+
+def test_what_ignores_ctrl_c_from_the_start_goes_on():
+    command = "trap '' INT HUP; exec \"$0\" -m dpsim run scenarios/quickstart.yaml --json"
+    started = subprocess.Popen(
+        ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True
+    )
+    time.sleep(0.3)
+    started.send_signal(signal.SIGINT)
+    started.send_signal(signal.SIGHUP)
+    answer, _ = started.communicate(timeout=60)
+    assert started.returncode == 0
+    assert json.loads(answer)["kind"] == "run"
