@@ -43,6 +43,13 @@ def sweep(
             "--resume", help="Take up a folder that is there: compute only what it lacks."
         ),
     ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="With --resume: set files aside that cannot be read, and compute them anew.",
+        ),
+    ] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,6 +82,7 @@ def sweep(
             workers=workers,
             dask=dask,
             resume=resume,
+            repair=repair,
             overrides=set_ or (),
             started=started,
             progress=done,

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PrivateAttr, model_validator
+from pydantic import Field, PositiveFloat, PrivateAttr, ValidationError, model_validator
 
 from dpsim.base.config import Config, FilePath
 from dpsim.base.errors import DpsimError
@@ -25,6 +25,9 @@ from dpsim.base.files import read_text_limited
 from dpsim.disturbance.jitter import Factors, Jitter
 
 _MAX_BYTES = 64 * 2**20
+
+
+_LARGEST_SUM = 1e150  # products of two such sums are still numbers
 
 
 class Histogram(Config):
@@ -44,6 +47,9 @@ class Histogram(Config):
                 f"weights must be as many as values, {len(self.values)}, but got "
                 f"{len(self.weights)}"
             )
+        for name, total in (("values", sum(self.values)), ("weights", sum(self.weights or ()))):
+            if total > _LARGEST_SUM:
+                raise ValueError(f"{name} must add up to at most {_LARGEST_SUM:g}, but exceed it")
         return self
 
     @cached_property
@@ -138,7 +144,11 @@ def read_histogram(path: str) -> Histogram:
             f"{path}: must hold at least one value, and as many weights as values where it holds "
             "weights"
         )
-    return Histogram(values=values, weights=weights)
+    try:
+        return Histogram(values=values, weights=weights)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise DpsimError(f"{path}: {problem}") from None
 
 
 _Numbers = tuple[float, ...]

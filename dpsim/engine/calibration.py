@@ -37,7 +37,8 @@ def _scale(job: Job, measured: MeasuredStep) -> float:
     """The factor on compute times with which ``job`` takes the measured step time.
 
     Found by Brent's method over the factor's logarithm: it may lie orders of magnitude from 1.
-    Raises DpsimError when communication alone takes longer than the measured step.
+    Raises DpsimError where communication alone takes longer than the measured step, or the step a
+    million times as long as the model computes.
     """
     from scipy.optimize import brentq
 
@@ -46,6 +47,12 @@ def _scale(job: Job, measured: MeasuredStep) -> float:
         return float(steps.step.mean()) - measured.step_time
 
     low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
+    if excess(high) < 0:
+        raise DpsimError(
+            f"calibration.step_time must be at most {excess(high) + measured.step_time:.4g} s, "
+            f"which is {_MOST_SCALE:,.0f} times the model's own compute time, but got "
+            f"{measured.step_time:.4g} s"
+        )
     if excess(low) > 0:
         raise DpsimError(
             "calibration.step_time must be longer than communication alone "

@@ -22,7 +22,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import MemoryUse, learner_times, memory_use
 from dpsim.scenario import Scenario
 from dpsim.topology import ClusterConfig, build_cluster
-from dpsim.workload import WIDTH, Model, block_ranges
+from dpsim.workload import MOST_SAMPLES, WIDTH, Model, block_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +186,11 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
             f"devices: must be from 1 to the cluster's {config.ranks}, but got {devices}"
         )
     _divides("devices", batch, devices)
+    if batch // devices > MOST_SAMPLES:
+        raise DpsimError(
+            f"devices: must leave each at most {MOST_SAMPLES:,} samples a step, but {devices} "
+            f"leave {batch // devices:,}"
+        )
     changes = {
         "batch_per_gpu": batch // devices,
         "global_batch": None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.workload.builder import Builder
-from dpsim.workload.config import WorkloadConfig
+from dpsim.workload.config import MOST_SAMPLES, WorkloadConfig
 from dpsim.workload.dataset import DatasetConfig, Epoch
 from dpsim.workload.efficiency import (
     WITHOUT_TENSOR_CORES,
@@ -92,6 +92,7 @@ __all__ = [
     "FRAGMENTATION",
     "KINDS",
     "MODELS",
+    "MOST_SAMPLES",
     "OPTIMIZERS",
     "OPTIMIZER_STATES",
     "PRECISIONS",

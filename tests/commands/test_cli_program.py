@@ -87,3 +87,22 @@ def test_what_ignores_ctrl_c_from_the_start_goes_on():
     answer, _ = started.communicate(timeout=60)
     assert started.returncode == 0
     assert json.loads(answer)["kind"] == "run"
+
+
+@pytest.mark.parametrize(
+    ("command", "override", "said"),
+    [
+        ("run", "calibration={step_time: 1000000 s, source: x}", "step_time must be at most"),
+        ("layer-split", "workload.batch_per_gpu=1000000000", "at most 1,000,000,000 samples"),
+        (
+            "run",
+            "disturbance.jitter={kind: histogram, table: {values: [1, 2], weights: [1e308, 1e308]}}",
+            "weights must add up to at most 1e+150",
+        ),
+    ],
+)
+def test_numbers_too_large_are_one_line(dpsim, command, override, said):
+    code, _, err = dpsim(command, "scenarios/quickstart.yaml", "--set", override)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1

@@ -24,7 +24,7 @@ def _gpu(gpu: Gpu) -> Row:
         "peak": ", ".join(f"{name} {human(peak.value, SPEED)}" for name, peak in gpu.peak.items()),
         "memory": human(gpu.memory.value, DATA),
         "memory bandwidth": human(gpu.memory_bandwidth.value, RATE),
-        "power": "" if gpu.power is None else human(gpu.power.value, POWER),
+        "power": "not published" if gpu.power is None else human(gpu.power.value, POWER),
         "source": "; ".join(
             dict.fromkeys([gpu.memory_bandwidth.source, *([gpu.power.source] if gpu.power else [])])
         ),

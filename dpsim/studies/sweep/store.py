@@ -18,12 +18,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dpsim.base.errors import DpsimError, FailedError
 from dpsim.studies.sweep import journal
 from dpsim.studies.sweep.journal import Row
 from dpsim.studies.sweep.table import Table, read_parquet, write_parquet
+
+_REPAIR = "dpsim sweep --resume --repair sets it aside and computes its points anew"
 
 
 class Store:
@@ -63,7 +65,7 @@ class Store:
         with self._writing():
             self.journals.mkdir(parents=True)
             (self.folder / "shards").mkdir(exist_ok=True)
-            lock = (self.folder / ".lock").open("w")
+            lock = self._lock_file()
         # The lock goes with the process, however that ends; a file that says "in use" would stay.
         with lock:
             try:
@@ -77,6 +79,22 @@ class Store:
             with suppress(OSError):  # workers that were left alone may still write
                 self.journals.rmdir()
                 self.journals.parent.rmdir()
+
+    def _lock_file(self) -> IO[bytes]:
+        # Not through a link, which somebody may have laid to a file of worth, nor emptied.
+        how = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(self.folder / ".lock", how, 0o666), "r+b")
+
+    def repair(self) -> list[Path]:
+        """Set aside what cannot be read, so that its rows are computed anew; where it is now."""
+        aside = []
+        for path in sorted((self.folder / "shards").glob("*.parquet")):
+            try:
+                self._rows_of(path)
+            except DpsimError:
+                with self._writing():
+                    aside.append(path.rename(path.with_suffix(".unreadable")))
+        return aside
 
     def rows(self) -> dict[str, Row]:
         """All rows that are there, by key; of two with the same key, one that is final."""
@@ -162,7 +180,20 @@ class Store:
 
     def _in_shards(self) -> Iterator[Row]:
         for path in sorted((self.folder / "shards").glob("*.parquet")):
-            yield from self._read(path).to_dicts()
+            yield from self._rows_of(path)
+
+    def _rows_of(self, shard: Path) -> list[Row]:
+        from dpsim.studies.sweep.tables import is_shard
+
+        try:
+            table = self._read(shard)
+        except DpsimError as error:
+            raise DpsimError(f"{error} ({_REPAIR})") from None
+        if not is_shard(table):
+            raise DpsimError(
+                f"{shard}: must be what dpsim sweep wrote, but has other columns ({_REPAIR})"
+            )
+        return table.to_dicts()
 
     def _in_journals(self) -> Iterator[Row]:
         for path in sorted((self.folder / "journals").glob("*/*.jsonl")):

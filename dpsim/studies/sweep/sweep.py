@@ -22,6 +22,7 @@ def sweep(
     workers: int | None = None,
     dask: str | None = None,
     resume: bool = False,
+    repair: bool = False,
     overrides: Iterable[str] = (),
     started: Callable[[Sweep], None] = lambda sweep: None,
     progress: Callable[[int], None] = lambda done: None,
@@ -30,7 +31,8 @@ def sweep(
 
     ``workers``: processes, as many as there are cores if None; or ``dask``: the address of a Dask
     scheduler, such as ``tcp://host:8786``. ``resume``: take up a folder that is there, and compute
-    only what it lacks. ``overrides``: ``key=value`` for every file. ``started`` gets the sweep
+    only what it lacks. ``repair``: set shards aside that cannot be read, and compute their points
+    anew. ``overrides``: ``key=value`` for every file. ``started`` gets the sweep
     before anything is simulated, ``progress`` the number of scenarios computed so far.
 
     Points that fail are rows with their ``error``. A kill at any moment costs the scenarios in
@@ -48,7 +50,11 @@ def sweep(
             f"{workers}{' with dask' if dask else ''}"
         )
     planned = plan([paths] if isinstance(paths, (str, os.PathLike)) else paths, overrides)
+    if repair and not resume:
+        raise DpsimError("repair must stand with resume, but stands without")
     with Store(output).open(resume) as store:
+        if repair:
+            store.repair()
         begun = _begin(store, planned)
         started(begun)
         missing = begun.missing

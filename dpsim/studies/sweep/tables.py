@@ -54,6 +54,17 @@ def shard(rows: Sequence[Row]) -> Table:
     return of_dicts(_OF_A_SHARD, rows)
 
 
+def is_shard(table: Table) -> bool:
+    """Whether a table is a shard's, perhaps of another version that knew other results."""
+    types = table.types
+    if not types.keys() >= {"key", "retry", ERROR}:
+        return False
+    if any(kind != _OF_A_SHARD.get(name, kind) for name, kind in types.items()):
+        return False
+    key, retry = (list(types).index(name) for name in ("key", "retry"))
+    return all(row[key] is not None and row[retry] is not None for row in table.rows)
+
+
 def results_table(points: Table, rows: Mapping[str, Row]) -> Table:
     """The points that have a row or are no scenario, in their order.
 

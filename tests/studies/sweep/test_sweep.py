@@ -19,6 +19,7 @@ from dpsim.studies.sweep import COLUMNS, journal, query
 from dpsim.studies.sweep.compute import Workplace, compute
 from dpsim.studies.sweep.execute import execute
 from dpsim.studies.sweep.store import Store
+from dpsim.studies.sweep.table import Table, write_parquet
 
 ROOT = Path(__file__).parents[3]
 SWEEP = """{parameters: {
@@ -246,6 +247,38 @@ def test_a_broken_folder_is_said_to_be_one(swept, tmp_path):
         DpsimError, match=r"points\.parquet: must be what dpsim sweep wrote, but cannot be read"
     ):
         query(tmp_path / "out")
+
+
+@pytest.mark.parametrize("how", ["torn", "edited"])
+def test_a_shard_that_cannot_be_read_names_itself_and_the_way_out(
+    dpsim, swept, write, tmp_path, how
+):
+    out, before = tmp_path / "out", (tmp_path / "out" / "results.parquet").read_bytes()
+    shard = next((out / "shards").iterdir())
+    if how == "torn":
+        shard.write_bytes(shard.read_bytes()[:200])
+    else:
+        write_parquet(Table({"key": str}, [("a",)]), shard)
+    resume = ["sweep", write(SWEEP), "-o", out, "--workers", 1, "--resume"]
+    for command in (["results", out], resume):
+        code, _, err = dpsim(*command)
+        assert code == 2
+        assert err.startswith(f"dpsim: {shard}: must be what dpsim sweep wrote, but ")
+        assert "--repair sets it aside" in err
+    assert dpsim(*resume, "--repair")[0] == 3  # some points fail, as they did
+    assert [path.suffix for path in (out / "shards").iterdir()].count(".unreadable") == 1
+    assert (out / "results.parquet").read_bytes() == before
+    assert dpsim("results", out)[0] == 0
+
+
+def test_the_lock_is_not_taken_through_a_link(dpsim, write, tmp_path):
+    (tmp_path / "worth").write_text("kept")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "worth")
+    code, _, err = dpsim("sweep", write(SWEEP), "-o", tmp_path / "out")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert f"{tmp_path / 'out'}: cannot be written" in err
+    assert (tmp_path / "worth").read_text() == "kept"
 
 
 def test_run_takes_the_base_of_a_batch_and_says_so(dpsim, write):
