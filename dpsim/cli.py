@@ -63,9 +63,6 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except Exception as error:
-            # Ctrl-C amid the making of a class comes as another error, which it caused.
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
             if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
                 raise
             _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
