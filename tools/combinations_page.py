@@ -56,7 +56,7 @@ def _cell(aggregation: str, sync: str) -> str:
 
 def _is_of_some(rule: Rule) -> bool:
     """Whether it speaks of more than the kinds of aggregation and synchronisation."""
-    return bool(rule.overlap or rule.compression or rule.loss or rule.field)
+    return bool(rule.overlap or rule.compression or rule.loss or rule.field or rule.sync_field)
 
 
 def _kinds(rule: Rule, part: str) -> list[str]:
@@ -73,9 +73,11 @@ def _kinds(rule: Rule, part: str) -> list[str]:
 
 def forms_of(part: str, kind: str) -> list[Any]:
     """One of the kind as its name alone says, and others where rules tell its fields apart."""
-    forms: list[dict[str, str]] = [{}]
+    forms: list[dict[str, Any]] = [{}]
     if (part, kind) == ("aggregation", "host"):
         forms = [{"way": "copies"}, {"way": "single-process"}]
+    if (part, kind) == ("sync", "local-sgd"):
+        forms.append({"group": 1})
     return [
         getattr(StrategyConfig.model_validate({part: {"kind": kind, **form}}), part)
         for form in forms
@@ -90,4 +92,6 @@ def _speaks_of(rule: Rule) -> str:
         if rule.field and part == "aggregation":
             (form,) = (form for form in forms_of(part, kinds[0]) if rule.asked[part](form))
             parts[-1] += f" of {rule.field} `{getattr(form, rule.field)}`"
+        if rule.sync_field and part == "sync":
+            parts[-1] += f" with `{rule.sync_field}`"
     return " with ".join([*parts, *["`average_loss`"] * rule.loss])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.strategy.sync import Exchanged, Gate
-from dpsim.topology import Cluster, build_cluster
+from dpsim.topology import Cluster, Mesh, build_cluster
 from dpsim.workload import (
     Accelerator,
     LayerTimes,
@@ -42,6 +43,18 @@ _BYTES_A_WORKER = 2_500.0
 _BYTES_A_RECORD = 8.0 * 12
 _LOSS = "average-loss"
 _LOSS_BYTES = 4
+
+
+class Exchange(NamedTuple):
+    """What workers exchange in a step.
+
+    ``grouped``: only with those of their group. ``fragments``: parts of the model that groups send
+    one another after it.
+    """
+
+    kind: Exchanged
+    grouped: bool = False
+    fragments: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,41 +153,75 @@ class Job:
         """Steps between two averagings of models, where models are averaged."""
         return averaging_period(self.scenario)
 
+    @property
+    def cycle(self) -> int:
+        """Steps after which exchanges come again: from one outer step to the next."""
+        return self.scenario.strategy.sync.cycle(self.period)
+
     @cached_property
     def counted(self) -> range:
         """The steps that count, after the warm-up."""
         warmup = self.scenario.run.warmup
         return range(warmup, warmup + counted_steps(self.scenario))
 
-    def exchange(self, step: int) -> Exchanged:
+    def exchange(self, step: int) -> Exchange:
         """What the workers exchange in step ``step``."""
-        return self.scenario.strategy.sync.exchanges(step, self.period)
+        return exchange_of(self.scenario, step, self.period)
 
     def calls(self, step: int) -> tuple[StagedCall, ...]:
         """What is communicated in step ``step``, in order; nothing for a worker alone."""
         return self.calls_of[self.exchange(step)]
 
     @cached_property
-    def calls_of(self) -> dict[Exchanged, tuple[StagedCall, ...]]:
-        """The calls of each kind of step."""
+    def calls_of(self) -> dict[Exchange, tuple[StagedCall, ...]]:
+        """The calls of each kind of step that there is."""
+        kinds = dict.fromkeys(self.exchange(step) for step in range(self.counted.stop))
+        return {kind: self._calls(kind) for kind in kinds}
+
+    def _calls(self, exchange: Exchange) -> tuple[StagedCall, ...]:
+        """Those of a step in which all exchange ``exchange``."""
         strategy = self.scenario.strategy
+        plan: tuple[CollectiveCall, ...] = ()
+        mesh = self._meeting(grouped=exchange.grouped)
+        if mesh.ranks == 1 < self.workers:
+            pass  # nobody is in its group
+        elif exchange.kind == "gradients":
+            plan = self._plan(grouped=exchange.grouped)
+        elif exchange.kind == "models":
+            plan = self.averaging
         gpus = tuple(gpu for gpu, _ in self.cluster.accelerators)
-        plans: dict[Exchanged, tuple[CollectiveCall, ...]] = {
-            "gradients": self.plan,
-            "models": self.averaging,
-            "nothing": (),
-        }
-        sent = {
-            kind: in_order(plan, self._loss(overlaps=strategy.overlap.overlaps))
-            for kind, plan in plans.items()
-        }
-        return {
-            kind: tuple(
-                staged(call, strategy.compression, strategy.aggregation, self.cluster.mesh, gpus)
-                for call in calls
+        loss = self._loss(overlaps=strategy.overlap.overlaps)
+        sent = []
+        for call in in_order(plan, loss):
+            # The loss is that of all workers, whoever else meets.
+            alike = call.payload == "loss" or not exchange.grouped
+            one = staged(
+                call,
+                strategy.compression,
+                strategy.aggregation,
+                self.cluster.mesh if alike else mesh,
+                gpus,
             )
-            for kind, calls in sent.items()
-        }
+            sent.append(one if alike else self._in_group(one))
+        if exchange.fragments and not self.silent:
+            from dpsim.engine.outer_step import outer_calls
+
+            sent += outer_calls(self, exchange.fragments)
+        return tuple(sent)
+
+    def _meeting(self, *, grouped: bool) -> Mesh:
+        """Those whom a worker meets: all, or its group."""
+        mesh = self.cluster.mesh
+        if not grouped:
+            return mesh
+        return Mesh(self.scenario.strategy.sync.group_size(mesh), None)
+
+    def _in_group(self, call: StagedCall) -> StagedCall:
+        """``call`` in each group of workers."""
+        from dpsim.engine.outer_step import in_group
+
+        stages = tuple((in_group(name), nbytes) for name, nbytes in call.stages)
+        return replace(call, stages=stages, group="group")
 
     def _loss(self, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
         """The loss of a step, averaged over all workers to be reported after it."""
@@ -195,13 +242,16 @@ class Job:
     @cached_property
     def plan(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step, merged and ordered by the overlap policy."""
+        return self._plan(grouped=self.scenario.strategy.sync.grouped(0))
+
+    def _plan(self, *, grouped: bool) -> tuple[CollectiveCall, ...]:
         if self.silent:
             return ()
         strategy, workload = self.scenario.strategy, self.scenario.workload
         calls = strategy.aggregation.calls(self.model, self.program, workload.batch_per_gpu)
         slowest = self.positions[:, self.positions[-1].argmax()]
         return strategy.overlap.step(
-            calls, Outlook(slowest, *self._line(calls), self.program.passes)
+            calls, Outlook(slowest, *self._line(calls, grouped=grouped), self.program.passes)
         )
 
     @cached_property
@@ -213,7 +263,7 @@ class Job:
             else self.scenario.strategy.aggregation.averaging(self.model, self.program)
         )
 
-    def _line(self, calls: tuple[CollectiveCall, ...]) -> tuple[float, float]:
+    def _line(self, calls: tuple[CollectiveCall, ...], *, grouped: bool) -> tuple[float, float]:
         """Alpha (s) and beta (s/B) of the collective that carries gradients.
 
         From what nothing takes, and what all of them take.
@@ -223,15 +273,20 @@ class Job:
             return 0.0, 0.0
         size = sum(call.nbytes for call in gradients)
         nothing, everything = (
-            self._seconds(gradients[0].collective, nbytes) for nbytes in (0, size)
+            self._seconds(gradients[0].collective, nbytes, grouped=grouped) for nbytes in (0, size)
         )
         return nothing, (everything - nothing) / max(size, 1)
 
-    def _seconds(self, collective: str, nbytes: int) -> float:
+    def _seconds(self, collective: str, nbytes: int, *, grouped: bool) -> float:
         """How long uncompressed ``nbytes`` take with all workers there."""
+        mesh = self._meeting(grouped=grouped)
         stages = self.scenario.strategy.aggregation.stages(
-            collective, (nbytes,), nbytes, sums_in_flight=True, mesh=self.cluster.mesh
+            collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh
         )
+        if grouped:
+            from dpsim.engine.outer_step import in_group
+
+            stages = tuple((in_group(name), size) for name, size in stages)
         ends = np.zeros(self.workers)
         for name, size in stages:
             ends = self.collective(name).finish(ends, size).finishes
@@ -264,11 +319,16 @@ def counted_steps(scenario: Scenario) -> int:
 
     A shorter run would hold no averaging, or not what it costs a step.
     """
-    run, period = scenario.run, averaging_period(scenario)
+    run, sync, period = scenario.run, scenario.strategy.sync, averaging_period(scenario)
+    cycle = sync.cycle(period)
     last = run.warmup + run.steps - 1
-    if period <= run.steps or scenario.strategy.sync.exchanges(last, period) == "gradients":
-        return run.steps
-    return period
+    return run.steps if cycle <= run.steps or last < sync.first_own_step else cycle
+
+
+def exchange_of(scenario: Scenario, step: int, period: int) -> Exchange:
+    """What workers exchange in step ``step`` where models are averaged every ``period`` steps."""
+    sync = scenario.strategy.sync
+    return Exchange(sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period))
 
 
 def prepare(scenario: Scenario) -> Job:
@@ -277,11 +337,12 @@ def prepare(scenario: Scenario) -> Job:
     Raises DpsimError where it asks for too much.
     """
     workers = scenario.cluster.ranks
-    steps = scenario.run.warmup + counted_steps(scenario)
+    counted = counted_steps(scenario)
+    steps = scenario.run.warmup + counted
     if steps * workers > _MOST_RECORDS:
         whole_period = (
             ""
-            if counted_steps(scenario) == scenario.run.steps
+            if counted == scenario.run.steps
             else (", of which a whole period of averaging is simulated")
         )
         raise DpsimError(
@@ -295,13 +356,26 @@ def prepare(scenario: Scenario) -> Job:
     setting = _setting(scenario)
     cluster = setting.cluster
     model = scenario.build_model()
-    collectives = dict(scenario.strategy.aggregation.collectives(setting))
+    collectives = _collectives(scenario, setting)
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[_LOSS] = (setting.timed("tree"),)
     times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
     return Job(
         scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster)
     )
+
+
+def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
+    """The models of what all workers do, of what groups do, or of both."""
+    strategy = scenario.strategy
+    found: dict[str, Turns] = {}
+    if not strategy.sync.grouped(0):
+        found |= strategy.aggregation.collectives(setting)
+    if strategy.sync.grouped(strategy.sync.first_own_step):
+        from dpsim.engine.outer_step import group_collectives
+
+        found |= group_collectives(scenario, setting)
+    return found
 
 
 def _setting(scenario: Scenario) -> Setting:

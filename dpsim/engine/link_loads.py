@@ -70,8 +70,11 @@ def link_loads(job: Job, nbytes: int | None = None) -> LinkLoads:
     Each is alone on the cluster: the collectives of a step run one after another, without
     computation in between.
     """
-    calls = job.calls_of["gradients"] or job.calls_of["models"]
-    sent = [stage for call in calls for stage in call.stages]
+    by_step = [
+        [stage for call in calls for stage in call.stages] for calls in job.calls_of.values()
+    ]
+    # Of steps that send unlike amounts, the one that sends most.
+    sent = max(by_step, key=lambda stages: sum(nbytes for _, nbytes in stages), default=[])
     loads, seconds = np.zeros(len(job.network.capacities)), 0.0
     if not sent:
         return LinkLoads("no communication: one worker", loads, seconds)
@@ -156,9 +159,7 @@ def bytes_in_step(job: Job, step: int) -> float:
 
 def _collectives(job: Job) -> dict[_Collective, float]:
     """Every collective, and how often it comes in a step on average."""
-    kinds_of_step = Counter(
-        job.scenario.strategy.sync.exchanges(step, job.period) for step in job.counted
-    )
+    kinds_of_step = Counter(job.exchange(step) for step in job.counted)
     often: dict[_Collective, float] = defaultdict(float)
     for kind, count in kinds_of_step.items():
         for call in job.calls_of[kind]:

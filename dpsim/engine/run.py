@@ -187,7 +187,7 @@ class Run:
             traffic=step_traffic(job, self.link_loads),
             alone=job.acts_alone,
             own_pace=job.own_pace,
-            period=job.period,
+            period=job.cycle,
             one_time=one_time,
             to_target=time_to_target(scenario, self.step_time),
             calibration=_calibration(job, memory),

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.hardware import Gpu
-from dpsim.strategy.aggregation import Aggregation, CollectiveCall
+from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group
 from dpsim.strategy.compression import Codec, NoCompressionConfig
 from dpsim.topology import Mesh
 from dpsim.workload import Program
@@ -25,7 +25,7 @@ class StagedCall:
     """A collective call as its codec encodes it and its aggregation stages it.
 
     ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
-    seconds on each kind of GPU.
+    seconds on each kind of GPU. ``group`` and ``lag`` are the call's.
     """
 
     name: str
@@ -34,6 +34,8 @@ class StagedCall:
     stages: tuple[tuple[str, int], ...]
     encode: FloatArray
     decode: FloatArray
+    group: Group = "all"
+    lag: int = 0
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Whether ``later`` is the same a pass later.
@@ -59,7 +61,7 @@ def staged(
 ) -> StagedCall:
     """``call`` as ``codec`` makes it and ``aggregation`` carries it.
 
-    Weights, samples and the loss travel as they are.
+    ``mesh`` is of those who meet. Weights, samples and the loss travel as they are.
     """
     codec = codec if call.payload in _COMPRESSED else _PLAIN
     elements = max(call.nbytes // call.width, 1)
@@ -80,6 +82,8 @@ def staged(
         aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
         np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
         np.array(decode),
+        call.group,
+        call.lag,
     )
 
 

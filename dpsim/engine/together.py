@@ -8,8 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dpsim.base.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps, clock_gaps
+from dpsim.strategy.aggregation import Group
 from dpsim.strategy.sync import Gate
 from dpsim.workload import Loading, Program
 
@@ -134,6 +136,13 @@ class _Plan:
         )
 
 
+class _Awaited(NamedTuple):
+    """When what is awaited has come (s, a vector over workers), of so many workers each."""
+
+    ends: FloatArray
+    among: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
     """Where all clocks stand at the end of a pass.
@@ -143,9 +152,9 @@ class _State:
 
     at: int
     time: FloatArray
-    free: FloatArray
+    free: dict[Group, FloatArray]
     rested_at: float
-    awaited: dict[int, FloatArray]
+    awaited: dict[int, _Awaited]
     waited: tuple[FloatArray, FloatArray, FloatArray]
     noted: int
 
@@ -164,7 +173,7 @@ class _Run:
         self.gate = job.gate()
         self.whole = job.positions[-1][job.kind_of]
         self.rounds: list[tuple[float, float]] = []
-        self.begun = 0.0  # when the last collective had all workers
+        self.begun = self.ended = 0.0  # when the last collective had all workers, and was over
         self.updated = len(job.positions) - 1
         self.program = job.program
         self.plans = {kind: _Plan.of(job.program, calls) for kind, calls in job.calls_of.items()}
@@ -188,12 +197,12 @@ class _Run:
             else np.maximum(walk.reached(gradients[-1].ready), walk.reached(0))
         )
         if gradients:
-            self.rounds.append((self.begun, float(walk.free.max())))
+            self.rounds.append((self.begun, self.ended))
         walk.decode(gradients)
         walk.to(self.updated)
         busy += self._communicate(step, models)
         if models:
-            self.rounds.append((self.begun, float(walk.free.max())))
+            self.rounds.append((self.begun, self.ended))
         walk.decode(models)
         return busy, done
 
@@ -234,17 +243,27 @@ class _Run:
         for call in calls:
             check()
             there = self.gate.takes_part(walk.encode(call))
+            free = walk.free[call.group]
             for name, nbytes in call.stages:
-                starts = np.maximum(there, walk.free)
+                starts = np.maximum(there, free)
                 outcome = self.job.collective(name, step).finish_after(
                     starts, nbytes, walk.rested_at
                 )
-                walk.free, walk.rested_at = outcome.finishes, outcome.rested_at
-                self.begun = float(starts.max())
-                busy += float(walk.free.max() - self.begun)
-                walk.note("communication", f"{call.name}: {name}", starts, walk.free)
-            walk.wait_for(walk.free, call.needed + self.gate.lag * self.updated)
+                free, walk.rested_at = outcome.finishes, outcome.rested_at
+                self.begun, self.ended = float(starts.max()), float(free.max())
+                busy += self.ended - self.begun
+                walk.note("communication", f"{call.name}: {name}", starts, free)
+            walk.free[call.group] = free
+            among = self.group if call.group == "group" else self.job.workers
+            walk.wait_for(free, call.needed + (self.gate.lag + call.lag) * self.updated, among)
+            if call.lag:
+                walk.decode_at(call.needed + call.lag * self.updated, call)
         return busy
+
+    @cached_property
+    def group(self) -> int:
+        """Workers of a group that meets by itself."""
+        return self.job.scenario.strategy.sync.group_size(self.job.cluster.mesh)
 
 
 class _Walk:
@@ -252,8 +271,8 @@ class _Walk:
 
     Where they are, since when, what they wait for and what they have waited for.
 
-    ``free`` is when each worker's communication is through with what it has been given,
-    ``rested_at`` when links are rested then.
+    ``free`` is when each worker's communication with all, its group or other groups is through with
+    what it has been given, ``rested_at`` when links are rested then.
     """
 
     def __init__(
@@ -270,7 +289,8 @@ class _Walk:
         self.kind_of = (
             kind_of if positions.shape[1] > 1 else slice(None)
         )  # what one kind takes is broadcast to all workers
-        self.time = self.free = np.zeros(len(kind_of))
+        self.time = np.zeros(len(kind_of))
+        self.free: dict[Group, FloatArray] = dict.fromkeys(get_args(Group), self.time)
         self.rested_at = float("-inf")
         self.step = 0
         self._timeline = timeline
@@ -278,7 +298,8 @@ class _Walk:
         self._marks = sorted(self._kept)
         self._asked = 0
         self._gate = gate
-        self._awaited: dict[int, FloatArray] = {}
+        self._awaited: dict[int, _Awaited] = {}
+        self._due: dict[int, FloatArray] = {}
         self._reached: dict[int, FloatArray] = {}
 
     def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
@@ -304,9 +325,9 @@ class _Walk:
 
     def end(self) -> None:
         """End the step: what is still awaited is awaited in the next one."""
-        self._awaited = {
-            where - (len(self.positions) - 1): ends for where, ends in self._awaited.items()
-        }
+        step = len(self.positions) - 1
+        self._awaited = {where - step: call for where, call in self._awaited.items()}
+        self._due = {where - step: seconds for where, seconds in self._due.items()}
 
     def encode(self, call: StagedCall) -> FloatArray:
         """Compute up to where ``call`` is ready and encode it; returns when each worker has.
@@ -322,9 +343,17 @@ class _Walk:
         return np.maximum(there + call.encode[self.kind_of], self.time)
 
     def decode(self, calls: tuple[StagedCall, ...]) -> None:
-        """Decode what has arrived."""
+        """Decode what has arrived; of what lags behind, nothing has."""
+        arrived = (call.decode for call in calls if not call.lag)
+        self._decode(sum(arrived, start=np.zeros(self.positions.shape[1])))
+
+    def decode_at(self, position: int, call: StagedCall) -> None:
+        """Decode ``call`` when it has arrived, before anything past ``position``."""
+        self._due[position] = self._due.get(position, 0.0) + call.decode
+
+    def _decode(self, seconds: FloatArray) -> None:
         before = self.time
-        self._spend(sum((call.decode for call in calls), start=np.zeros(self.positions.shape[1])))
+        self._spend(seconds)
         self.note("compute", "decode", before, self.time)
 
     def _spend(self, seconds: FloatArray) -> None:
@@ -376,7 +405,8 @@ class _Walk:
         waited = self.exposed, self.straggler, self.coding
         noted = 0 if self._timeline is None else self._timeline.noted(self.step)
         awaited = dict(self._awaited)
-        return _State(self._at, self.time, self.free, self.rested_at, awaited, waited, noted)
+        free = dict(self.free)
+        return _State(self._at, self.time, free, self.rested_at, awaited, waited, noted)
 
     def repeat(self, before: _State, now: _State, times: int) -> bool:
         """Go on by as many passes like the one from ``before`` to ``now``.
@@ -389,20 +419,23 @@ class _Walk:
         def moved(earlier: FloatArray, later: FloatArray) -> bool:
             return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
 
-        def inside(awaited: dict[int, FloatArray], number: int) -> dict[int, FloatArray]:
+        def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
             """What is awaited, by the position in the next pass or past all passes."""
             return {
-                where - number if where < end else where + end: ends
-                for where, ends in awaited.items()
+                where - number if where < end else where + end: call
+                for where, call in awaited.items()
             }
 
         earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
+        # What was sent before and is for a later step has no part in these passes.
+        idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
+        used = {group for group in now.free if now.free[group] is not before.free[group]}
         rested = {now.rested_at - before.rested_at} - {shift} if now.rested_at > -np.inf else {}
         alike = (
             moved(before.time, now.time)
-            and moved(before.free, now.free)
+            and all(moved(before.free[group], now.free[group]) for group in used)
             and earlier.keys() == later.keys()
-            and all(moved(earlier[where], later[where]) for where in later)
+            and all(moved(earlier[where].ends, later[where].ends) for where in later.keys() - idle)
             and all(abs(other - shift) <= _SAME * abs(now.rested_at) for other in rested)
         )
         if not alike:
@@ -411,11 +444,13 @@ class _Walk:
             self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
         whole = shift * times
         self.time = now.time + whole
-        self.free = now.free + whole
+        self.free |= {group: now.free[group] + whole for group in used}
         self.rested_at = now.rested_at + whole
         self._awaited = {
-            where + length * times if where < end else where: ends + whole
-            for where, ends in now.awaited.items()
+            where + length * times if where < end else where: call
+            if where + end in idle
+            else call._replace(ends=call.ends + whole)
+            for where, call in now.awaited.items()
         }
         self.exposed, self.straggler, self.coding = (
             to + (to - since) * times for since, to in zip(before.waited, now.waited, strict=True)
@@ -423,12 +458,17 @@ class _Walk:
         self._at = now.at + length * times
         return True
 
-    def wait_for(self, ends: FloatArray, position: int) -> None:
-        """Let nothing past ``position`` start before ``ends`` (s, a vector over workers)."""
+    def wait_for(self, ends: FloatArray, position: int, among: int) -> None:
+        """Let nothing past ``position`` start before ``ends`` (s, a vector over workers).
+
+        ``among`` so many neighbours each: its group, or all.
+        """
         if position == self._at:
-            self._wait(ends)
+            self._wait(ends, among)
         else:
-            self._awaited[position] = np.maximum(self._awaited.get(position, ends), ends)
+            before = self._awaited.get(position, _Awaited(ends, among))
+            latest = np.maximum(before.ends, ends)
+            self._awaited[position] = _Awaited(latest, max(before.among, among))
 
     def _arrive(self, position: int) -> None:
         if position in self._kept or position == self._asked:
@@ -436,16 +476,20 @@ class _Walk:
         # What is needed where this step ends is needed where the next one begins, and is waited for
         # there.
         if position in self._awaited and position < len(self.positions) - 1:
-            self._wait(self._awaited.pop(position))
+            self._wait(*self._awaited.pop(position))
+            if position in self._due:
+                self._decode(self._due.pop(position))
 
-    def _wait(self, ends: FloatArray) -> None:
+    def _wait(self, ends: FloatArray, among: int) -> None:
         """Wait until ``ends``, and say whose fault it is.
 
         Until the last worker that is waited for has come here it is that worker's, and from then on
         the network's.
         """
         waits = np.maximum(ends - self.time, 0.0)
-        last = self._gate.enough_at(self.time)
+        last: FloatArray | float = self._gate.enough_at(self.time)
+        if among < len(self.time):
+            last = self.time.reshape(-1, among).max(axis=1).repeat(among)
         for_others = np.minimum(np.maximum(last - self.time, 0.0), waits)
         self.straggler = self.straggler + for_others
         self.exposed = self.exposed + (waits - for_others)

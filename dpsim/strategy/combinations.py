@@ -45,7 +45,8 @@ class Parts(Protocol):
 class Rule:
     """Strategies that do not go together, and why: those of whose parts all that it asks is true.
 
-    ``field``: the one of the aggregation's fields that makes it so, where that is not its kind.
+    ``field``: the one of the aggregation's fields that makes it so, where that is not its kind;
+    ``sync_field``: the same of the synchronisation.
     ``loss``: it is about averaging the loss.
     """
 
@@ -55,6 +56,7 @@ class Rule:
     overlap: Callable[[Overlap], bool] | None = None
     compression: Callable[[Codec], bool] | None = None
     field: str = ""
+    sync_field: str = ""
     loss: bool = False
 
     @property
@@ -74,6 +76,8 @@ class Rule:
         words = [f"{part} {getattr(strategy, part).kind}" for part in self.asked]
         if self.field:
             words[0] = f"aggregation.{self.field} {getattr(strategy.aggregation, self.field)}"
+        if self.sync_field:
+            words[1] = f"sync.{self.sync_field}"
         return " with ".join([*words, *["average_loss"] * self.loss])
 
 
@@ -107,6 +111,14 @@ def _has_no_barrier(sync: Sync) -> bool:
 
 def _waits_for_some(sync: Sync) -> bool:
     return sync.waits and not sync.barrier
+
+
+def _meets_as_one(aggregation: Aggregation) -> bool:
+    return not aggregation.in_groups
+
+
+def _has_levels(sync: Sync) -> bool:
+    return sync.outer_step is not None
 
 
 def _has_central_model(sync: Sync) -> bool:
@@ -166,6 +178,12 @@ RULES = (
         _is_single_process,
         _has_own_models,
         field="way",
+    ),
+    Rule(
+        "workers in groups, and groups, meet in all-reduces",
+        _meets_as_one,
+        _has_levels,
+        sync_field="outer",
     ),
     Rule("no worker holds a whole model with which to go on alone", _shards, _is_not_in_step),
     Rule("a reduce-scatter adds up in flight", _shards, compression=_does_not_add_up),

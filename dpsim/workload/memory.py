@@ -107,6 +107,7 @@ class Setup:
     gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same.
     ``units_ahead`` is how many blocks' weights are gathered beyond those in use (None: all).
+    ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the optimiser's.
     """
 
     batch: int
@@ -121,6 +122,7 @@ class Setup:
     shard_group: int | None = None
     whole_gradients: bool = False
     units_ahead: int | None = 1
+    outer_bytes: float = 0.0
 
     @property
     def shards(self) -> int:
@@ -180,6 +182,7 @@ def footprint(model: Model, setup: Setup) -> Footprint:
             (state.optimizer, 1),
         )
     )
+    optimizer += setup.outer_bytes * elements
     activations = float(setup.learners * setup.batch * sample_activations(model, setup))
     buckets = _buckets(model, setup)
     held = weights + gradients + optimizer + activations + buckets

@@ -113,7 +113,7 @@ def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
     jitter = {"kind": "lognormal", "sigma": 0.1}
     disturbed = scenario.disturbance.model_validate({"jitter": jitter})
     job = prepare(scenario.model_copy(update={"disturbance": disturbed}))
-    assert job.plan  # worked out before collectives are counted
+    assert job.calls_of  # worked out before collectives are counted
     shortened, calls = walked(job)
     monkeypatch.setattr("dpsim.engine.together._Walk.repeat", lambda *_: False)
     whole, all_calls = walked(job)

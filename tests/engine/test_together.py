@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpsim.engine.job import Job, prepare
+from dpsim.engine.job import Exchange, Job, prepare
 from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.together import run_together
 from dpsim.network import CollectiveModel, Outcome
@@ -42,7 +42,7 @@ def job(plan, workers=2):
         for call in plan
     )
     made.__dict__.update(
-        period=1, calls_of={"gradients": calls}
+        period=1, counted=range(99), calls_of={Exchange("gradients"): calls}
     )  # as the overlap policy and the codec would have it
     return made
 

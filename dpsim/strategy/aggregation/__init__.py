@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dpsim.strategy.aggregation.aggregation import Aggregation, Meeting, Turns
 from dpsim.strategy.aggregation.allreduce import AllReduceConfig
-from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, merged
+from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, Group, merged
 from dpsim.strategy.aggregation.gossip import GossipConfig
 from dpsim.strategy.aggregation.host import HostConfig
 from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
@@ -28,6 +28,7 @@ __all__ = [
     "AllReduceConfig",
     "CollectiveCall",
     "GossipConfig",
+    "Group",
     "HostConfig",
     "Meeting",
     "ParameterServerConfig",

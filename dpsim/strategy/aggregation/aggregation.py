@@ -57,6 +57,11 @@ class Aggregation(Config):
         return True
 
     @property
+    def in_groups(self) -> bool:
+        """Whether its collectives can run in groups of workers, all at once."""
+        return False
+
+    @property
     def compresses_replies(self) -> bool:
         """Whether the codec also packs what servers send back."""
         return False

@@ -68,6 +68,11 @@ class AllReduceConfig(Aggregation):
         return AllReduceChoice(self.algorithm, self.library)
 
     @property
+    def in_groups(self) -> bool:
+        """As any schedule's."""
+        return True
+
+    @property
     def torch_libraries(self) -> tuple[str, ...]:
         """Gloo's all-reduce is torch's own on processors."""
         return ("ideal", "gloo")

@@ -18,6 +18,7 @@ from dpsim.workload import Model, Program
 ELEMENT = 4
 
 Payload = Literal["gradients", "models", "weights", "loss", "samples"]
+Group = Literal["all", "group", "outer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class CollectiveCall:
     It can start at position ``ready``; nothing past position ``needed`` starts before its end. Of
     the payloads, gradients are what overlap policies merge and order; gradients and whole models
     are what codecs compress. ``width`` is the bytes of one of its elements.
+
+    ``group``: who meets, all workers, those of each group, or the groups. Calls of one follow one
+    another; those of another have a communicator of their own, and do not wait for them. ``lag``:
+    steps that go on before it is needed.
     """
 
     name: str
@@ -36,6 +41,8 @@ class CollectiveCall:
     collective: str = "all-reduce"
     payload: Payload = "gradients"
     width: int = ELEMENT
+    group: Group = "all"
+    lag: int = 0
 
 
 def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:

@@ -28,7 +28,7 @@ class Setting:
 
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
-    which worker i is rank ``workers[i]``.
+    which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
     """
 
     config: ClusterConfig
@@ -39,6 +39,7 @@ class Setting:
     sums_in_flight: bool
     seed: int
     transport: Transport | None = None
+    groups: Groups | None = None
 
     def timed(
         self,
@@ -49,8 +50,9 @@ class Setting:
     ) -> CollectiveModel:
         """The model of one collective operation of all workers, as the scenario wants it timed.
 
-        With ``groups`` of one in each of them, all at once.
+        With ``groups``, or those of the setting, of one in each of them, all at once.
         """
+        groups = groups or self.groups
         conditions = self.conditions(self.cluster, self.workers)
         # What was measured holds for an undisturbed network only, and has no say where the scenario
         # asks for a model by name.

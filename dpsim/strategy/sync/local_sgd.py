@@ -4,16 +4,82 @@ Parameter averaging is the same by samples. ``switch_after`` steps of BSP may co
 SGD). With H = 1, plain SGD and no overlap it is BSP, in time and in weights. Sources: Stich, "Local
 SGD converges fast and communicates little", ICLR 2019; Lin et al., "Don't use large mini-batches,
 use local SGD", ICLR 2020 (post-local).
+
+With an outer step there are two levels. Workers average inside their group every H steps (with
+H = 1 they exchange gradients, as under BSP). Every K averagings the groups meet: how far each has
+moved since the last time is averaged over all, and an optimiser of its own takes that for a
+gradient. The model may travel in fragments, each at its own time of the period of H K steps, while
+computing goes on for some steps. Sources: Douillard et al., "DiLoCo: Distributed low-communication
+training of language models", 2023; Douillard et al., "Streaming DiLoCo with overlapping
+communication", 2025.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
+from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
 from dpsim.strategy.sync.sync import Exchanged, Sync
+from dpsim.topology import GroupSize, Mesh
+
+_FLOAT = 4  # bytes: outer weights and momenta are fp32
+
+
+class OuterConfig(Config):
+    """The step that all groups take together."""
+
+    every: PositiveInt = Field(
+        default=1, description="K: averagings inside groups from one outer step to the next."
+    )
+    optimizer: Literal["nesterov", "sgd"] = Field(
+        default="nesterov",
+        description=(
+            "What takes the groups' mean movement for a gradient; sgd with a learning rate of 1 "
+            "averages them."
+        ),
+    )
+    learning_rate: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Of the model that replay trains; 0.7 with nesterov, 1 with sgd if left out.",
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.9, description="Nesterov's, of the model that replay trains."
+    )
+    fragments: PositiveInt = Field(
+        default=1,
+        le=1000,
+        description="Parts of the model that travel at times of their own, evenly over the period.",
+    )
+    overlap: NonNegativeInt = Field(
+        default=0, description="Steps that go on while a fragment is on its way."
+    )
+    compression: CompressionConfig = Field(
+        default=NoCompressionConfig(kind="none"),
+        description="What is done to the groups' movements before they travel.",
+    )
+
+    @property
+    def states(self) -> int:
+        """Numbers that it keeps for each parameter: the weights that it moves, and momenta."""
+        return 2 if self.optimizer == "nesterov" else 1
+
+    def due(self, averaging: int) -> tuple[int, ...]:
+        """The fragments that set out after an averaging (counted from 1).
+
+        Fragment i goes (i + 1) K / F averagings into each period, rounded up.
+        """
+        offsets = (
+            -(-(number + 1) * self.every // self.fragments) for number in range(self.fragments)
+        )
+        return tuple(
+            number
+            for number, offset in enumerate(offsets)
+            if averaging % self.every == offset % self.every
+        )
 
 
 class LocalSgdConfig(Sync):
@@ -34,17 +100,84 @@ class LocalSgdConfig(Sync):
     switch_after: NonNegativeInt = Field(
         default=0, description="Steps of BSP before, warm-up included (post-local SGD)."
     )
+    group: GroupSize = Field(
+        default="all",
+        description=(
+            "Workers that average every H steps, or exchange gradients where H is 1: all; node, "
+            "those of each node; or a number of them (1: each alone)."
+        ),
+    )
+    outer: OuterConfig | None = Field(
+        default=None,
+        description="A step over all groups, now and then (DiLoCo); groups have one in any case.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _groups_meet(cls, data: Any) -> Any:
+        """Groups have an outer step, also where nothing is said of it."""
+        if not isinstance(data, dict) or data.get("group", "all") == "all":
+            return data
+        return data if data.get("outer") is not None else {**data, "outer": {}}
+
+    @model_validator(mode="after")
+    def _two_levels(self) -> LocalSgdConfig:
+        if self.group == "all" and self.outer is not None:
+            for name, least in (("fragments", 1), ("overlap", 0)):
+                if getattr(self.outer, name) > least:
+                    raise ValueError(
+                        f"outer.{name} must be {least} where group is all, which leaves nothing to "
+                        f"send (group: 1 lets each worker go alone), but got "
+                        f"{getattr(self.outer, name)}"
+                    )
+        return self
 
     @property
     def one_version(self) -> bool:
         """Each has a model of its own."""
         return False
 
+    @property
+    def outer_step(self) -> OuterConfig | None:
+        """The scenario's."""
+        return self.outer
+
+    @property
+    def first_own_step(self) -> int:
+        """After the switch."""
+        return self.switch_after
+
+    def group_size(self, mesh: Mesh) -> int:
+        """The workers of a group."""
+        return mesh.size(self.group, "strategy.sync.group")
+
+    def grouped(self, step: int) -> bool:
+        """After the switch, where there are groups."""
+        return self.group != "all" and step >= self.switch_after
+
+    def outer_bytes(self, mesh: Mesh) -> float:
+        """What the outer optimiser keeps, each worker of a group its part."""
+        return 0.0 if self.outer is None else _FLOAT * self.outer.states / self.group_size(mesh)
+
     def exchanges(self, step: int, period: int) -> Exchanged:
-        """Gradients until the switch; models at the end of each period after it."""
-        if step < self.switch_after:
+        """Gradients until the switch; models at the end of each period after it.
+
+        On two levels, groups that meet in every step exchange gradients.
+        """
+        if step < self.switch_after or (self.outer is not None and period == 1):
             return "gradients"
         return "nothing" if (step - self.switch_after + 1) % period else "models"
+
+    def fragments(self, step: int, period: int) -> tuple[int, ...]:
+        """Those that are due after the averaging of ``step``."""
+        averaging, rest = divmod(step - self.switch_after + 1, period)
+        if self.outer is None or averaging < 1 or rest:
+            return ()
+        return self.outer.due(averaging)
+
+    def cycle(self, period: int) -> int:
+        """From one outer step to the next."""
+        return period if self.outer is None else period * self.outer.every
 
     def period(self, samples_per_step: int, epoch: int | None) -> int:
         """In steps, at least 1. Raises DpsimError for epochs of a data set that is not given."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpsim.base.config import Config
 from dpsim.strategy.sync.gate import BarrierGate, Gate
+from dpsim.topology import Mesh
+
+if TYPE_CHECKING:
+    from dpsim.strategy.sync.local_sgd import OuterConfig
 
 Exchanged = Literal["gradients", "models", "nothing"]
 
@@ -48,6 +52,36 @@ class Sync(Config):
         ``epoch`` is the steps of one, where the data set is known.
         """
         return 1
+
+    def cycle(self, period: int) -> int:
+        """Steps after which exchanges come again, where models are averaged every ``period``."""
+        return period
+
+    @property
+    def first_own_step(self) -> int:
+        """The first step in which it is itself: others may be BSP's."""
+        return 0
+
+    @property
+    def outer_step(self) -> OuterConfig | None:
+        """What groups of workers do together now and then, None where there are no two levels."""
+        return None
+
+    def group_size(self, mesh: Mesh) -> int:
+        """How many workers exchange in a step where they are `grouped`."""
+        return mesh.ranks
+
+    def grouped(self, step: int) -> bool:
+        """Whether workers exchange in ``step`` with those of their group alone."""
+        return False
+
+    def fragments(self, step: int, period: int) -> tuple[int, ...]:
+        """Parts of the model that groups send one another from the end of ``step`` on."""
+        return ()
+
+    def outer_bytes(self, mesh: Mesh) -> float:
+        """Bytes that a worker keeps for each parameter so that groups can meet."""
+        return 0.0
 
     @property
     def central_model(self) -> bool:

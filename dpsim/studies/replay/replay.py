@@ -41,6 +41,7 @@ from dpsim.studies.replay.own_models import Gossip, LocalSgd, ModelAveraging, Ow
 from dpsim.studies.replay.pairs import Pairs
 from dpsim.studies.replay.shared_parameters import SharedParameters
 from dpsim.studies.replay.trainer import Trainer
+from dpsim.studies.replay.two_levels import TwoLevels
 
 _PLAIN = NoCompressionConfig(kind="none")
 
@@ -164,9 +165,8 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
     """
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.acts_alone:
-        sync = job.scenario.strategy.sync
         steps = range(len(log.times))
-        kinds = [(sync.exchanges(step, job.period), step % turns) for step in steps]
+        kinds = [(job.exchange(step), step % turns) for step in steps]
         # Steps of a kind send alike: each kind is added up once, by its first step.
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
         return np.cumsum([sent[kind] for kind in kinds])
@@ -239,6 +239,8 @@ class _Training:
         strategy = self._job.scenario.strategy
         if not strategy.aggregation.one_version:
             return Gossip(self._trainer, self._job, self._codec)
+        if strategy.sync.outer_step is not None:
+            return TwoLevels(self._trainer, self._job, self._codec)
         if strategy.sync.central_model:
             return ModelAveraging(self._trainer, self._job, self._codec)
         return LocalSgd(self._trainer, self._job, self._codec)

@@ -27,6 +27,11 @@ def plain_sgd(name, batch, steps, momentum=0.0, rate=0.1):
     return weights
 
 
+def two_levels(periods, *, group=1, every=1, **outer):
+    outer = {"every": periods, **outer}
+    return {"kind": "local-sgd", "group": group, "every": every, "outer": outer}
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_one_worker_is_plain_sgd_to_the_last_bit(replayed, name, momentum):
@@ -66,6 +71,7 @@ def test_bsp_is_one_process_on_the_joined_batch(replayed, name, workers):
         {"overlap": "priority"},
         {"sync": {"kind": "local-sgd", "every": 1}},
         {"sync": {"kind": "local-sgd", "every": 1}, "aggregation": SERVERS},
+        {"sync": two_levels(1, group=2, every=1, optimizer="sgd")},
     ],
     ids=str,
 )
@@ -83,6 +89,49 @@ def test_a_staleness_without_end_is_asp(replayed):
         for sync in ({"kind": "ssp", "staleness": 10_000}, "asp")
     )
     np.testing.assert_array_equal(ssp.parameters, asp.parameters)
+
+
+def test_workers_alone_whose_outer_step_is_an_average_are_local_sgd(replayed):
+    average = {"optimizer": "sgd", "learning_rate": 1.0}
+    local = replayed(sync={"kind": "local-sgd", "every": 3}, settings=MOMENTUM)
+    for sync in (two_levels(1, every=3, **average), two_levels(3, every=1, **average)):
+        assert_same(local, replayed(sync=sync, settings=MOMENTUM))
+    in_fragments = replayed(sync=two_levels(1, every=3, fragments=5, **average), settings=MOMENTUM)
+    assert_same(local, in_fragments)
+
+
+def test_groups_of_workers_are_workers_with_their_batches(replayed):
+    pairs = replayed(4, sync=two_levels(3, group=2))
+    assert_same(pairs, replayed(2, sync=two_levels(3), settings={"batch": 8}), 1e-9)
+
+
+@pytest.mark.parametrize("overlap", [0, 1])
+def test_diloco_is_its_equations(replayed, overlap):
+    """Two workers alone, an outer step every four steps, in two fragments that take turns."""
+    sync = two_levels(4, fragments=2, overlap=overlap, momentum=0.5)
+    replay = replayed(2, sync=sync)
+    network, data, deal = NETWORKS["softmax"], digits(), Sampler(len(digits().labels), 2, 4, 0)
+    start = network.start(random_stream(0, "parameters", 0))
+    workers, outer, momentum = [start.copy(), start.copy()], start.copy(), np.zeros_like(start)
+    half = network.parameters // 2
+    due = {}
+    for step in range(12):
+        for each in (0, 1):
+            chosen = deal.indices(np.array([each]), np.array([step]))
+            _, (gradient,) = network.gradients(
+                workers[each][None], data.images[chosen], data.labels[chosen]
+            )
+            workers[each] -= 0.1 * gradient
+        if step % 2:
+            part = slice(0, half) if step % 4 == 1 else slice(half, None)
+            due[step + overlap] = part, outer[part] - (workers[0] + workers[1])[part] / 2
+        if step in due:
+            part, moved = due[step]
+            momentum[part] = 0.5 * momentum[part] + moved
+            outer[part] -= 0.7 * (moved + 0.5 * momentum[part])
+            for weights in workers:
+                weights[part] = (weights[part] + outer[part]) / 2 if overlap else outer[part]
+    np.testing.assert_allclose(replay.parameters, sum(workers) / 2, rtol=0, atol=1e-12)
 
 
 def test_learners_of_one_gpu_that_average_models_are_workers_that_do(replayed):

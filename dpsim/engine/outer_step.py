@@ -1,0 +1,89 @@
+"""The outer step of groups of workers: what they send one another, and what it costs a GPU.
+
+The workers of a group hold the same model, so each meets its replicas in the other groups with its
+part alone, takes the outer optimiser's step on that, and gathers the rest inside its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsim.collectives import Groups
+from dpsim.engine.staged_call import StagedCall, staged
+from dpsim.strategy.aggregation import ELEMENT, CollectiveCall, Setting, Turns
+from dpsim.topology import Mesh
+
+if TYPE_CHECKING:
+    from dpsim.engine.job import Job
+    from dpsim.scenario import Scenario
+
+# Bytes of memory traffic a parameter: how far it has moved (two read, one written); the outer step
+# (the movement and the state read, the state and the model's weights written).
+_MOVEMENT_TRAFFIC = 3 * ELEMENT
+_BETWEEN = "{} between groups"
+_INSIDE = "{} in groups"
+
+
+def in_group(name: str) -> str:
+    """The collective ``name`` as it runs in every group of workers."""
+    return _INSIDE.format(name)
+
+
+def group_collectives(scenario: Scenario, setting: Setting) -> Mapping[str, Turns]:
+    """The models of the collectives inside groups, and of those between them."""
+    strategy = scenario.strategy
+    size = strategy.sync.group_size(setting.mesh)
+    inside = strategy.aggregation.collectives(replace(setting, groups=Groups(size)))
+    found = {in_group(name): turns for name, turns in inside.items()}
+    if size == setting.mesh.ranks:
+        return found
+    outer = strategy.sync.outer_step
+    assert outer is not None, "groups have an outer step"
+    summed = outer.compression.sums_in_flight
+    across = replace(setting, groups=Groups(size, across=True), sums_in_flight=summed)
+    between = strategy.aggregation.collectives(across)
+    found |= {_BETWEEN.format(name): turns for name, turns in between.items()}
+    gathers = replace(setting, groups=Groups(size), sums_in_flight=False)
+    found[in_group("all-gather")] = strategy.aggregation.collectives(gathers)["all-gather"]
+    return found
+
+
+def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
+    """The calls with which ``fragments`` of the model set out after a step, in turn."""
+    strategy, mesh = job.scenario.strategy, job.cluster.mesh
+    outer, size = strategy.sync.outer_step, strategy.sync.group_size(mesh)
+    assert outer is not None, "fragments are an outer step's"
+    groups = Mesh(mesh.ranks // size, 1)
+    elements = job.model.parameters
+    bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
+    gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
+    rates = np.array([gpu.memory_bandwidth.value for gpu in gpus])
+    ready = job.program.updated
+    for number in fragments:
+        first, end = [*pairwise(bounds)][number]
+        part = -(-(end - first) // size)
+        call = CollectiveCall(
+            f"fragment{number}",
+            part * ELEMENT,
+            ready,
+            ready,
+            payload="models",
+            group="outer",
+            lag=outer.overlap,
+        )
+        sent = staged(call, outer.compression, strategy.aggregation, groups, gpus)
+        stages = [(_BETWEEN.format(name), nbytes) for name, nbytes in sent.stages]
+        if size > 1:
+            stages.append((in_group("all-gather"), (end - first) * ELEMENT))
+        step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
+        yield replace(
+            sent,
+            stages=tuple(stages) if groups.ranks > 1 else (),
+            encode=sent.encode + part * _MOVEMENT_TRAFFIC / rates,
+            decode=sent.decode + part * step_traffic / rates,
+        )

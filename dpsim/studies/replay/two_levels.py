@@ -1,0 +1,119 @@
+"""Replays hierarchical local SGD: groups that average inside, and take outer steps together.
+
+The outer optimiser takes how far the groups have moved on average for a gradient. A fragment that
+comes while its workers have gone on is mixed with what they hold, half and half, as in Streaming
+DiLoCo (Douillard et al., 2025).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import RealArray
+from dpsim.engine import Job
+from dpsim.strategy.compression import Codec
+from dpsim.studies.replay.codec_links import CodecMean
+from dpsim.studies.replay.own_models import OwnModels
+from dpsim.studies.replay.trainer import Trainer
+
+_OWN_SHARE = 0.5  # of a fragment's weights that come late
+_RATES = {"nesterov": 0.7, "sgd": 1.0}
+
+
+class _OnItsWay(NamedTuple):
+    """A fragment's mean movement, applied after ``step``."""
+
+    step: int
+    part: slice
+    moved: RealArray
+
+
+class TwoLevels(OwnModels):
+    """Models are averaged in groups, and moved by an outer optimiser between them."""
+
+    def __init__(self, trainer: Trainer, job: Job, codec: Codec) -> None:
+        super().__init__(trainer)
+        sync = job.scenario.strategy.sync
+        outer = sync.outer_step
+        assert outer is not None, "two levels have an outer step"
+        self._job, self._codec, self._outer = job, codec, outer
+        self._first = sync.first_own_step
+        size = sync.group_size(job.cluster.mesh)
+        self._groups = np.arange(job.workers).reshape(-1, size)
+        everyone = self._groups.reshape(1, -1)
+        elements, seed = trainer.network.parameters, trainer.seed
+        self._means = {
+            grouped: [(rows, CodecMean(codec, len(rows), elements, seed)) for rows in meeting]
+            for grouped, meeting in ((False, everyone), (True, self._groups))
+        }
+        bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
+        self._parts = [slice(*pair) for pair in pairwise(bounds)]
+        self._between = [
+            CodecMean(outer.compression, len(self._groups), part.stop - part.start, seed)
+            for part in self._parts
+        ]
+        self._rate = outer.learning_rate or _RATES[outer.optimizer]
+        self._common = self._of_workers(self.models)
+        self._weights = self.models.mean(axis=0)
+        self._momenta = np.zeros_like(self._weights)
+        self._on_their_way: deque[_OnItsWay] = deque()
+
+    def step(self, step: int, gradients: RealArray) -> None:
+        """A step of their own, what groups exchange with it, and what comes from other groups."""
+        exchange = self._job.exchange(step)
+        if step == self._first:
+            self._weights = self.models.mean(axis=0)
+        if exchange.kind == "gradients":
+            averaged = self._averaged(self._of_workers(gradients), grouped=exchange.grouped)
+            gradients = self._to_learners(averaged)
+        self.models = self.models - self.moves(gradients)
+        if exchange.kind == "gradients":
+            self._common = self._of_workers(self.models)
+        if exchange.kind == "models":
+            moved = self._of_workers(self.models) - self._common
+            self._common = self._common + self._averaged(moved, grouped=exchange.grouped)
+            self.models = self._to_learners(self._common)
+        for number in exchange.fragments:
+            self._send(number, step)
+        while self._on_their_way and self._on_their_way[0].step <= step:
+            self._arrive(self._on_their_way.popleft())
+
+    def _send(self, number: int, step: int) -> None:
+        """Set out with a fragment: how far each group has moved from the outer weights."""
+        part = self._parts[number]
+        of_groups = self._of_workers(self.models)[:, part][self._groups].mean(axis=1)
+        moved = self._between[number].mean(self._weights[part] - of_groups)
+        self._on_their_way.append(_OnItsWay(step + self._outer.overlap, part, moved))
+
+    def _arrive(self, fragment: _OnItsWay) -> None:
+        """Take the outer step on a fragment, and go on with it."""
+        part, change = fragment.part, fragment.moved
+        if self._outer.optimizer == "nesterov":
+            momenta = self._outer.momentum * self._momenta[part] + change
+            self._momenta[part] = momenta
+            change = change + self._outer.momentum * momenta
+        self._weights[part] = self._weights[part] - self._rate * change
+        own = _OWN_SHARE if self._outer.overlap else 0.0
+        models = self.models.copy()
+        models[:, part] = own * models[:, part] + (1 - own) * self._weights[part]
+        self.models = models
+        self._common = self._of_workers(models)
+
+    def _averaged(self, vectors: RealArray, *, grouped: bool) -> RealArray:
+        """Each worker's mean over those whom it meets."""
+        averaged = np.empty_like(vectors)
+        for rows, mean in self._means[grouped]:
+            averaged[rows] = mean.mean(vectors[rows]) if len(rows) > 1 else vectors[rows]
+        return averaged
+
+    def _of_workers(self, vectors: RealArray) -> RealArray:
+        """The mean over the learners of each worker."""
+        return np.asarray(vectors.reshape(self._job.workers, -1, vectors.shape[1]).mean(axis=1))
+
+    def _to_learners(self, vectors: RealArray) -> RealArray:
+        """Each worker's vector for all its learners."""
+        return np.repeat(vectors, len(self.models) // len(vectors), axis=0)
