@@ -32,6 +32,9 @@ class AtServers(MeetingPoint):
         self.servers = aggregation.place(job.setting)
         self.network = SharedNetwork(self.servers.network, 0.0, self.servers.conditions)
         self.env = self.network.env
+        steps = job.counted.stop
+        self.network.fluid.expect(self.servers.to_servers, steps * len(job.calls(0)))
+        self.network.fluid.expect(self.servers.from_servers, steps)
         self._free = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]

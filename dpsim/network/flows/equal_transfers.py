@@ -8,16 +8,20 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.topology import Routes
 
 
-def grouped(routes: Routes, nbytes: FloatArray) -> tuple[IntArray, list[IntArray] | None]:
+def grouped(
+    table: Routes, nbytes: FloatArray, rows: IntArray
+) -> tuple[IntArray, list[IntArray] | None]:
     """The first transfer of each set of equal ones, and the members of each set.
 
-    The members are None where all transfers differ.
+    A transfer is one of ``nbytes`` by one of ``rows`` of ``table``. The members are None where all
+    transfers differ.
     """
-    count = len(routes.links)
+    count = len(rows)
     everyone = np.arange(count)
     if count < 2:
         return everyone, None
 
+    routes = table.take(rows)
     size = np.asarray(nbytes, dtype=np.float64)
     _, first, group, sizes = np.unique(
         _keys(routes, size), return_index=True, return_inverse=True, return_counts=True

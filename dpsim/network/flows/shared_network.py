@@ -79,7 +79,7 @@ class SharedNetwork:
         ``done`` is called with rows as they end.
         """
         sizes = np.full(len(rows), nbytes)
-        self.fluid.send(routes.take(rows), sizes, lambda ended: done(rows[ended]))
+        self.fluid.send(routes, sizes, lambda ended: done(rows[ended]), rows=rows)
 
     def step(self) -> None:
         """Let the next event happen.
@@ -104,6 +104,7 @@ def ends_of_flows(
     """
     begin = float(starts.min())
     shared = SharedNetwork(network, begin, conditions)
+    shared.fluid.expect(routes, 1.0)
     ends = np.full(len(starts), np.nan)
 
     def ended(rows: IntArray) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.network import FluidNetwork, max_min_rates
-from dpsim.network.flows import fluid
+from dpsim.network.flows import flows_under_way
 from dpsim.topology import Routes, UniformSwitch
 
 LINK = 10.0
@@ -285,7 +285,7 @@ def test_a_bundle_goes_on_by_new_routes_with_new_shares_when_a_server_is_cut():
 def test_an_end_is_felt_several_links_away(monkeypatch, few):
     # The first ends at 10 s, so that the second has 6 B/s instead of 5, the third 6 instead of 7,
     # and the last 8 instead of 7.
-    monkeypatch.setattr(fluid, "_FEW", few)
+    monkeypatch.setattr(flows_under_way, "_FEW", few)
     chain = routes([[0, -1], [0, 1], [1, 2], [2, -1]])
     assert sent([10, 12, 14], [(0, chain, [50, 1000, 1000, 110])])[0][[0, 3]].tolist() == [10, 15]
 
@@ -357,7 +357,7 @@ def padded(row, pad):
 @given(case=traffic())
 def test_random_traffic_ends_when_every_flow_shared_anew_at_every_event(few, case):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fluid, "_FEW", few)
+        patch.setattr(flows_under_way, "_FEW", few)
         found = sent(*case)
     for ends, expected in zip(found, slowly(*case), strict=True):
         np.testing.assert_allclose(ends, expected, rtol=1e-7)

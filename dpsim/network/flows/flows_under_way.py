@@ -1,0 +1,200 @@
+"""What `FluidNetwork` asks of the flows under way, and what it does by numpy.
+
+Two faces of one contract: `NumpyFlows` here, and `CompiledFlows` for many flows of routes that are
+known beforehand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.network.flows.flow_table import FlowTable
+from dpsim.network.flows.kernel import kernel
+from dpsim.network.flows.link_classes import LinkClasses
+from dpsim.network.maxmin import progressive_filling
+from dpsim.topology import Routes
+
+# Sharing anew among so few flows costs less than finding those that a change can reach.
+_FEW = 1024
+
+# What a solve by numpy takes (2.2 GHz Xeon), whatever its size, and for each hop of a flow.
+_SECONDS_A_SOLVE = 1e-4
+_SECONDS_A_HOP = 2e-8
+_WORTH_COMPILING = 3.0  # seconds: the loops are compiled, the first time, in half of one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """Flows that are let in: those of one call and one latency, or one that was rerouted.
+
+    They go by ``rows`` of ``routes``. ``size`` bytes in all, ``left`` of them to go; each stands
+    for ``weight`` equal ones. ``number``: theirs within the call, which is ``batch``.
+    """
+
+    routes: Routes
+    rows: IntArray
+    size: FloatArray
+    left: FloatArray
+    weight: FloatArray
+    batch: int
+    number: IntArray
+
+
+class FlowsUnderWay(Protocol):
+    """Flows that move at max-min fair rates. Rows are good until flows are added or removed."""
+
+    any_cut: bool
+
+    def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
+        """Change capacities (B/s) of links."""
+
+    def add(self, arrival: Arrival) -> None:
+        """Let in flows that do not move yet."""
+
+    def advance(self, seconds: float) -> None:
+        """Let all flows move at their rates."""
+
+    def ended(self, now: float) -> IntArray:
+        """The rows that are through, but for what rounding leaves at a clock of ``now``."""
+
+    def over_cut_links(self) -> IntArray:
+        """The rows that cross a link that is cut."""
+
+    def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The call of each row, and its number within the call."""
+
+    def amounts(self, row: int) -> tuple[float, float]:
+        """Bytes of a flow in all, and of those that are left."""
+
+    def remove(self, rows: IntArray) -> None:
+        """Drop rows (in ascending order)."""
+
+    def share(self) -> float:
+        """Set all rates; returns the seconds until the first flow is through (infinite: none)."""
+
+
+class NumpyFlows:
+    """The face that every machine has, and the oracle of the other."""
+
+    def __init__(self, capacities: FloatArray) -> None:
+        self._links = LinkClasses(capacities)
+        self._flows = FlowTable()
+        self._changed = np.zeros(len(capacities) + 1, dtype=bool)  # by class of links
+
+    @property
+    def any_cut(self) -> bool:
+        """Whether some link is cut."""
+        return self._links.any_cut
+
+    def expect(self, routes: Routes) -> None:
+        """Tell links apart now that ``routes`` will cross: cheaper than one route at a time."""
+        links, share = crossed(routes)
+        self._links.crossed(links, share, self._flows.split)
+
+    def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
+        """See `FlowsUnderWay`."""
+        self._changed[self._links.set_capacity(links, rate)] = True
+
+    def add(self, arrival: Arrival) -> None:
+        """See `FlowsUnderWay`."""
+        links, share = crossed(arrival.routes.take(arrival.rows))
+        # What crosses no link (inside one device) is there as soon as its latency is over.
+        left = np.where((links < 0).all(axis=1), 0.0, arrival.left)
+        classes, taken = self._links.crossed(links, share, self._flows.split)
+        self._changed[classes] = True
+        demand = taken * arrival.weight
+        self._flows.add(classes, demand, arrival.size, left, arrival.batch, arrival.number)
+
+    def advance(self, seconds: float) -> None:
+        """See `FlowsUnderWay`."""
+        self._flows.advance(seconds)
+
+    def ended(self, now: float) -> IntArray:
+        """See `FlowsUnderWay`."""
+        return self._flows.ended(now)
+
+    def over_cut_links(self) -> IntArray:
+        """See `FlowsUnderWay`."""
+        is_cut = self._links.capacity == 0
+        return np.flatnonzero(is_cut[self._flows.links].any(axis=0))
+
+    def told(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """See `FlowsUnderWay`."""
+        return self._flows.batch[rows], self._flows.group[rows]
+
+    def amounts(self, row: int) -> tuple[float, float]:
+        """See `FlowsUnderWay`."""
+        return float(self._flows.size[row]), float(self._flows.left[row])
+
+    def remove(self, rows: IntArray) -> None:
+        """See `FlowsUnderWay`."""
+        self._changed[self._flows.links[:, rows]] = True
+        self._flows.remove(rows)
+
+    def share(self) -> float:
+        """Max-min fair rates for the flows joined to a change by shared links.
+
+        All others keep theirs: no link of theirs carries anything new.
+        """
+        flows, capacity = self._flows, self._links.capacity
+        among = self._joined()
+        if len(among) == flows.count > 0:  # spares a copy of the table
+            flows.rate[:] = progressive_filling(flows.links, flows.demand, capacity)
+        elif len(among):
+            links = flows.links.take(among, axis=1)
+            demand = flows.demand.take(among, axis=1)
+            flows.rate[among] = progressive_filling(links, demand, capacity)
+        self._changed[: len(capacity)] = False
+        return flows.next_end()
+
+    def _joined(self) -> IntArray:
+        """The flows that share a link with a changed one, or with one that does, and so on."""
+        flows = self._flows
+        if flows.count <= _FEW:
+            return np.arange(flows.count)
+        among = np.empty(0, dtype=np.int64)
+        before = -1
+        while before < len(among) < flows.count:
+            before = len(among)
+            self._changed[flows.links.take(among, axis=1)] = True
+            self._changed[0] = False  # class 0 is no link: it joins nobody
+            among = np.flatnonzero(self._changed.take(flows.links).any(axis=0))
+        return among
+
+
+def under_way(
+    capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
+) -> FlowsUnderWay:
+    """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
+    if seconds < _WORTH_COMPILING:
+        return NumpyFlows(capacities)
+    loops = kernel()
+    if loops is not None:
+        from dpsim.network.flows.compiled_flows import CompiledFlows
+
+        return CompiledFlows(loops, capacities, expected)
+    flows = NumpyFlows(capacities)
+    for routes in expected:
+        flows.expect(routes)
+    return flows
+
+
+def numpy_seconds(routes: Routes, sends: float) -> float:
+    """About how long numpy takes for ``sends`` flows by each route.
+
+    The start and the end of each are a solve each, among as many flows as there are routes.
+    """
+    solves = 2 * sends * len(routes.links)
+    return solves * (_SECONDS_A_SOLVE + _SECONDS_A_HOP * routes.links.size)
+
+
+def crossed(routes: Routes) -> tuple[IntArray, FloatArray]:
+    """Links and shares; no link (-1) where nothing of it is taken."""
+    if routes.share is None:
+        return routes.links, np.ones(routes.links.shape)
+    share = np.asarray(routes.share, dtype=np.float64)
+    return np.where(share > 0, routes.links, -1), share

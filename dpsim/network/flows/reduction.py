@@ -1,0 +1,229 @@
+"""Routes that are known beforehand, told briefly: without links that never hold anybody up.
+
+Max-min fair rates are a property of the set of rates that the links allow. A link whose limit
+follows from another's is left out: one that carries the same flows in the same shares
+(`LinkClasses`), and one *dominated* by another, of which each of its flows takes at least as large
+a part. A GPU's own link is dominated by its node's network card. Routes that are the same without
+them are one group.
+
+What m workers send to k servers crosses m k links in all. But routes of one direction are alike in
+nearly all of them, so they have a *hub*: entries that hold for each of them, where a group's own
+entries do not say otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.network.flows.link_classes import LinkClasses
+from dpsim.topology import Routes
+
+# Looking for a link that dominates costs time by flow; one of many flows is rarely dominated.
+_FEW_FLOWS = 64
+# A hub pays where routes are long.
+_LONG = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Links by route, or by hub: those of number i stand from ``begin[i]`` to ``begin[i + 1]``.
+
+    ``share`` is what a flow takes of each link, per B/s of its rate.
+    """
+
+    begin: IntArray
+    link: IntArray
+    share: FloatArray
+
+    @property
+    def row(self) -> IntArray:
+        """The number of the route of each entry."""
+        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
+
+    @classmethod
+    def of(cls, row: IntArray, link: IntArray, share: FloatArray, rows: int) -> Entries:
+        """Entries given by the number of their route, in ascending order."""
+        return cls(np.searchsorted(row, np.arange(rows + 1)), link, share)
+
+    def kept(self, keep: BoolArray) -> Entries:
+        """Some of the entries."""
+        row = self.row[keep]
+        return Entries.of(row, self.link[keep], self.share[keep], len(self.begin) - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """What is left of routes.
+
+    ``group_of`` routes, ``own`` entries of each group, and which entry of its hub an own one
+    ``replaces`` (-1: none; with a share of 0 it leaves that link out); ``hub_of`` groups (-1: none)
+    and the entries of each ``hub``. ``capacity`` is B/s by link.
+    """
+
+    group_of: IntArray
+    own: Entries
+    replaces: IntArray
+    hub_of: IntArray
+    hub: Entries
+    capacity: FloatArray
+
+
+@lru_cache(maxsize=4)
+def reduction(tables: tuple[Routes, ...], capacities: bytes) -> Reduction:
+    """The reduction of the routes of all ``tables``, numbered through.
+
+    ``capacities`` are the bytes of B/s by link: as bytes, so that the answer can be kept.
+    """
+    rates = np.frombuffer(capacities)
+    entries, capacity = _classes(tables, rates)
+    entries = entries.kept(~_dominated(entries, capacity)[entries.link])
+    first, group_of = _alike(entries)
+    groups = _rows(entries, first)
+    hub_of, hub = _hubs(groups)
+    own, replaces = _own(groups, hub_of, hub)
+    return Reduction(group_of, own, replaces, hub_of, hub, capacity)
+
+
+def _classes(tables: tuple[Routes, ...], rates: FloatArray) -> tuple[Entries, FloatArray]:
+    """The entries of all routes, over classes of links that all of them cross alike."""
+    hops = max(table.links.shape[1] for table in tables)
+    rows = sum(len(table.links) for table in tables)
+    links = np.full((rows, hops), -1, dtype=np.int64)
+    share = np.zeros((rows, hops))
+    begin = 0
+    for table in tables:
+        end, width = begin + len(table.links), table.links.shape[1]
+        taken = np.ones(table.links.shape) if table.share is None else table.share
+        links[begin:end, :width] = np.where(taken > 0, table.links, -1)
+        share[begin:end, :width] = taken
+        begin = end
+    classes = LinkClasses(rates)
+    crossed, taken = classes.crossed(links, share, lambda _: None)
+    row, hop = np.nonzero(crossed.T)
+    entries = Entries.of(row, crossed[hop, row], taken[hop, row], rows)
+    return entries, classes.capacity
+
+
+def _dominated(entries: Entries, capacity: FloatArray) -> BoolArray:
+    """Which links can be left out, since another never lets them be full."""
+    with np.errstate(divide="ignore"):  # of a link that is cut every flow takes all
+        part = entries.share / capacity[entries.link]
+    row = entries.row
+    order = np.argsort(entries.link, kind="stable")
+    column = np.searchsorted(entries.link[order], np.arange(len(capacity) + 1))
+    flows = np.diff(column)
+    dominated = np.zeros(len(capacity), dtype=bool)
+    dense = np.zeros(len(capacity))  # the parts of one route, by link
+    for link in np.flatnonzero((flows > 0) & (flows <= _FEW_FLOWS)):
+        others: IntArray | None = None
+        for at in order[column[link] : column[link + 1]]:
+            here = slice(entries.begin[row[at]], entries.begin[row[at] + 1])
+            if others is None:
+                enough = part[here] >= part[at]
+                others = entries.link[here][enough]
+                others = others[(others != link) & ~dominated[others]]
+            else:
+                dense[entries.link[here]] = part[here]
+                others = others[dense[others] >= part[at]]
+                dense[entries.link[here]] = 0
+            if not len(others):
+                break
+        dominated[link] = others is not None and len(others) > 0
+    return dominated
+
+
+def _alike(entries: Entries) -> tuple[IntArray, IntArray]:
+    """The first of each set of equal routes, and the number of the set of each route."""
+    # Random linear forms modulo 2^64 tell routes apart, but for a chance of about 2^-60.
+    random = np.random.default_rng(0)
+    of_link = random.integers(2**63, size=entries.link.max(initial=0) + 1, dtype=np.uint64)
+    of_share = entries.share.view(np.uint64) % np.uint64(2**61 - 1)
+    sums = np.cumsum(of_link[entries.link] * of_share, dtype=np.uint64)
+    until = np.append(np.zeros(1, np.uint64), sums)[entries.begin]
+    _, first, group_of = np.unique(np.diff(until), return_index=True, return_inverse=True)
+    return first, group_of
+
+
+def _rows(entries: Entries, rows: IntArray) -> Entries:
+    """The entries of some routes, numbered anew in the order of ``rows``."""
+    count = (entries.begin[1:] - entries.begin[:-1])[rows]
+    begin = np.append(0, np.cumsum(count))
+    at = np.arange(begin[-1]) + np.repeat(entries.begin[rows] - begin[:-1], count)
+    return Entries(begin, entries.link[at], entries.share[at])
+
+
+def _hubs(groups: Entries) -> tuple[IntArray, Entries]:
+    """The hub of each group, and the hubs: what most of their groups cross in the same share."""
+    hub_of = np.full(len(groups.begin) - 1, -1)
+    row = groups.row
+    waiting = np.diff(groups.begin) > _LONG
+    links, shares, sizes = [], [], [0]
+    of_seed = np.zeros(groups.link.max(initial=0) + 1)
+    while waiting.any():
+        seed = int(np.flatnonzero(waiting)[0])
+        here = slice(groups.begin[seed], groups.begin[seed + 1])
+        of_seed[:] = 0
+        of_seed[groups.link[here]] = groups.share[here]
+        same = np.bincount(row[of_seed[groups.link] == groups.share], minlength=len(hub_of))
+        members = waiting & (2 * same > np.diff(groups.begin))
+        hub_of[members] = len(links)
+        waiting &= ~members
+        link, share = _common(groups, members[row], int(members.sum()))
+        links.append(link)
+        shares.append(share)
+        sizes.append(len(link))
+    begin = np.cumsum(sizes)
+    none = np.empty(0)
+    link_of = np.concatenate([none.astype(np.int64), *links])
+    return hub_of, Entries(begin, link_of, np.concatenate([none, *shares]))
+
+
+def _common(groups: Entries, among: BoolArray, members: int) -> tuple[IntArray, FloatArray]:
+    """The links, and the share, that more than half of ``members`` groups have."""
+    link, share = groups.link[among], groups.share[among]
+    order = np.lexsort((share, link))
+    link, share = link[order], share[order]
+    begins = np.flatnonzero((np.diff(link, prepend=-1) != 0) | (np.diff(share, prepend=-1.0) != 0))
+    often = 2 * np.diff(begins, append=len(link)) > members
+    return link[begins[often]], share[begins[often]]
+
+
+def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntArray]:
+    """Where each group differs from its hub: its entries, and those of the hub they replace."""
+    wide = groups.link.max(initial=0) + 1
+    rows, links, shares, replaced = [], [], [], []
+    place = np.full(wide, -1)
+    there = np.zeros(wide)
+    for number in range(-1, len(hub.begin) - 1):
+        members = hub_of == number
+        place[:] = -1
+        if number >= 0:
+            at = np.arange(hub.begin[number], hub.begin[number + 1])
+            place[hub.link[at]] = at
+            there[hub.link[at]] = hub.share[at]
+        for row in np.flatnonzero(members):
+            here = slice(groups.begin[row], groups.begin[row + 1])
+            link, share = groups.link[here], groups.share[here]
+            differs = (place[link] < 0) | (there[link] != share)
+            own, taken = link[differs], share[differs]
+            if number >= 0:
+                left_out = np.setdiff1d(hub.link[at], link, assume_unique=True)
+                own = np.append(own, left_out)
+                taken = np.append(taken, np.zeros(len(left_out)))
+            rows.append(np.full(len(own), row))
+            links.append(own)
+            shares.append(taken)
+            replaced.append(place[own])
+    row = np.concatenate([np.empty(0, np.int64), *rows])
+    order = np.argsort(row, kind="stable")
+    own = Entries.of(
+        row[order],
+        np.concatenate([np.empty(0, np.int64), *links])[order],
+        np.concatenate([np.empty(0), *shares])[order],
+        len(hub_of),
+    )
+    return own, np.concatenate([np.empty(0, np.int64), *replaced])[order]
