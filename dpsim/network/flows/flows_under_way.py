@@ -47,7 +47,9 @@ class Arrival:
 class FlowsUnderWay(Protocol):
     """Flows that move at max-min fair rates. Rows are good until flows are added or removed."""
 
-    any_cut: bool
+    @property
+    def any_cut(self) -> bool:
+        """Whether some link is cut."""
 
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """Change capacities (B/s) of links."""
@@ -55,11 +57,12 @@ class FlowsUnderWay(Protocol):
     def add(self, arrival: Arrival) -> None:
         """Let in flows that do not move yet."""
 
-    def advance(self, seconds: float) -> None:
-        """Let all flows move at their rates."""
+    def advance(self, seconds: float, now: float) -> IntArray:
+        """Let all flows move at their rates, until ``now``.
 
-    def ended(self, now: float) -> IntArray:
-        """The rows that are through, but for what rounding leaves at a clock of ``now``."""
+        Returns the rows that are through, but for what rounding leaves at such a clock. Flows that
+        were let in since rates were shared do not move.
+        """
 
     def over_cut_links(self) -> IntArray:
         """The rows that cross a link that is cut."""
@@ -109,12 +112,9 @@ class NumpyFlows:
         demand = taken * arrival.weight
         self._flows.add(classes, demand, arrival.size, left, arrival.batch, arrival.number)
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float, now: float) -> IntArray:
         """See `FlowsUnderWay`."""
         self._flows.advance(seconds)
-
-    def ended(self, now: float) -> IntArray:
-        """See `FlowsUnderWay`."""
         return self._flows.ended(now)
 
     def over_cut_links(self) -> IntArray:

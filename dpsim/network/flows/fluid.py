@@ -28,6 +28,11 @@ Reroute = Callable[[IntArray, float], Routes]
 
 # SimPy runs events of one instant by priority: 0 urgent, 1 normal.
 _AFTER_ALL_ELSE = EventPriority(2)
+_CHECKED = 16  # solves between two looks at the limit of time
+
+# What a call of one flow sends: the first, which stands for itself.
+_FIRST = np.zeros(1, dtype=np.int64)
+_ITSELF = np.ones(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +74,7 @@ class FluidNetwork:
         self._calls = 0
         self._updated = env.now
         self._settling = False
-        self._alarm: simpy.Event | None = None
+        self._alarm: _AfterAllElse | None = None
 
     def expect(self, routes: Routes, sends: float) -> None:
         """Tell beforehand of routes by which flows will be sent, ``sends`` times each.
@@ -107,6 +112,9 @@ class FluidNetwork:
         """
         if rows is None:
             rows = np.arange(len(routes.links))
+        if len(rows) == 1:  # nearly always so where workers act alone, and many times as fast
+            self._send_one(routes, rows, np.asarray(nbytes, dtype=np.float64), done, reroute)
+            return
         # Equal transfers share the network's rates equally and end together, so that one flow with
         # a weight stands for all of them, exactly.
         first, members = grouped(routes, nbytes, rows)
@@ -125,12 +133,24 @@ class FluidNetwork:
             arrival = Arrival(routes, taken[group], sent, sent, weight[group], number, group)
             self._after(wait, arrival)
 
+    def _send_one(
+        self, routes: Routes, rows: IntArray, size: FloatArray, done: Done, reroute: Reroute | None
+    ) -> None:
+        number = self._calls
+        self._calls += 1
+        self._batches[number] = _Batch(None, done, reroute, 1)
+        arrival = Arrival(routes, rows, size, size, _ITSELF, number, _FIRST)
+        self._after(float(routes.latency[rows[0]]), arrival)
+
     def set_capacity(self, links: IntArray, rate: FloatArray | float) -> None:
         """Change capacities (B/s) from now on; 0 cuts a link.
 
         Flows over it are rerouted, or stop until it is back.
         """
-        self.flows.set_capacity(links, rate)
+        if self._flows is None:  # nothing has moved yet: which face it will be may be open
+            self._capacities[links] = rate
+        else:
+            self._flows.set_capacity(links, rate)
         self._touch()
 
     def _after(self, latency: float, arrival: Arrival) -> None:
@@ -147,31 +167,37 @@ class FluidNetwork:
         if not self._settling:
             self._settling = True
             # All starts and ends of this instant first, then one solve for all of them.
-            _AfterAllElse(self.env).callbacks.append(self._settle)
+            _AfterAllElse(self.env, 0.0).callbacks.append(self._settle_if_due)
+
+    def _settle_if_due(self, event: simpy.Event) -> None:
+        if self._settling:  # else the alarm of this very instant came first
+            self._settle()
 
     def _ring(self, alarm: simpy.Event) -> None:
         if alarm is self._alarm:
-            self._touch()
+            self._settle()
 
-    def _settle(self, _: simpy.Event) -> None:
+    def _settle(self) -> None:
         """Everything that happens at this instant.
 
         Bring all flows up to now, let those in that have arrived, end those that are through, and
         share anew.
         """
         self._settling = True  # what the callbacks below send is let in by this very call
-        check()
+        if not self.solves % _CHECKED:
+            check()
         flows, now = self.flows, self.env.now
-        flows.advance(now - self._updated)
-        self._updated = now
         self._let_in(flows)
+        ended = flows.advance(now - self._updated, now)
+        self._updated = now
 
         # An end can make its sender send, without latency, what is through at once, and so on.
-        while len(ended := flows.ended(now)):
+        while len(ended):
             self._end(flows, ended)
             if not self._arriving:
                 break
             self._let_in(flows)
+            ended = flows.advance(0.0, now)
 
         if flows.any_cut:
             self._avoid_cut_links(flows)
@@ -215,28 +241,33 @@ class FluidNetwork:
         assert batch.reroute is not None
         transfers = batch.transfers(number)
         size, left = flows.amounts(row)
-        routes = batch.reroute(transfers, left)
-        weight = float(len(transfers))
-        amounts = (np.array([amount]) for amount in (size, left, weight))
-        return Arrival(routes, np.zeros(1, dtype=np.int64), *amounts, call, number)
+        return Arrival(
+            batch.reroute(transfers, left),
+            _FIRST,
+            np.array([size]),
+            np.array([left]),
+            np.array([float(len(transfers))]),
+            call,
+            number,
+        )
 
     def _set_alarm(self, seconds: float) -> None:
         self._alarm = None  # an alarm set before is not heard: rates have changed since
         if seconds < np.inf:
-            self._alarm = self.env.timeout(seconds)
+            self._alarm = _AfterAllElse(self.env, seconds)
             self._alarm.callbacks.append(self._ring)
 
 
 class _AfterAllElse(simpy.Event):
-    """An event of this very instant that runs when everything else of the instant has."""
+    """An event in so many seconds that runs when everything else of its instant has."""
 
     callbacks: list[Callable[[simpy.Event], None]]
 
-    def __init__(self, env: simpy.Environment) -> None:
+    def __init__(self, env: simpy.Environment, seconds: float) -> None:
         super().__init__(env)
         self._ok = True
         self._value = None
-        env.schedule(self, priority=_AFTER_ALL_ELSE)
+        env.schedule(self, _AFTER_ALL_ELSE, seconds)
 
 
 def _equal(values: FloatArray) -> list[tuple[float, IntArray]]:

@@ -34,7 +34,7 @@ typedef struct {
     int64_t *rows;            /* what an answer or a question lists */
 
     /* Scratch: by group, by link, by hub's entry, by hub. */
-    double *group_weight, *offered;
+    double *group_weight, *offered, *least_left;
     int64_t *active;
     double *room, *load, *level, *least;
     int64_t *used;
@@ -44,17 +44,15 @@ typedef struct {
     double *hub_weight, *hub_rate;
 } Network;
 
-void advance(Network *net, int64_t flows, double seconds) {
-    for (int64_t row = 0; row < flows; row++) net->left[row] -= net->rate[row] * seconds;
-}
-
-/* Which flows are through, but for what rounding leaves at a clock of `now`: into rows, in order. */
-int64_t ended(Network *net, int64_t flows, double now) {
+/* Let all flows move for some seconds, until `now`; which of them are through, but for what rounding
+   leaves at such a clock: into rows, in order. */
+int64_t advance(Network *net, int64_t flows, double seconds, double now) {
     int64_t found = 0;
-    for (int64_t row = 0; row < flows; row++) {
-        double nothing = 1e-12 * net->size[row] + net->rate[row] * (now * 1e-15);
-        if (net->left[row] <= nothing) net->rows[found++] = row;
-    }
+    double rounding = now * 1e-15;
+    for (int64_t row = 0; row < flows; row++) net->left[row] -= net->rate[row] * seconds;
+    for (int64_t row = 0; row < flows; row++)
+        if (net->left[row] <= 1e-12 * net->size[row] + net->rate[row] * rounding)
+            net->rows[found++] = row;
     return found;
 }
 
@@ -270,6 +268,7 @@ static int64_t settle_full(Network *net, int64_t groups, int64_t used) {
         int64_t group = net->active[each], hub = net->hub_of[group];
         int64_t count = hub < 0 ? 0 : first[hub + 1] - first[hub];
         if (!meets_full(net, group, hub < 0 ? full : full + first[hub], count)) {
+            net->active[each] = net->active[kept]; /* all stay listed, these in front */
             net->active[kept++] = group;
             continue;
         }
@@ -297,6 +296,7 @@ static int64_t settle_full(Network *net, int64_t groups, int64_t used) {
 double share(Network *net, int64_t flows) {
     int64_t used, groups = gather(net, flows, &used);
     Least least[net->hubs + 1];
+    int64_t all = groups;
     while (groups) {
         set_levels(net, groups, used);
         set_offers(net, groups, least);
@@ -304,13 +304,18 @@ double share(Network *net, int64_t flows) {
         groups = settle_full(net, groups, used);
     }
     for (int64_t each = 0; each < used; each++) net->seen[net->used[each]] = 0;
-    double next = INFINITY;
     for (int64_t row = 0; row < flows; row++) {
         int64_t group = net->group_of[net->route[row]];
-        net->group_weight[group] = 0;
         net->rate[row] = net->offered[group];
-        double seconds = net->left[row] / net->rate[row];
-        if (net->rate[row] > 0 && seconds < next) next = seconds;
+        if (net->group_weight[group] > 0 || net->left[row] < net->least_left[group])
+            net->least_left[group] = net->left[row];
+        net->group_weight[group] = 0;
+    }
+    double next = INFINITY;
+    for (int64_t each = 0; each < all; each++) {
+        int64_t group = net->active[each];
+        double seconds = net->least_left[group] / net->offered[group];
+        if (net->offered[group] > 0 && seconds < next) next = seconds;
     }
     return next;
 }

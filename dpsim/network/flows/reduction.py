@@ -2,9 +2,8 @@
 
 Max-min fair rates are a property of the set of rates that the links allow. A link whose limit
 follows from another's is left out: one that carries the same flows in the same shares
-(`LinkClasses`), and one *dominated* by another, of which each of its flows takes at least as large
-a part. A GPU's own link is dominated by its node's network card. Routes that are the same without
-them are one group.
+(`LinkClasses`), and one that others keep from being full: a GPU's own link cannot be where all that
+crosses it goes through a slower network card. Routes that are the same without them are one group.
 
 What m workers send to k servers crosses m k links in all. But routes of one direction are alike in
 nearly all of them, so they have a *hub*: entries that hold for each of them, where a group's own
@@ -15,15 +14,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.network.flows.link_classes import LinkClasses
 from dpsim.topology import Routes
 
-# Looking for a link that dominates costs time by flow; one of many flows is rarely dominated.
-_FEW_FLOWS = 64
+# Links that are tried as what holds another: so many of the tightest and of the widest of a route.
+_CANDIDATES = 2
 # A hub pays where routes are long.
 _LONG = 12
 
@@ -80,7 +81,7 @@ def reduction(tables: tuple[Routes, ...], capacities: bytes) -> Reduction:
     """
     rates = np.frombuffer(capacities)
     entries, capacity = _classes(tables, rates)
-    entries = entries.kept(~_dominated(entries, capacity)[entries.link])
+    entries = entries.kept(~_never_full(entries, capacity)[entries.link])
     first, group_of = _alike(entries)
     groups = _rows(entries, first)
     hub_of, hub = _hubs(groups)
@@ -108,32 +109,53 @@ def _classes(tables: tuple[Routes, ...], rates: FloatArray) -> tuple[Entries, Fl
     return entries, classes.capacity
 
 
-def _dominated(entries: Entries, capacity: FloatArray) -> BoolArray:
-    """Which links can be left out, since another never lets them be full."""
-    with np.errstate(divide="ignore"):  # of a link that is cut every flow takes all
-        part = entries.share / capacity[entries.link]
-    row = entries.row
+def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
+    """Which links can be left out, since others never let them be full.
+
+    What crosses a link is held by another one, B, that most of it crosses too, and route by route
+    by the tightest link of each. With demands d of the link and b of B (capacities C and D) its
+    load is at most D max(d / b), over the routes on both, plus the sum of d (most that the route
+    carries) over the rest. If that is at most C, the link's limit follows from those of others.
+    """
+    row, links = entries.row, len(capacity)
+    with np.errstate(divide="ignore"):
+        alone = capacity[entries.link] / entries.share
+        part = entries.share / capacity[entries.link]  # of a link that is cut: all
+    most = np.full(len(entries.begin) - 1, np.inf)
+    np.minimum.at(most, row, alone)
+
     order = np.argsort(entries.link, kind="stable")
-    column = np.searchsorted(entries.link[order], np.arange(len(capacity) + 1))
+    column = np.searchsorted(entries.link[order], np.arange(links + 1))
+    of_other = np.zeros(len(most))  # what each route takes of B
+    dropped = np.zeros(links, dtype=bool)
     flows = np.diff(column)
-    dominated = np.zeros(len(capacity), dtype=bool)
-    dense = np.zeros(len(capacity))  # the parts of one route, by link
-    for link in np.flatnonzero((flows > 0) & (flows <= _FEW_FLOWS)):
-        others: IntArray | None = None
-        for at in order[column[link] : column[link + 1]]:
-            here = slice(entries.begin[row[at]], entries.begin[row[at] + 1])
-            if others is None:
-                enough = part[here] >= part[at]
-                others = entries.link[here][enough]
-                others = others[(others != link) & ~dominated[others]]
-            else:
-                dense[entries.link[here]] = part[here]
-                others = others[dense[others] >= part[at]]
-                dense[entries.link[here]] = 0
-            if not len(others):
+    for link in np.flatnonzero(flows).tolist():
+        on = order[column[link] : column[link + 1]]
+        routes, demand = row[on], entries.share[on]
+        # The route that takes most of it is most likely to be held by the link that holds it.
+        chief = int(demand.argmax())
+        way = slice(entries.begin[routes[chief]], entries.begin[routes[chief] + 1])
+        others = entries.link[way]
+        tighter = (part[way] >= part[on[chief]]) & (others != link) & ~dropped[others]
+        for other in _candidates(others[tighter], part[way][tighter], flows):
+            crossing = order[column[other] : column[other + 1]]
+            of_other[row[crossing]] = entries.share[crossing]
+            both = of_other[routes]
+            held = both > 0
+            together = capacity[other] * (demand[held] / both[held]).max(initial=0.0)
+            load = together + (demand * most[routes])[~held].sum()
+            of_other[row[crossing]] = 0
+            if load <= capacity[link]:
+                dropped[link] = True
                 break
-        dominated[link] = others is not None and len(others) > 0
-    return dominated
+    return dropped
+
+
+def _candidates(links: IntArray, part: FloatArray, flows: IntArray) -> list[int]:
+    """Those that are tightest, and those that most routes cross, tight ones first."""
+    tightest = np.argsort(-part, kind="stable")[:_CANDIDATES]
+    widest = np.lexsort((-part, -flows[links]))[:_CANDIDATES]
+    return list(dict.fromkeys(links[np.append(tightest, widest)].tolist()))
 
 
 def _alike(entries: Entries) -> tuple[IntArray, IntArray]:
@@ -161,7 +183,7 @@ def _hubs(groups: Entries) -> tuple[IntArray, Entries]:
     hub_of = np.full(len(groups.begin) - 1, -1)
     row = groups.row
     waiting = np.diff(groups.begin) > _LONG
-    links, shares, sizes = [], [], [0]
+    links, shares, sizes = [_none(np.int64)], [_none(np.float64)], [0]
     of_seed = np.zeros(groups.link.max(initial=0) + 1)
     while waiting.any():
         seed = int(np.flatnonzero(waiting)[0])
@@ -170,16 +192,13 @@ def _hubs(groups: Entries) -> tuple[IntArray, Entries]:
         of_seed[groups.link[here]] = groups.share[here]
         same = np.bincount(row[of_seed[groups.link] == groups.share], minlength=len(hub_of))
         members = waiting & (2 * same > np.diff(groups.begin))
-        hub_of[members] = len(links)
+        hub_of[members] = len(sizes) - 1
         waiting &= ~members
         link, share = _common(groups, members[row], int(members.sum()))
         links.append(link)
         shares.append(share)
         sizes.append(len(link))
-    begin = np.cumsum(sizes)
-    none = np.empty(0)
-    link_of = np.concatenate([none.astype(np.int64), *links])
-    return hub_of, Entries(begin, link_of, np.concatenate([none, *shares]))
+    return hub_of, Entries(np.cumsum(sizes), np.concatenate(links), np.concatenate(shares))
 
 
 def _common(groups: Entries, among: BoolArray, members: int) -> tuple[IntArray, FloatArray]:
@@ -195,35 +214,25 @@ def _common(groups: Entries, among: BoolArray, members: int) -> tuple[IntArray, 
 def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntArray]:
     """Where each group differs from its hub: its entries, and those of the hub they replace."""
     wide = groups.link.max(initial=0) + 1
-    rows, links, shares, replaced = [], [], [], []
-    place = np.full(wide, -1)
-    there = np.zeros(wide)
+    found = [(_none(np.int64), _none(np.int64), _none(np.float64), _none(np.int64))]
     for number in range(-1, len(hub.begin) - 1):
-        members = hub_of == number
-        place[:] = -1
-        if number >= 0:
-            at = np.arange(hub.begin[number], hub.begin[number + 1])
-            place[hub.link[at]] = at
-            there[hub.link[at]] = hub.share[at]
-        for row in np.flatnonzero(members):
-            here = slice(groups.begin[row], groups.begin[row + 1])
-            link, share = groups.link[here], groups.share[here]
-            differs = (place[link] < 0) | (there[link] != share)
-            own, taken = link[differs], share[differs]
-            if number >= 0:
-                left_out = np.setdiff1d(hub.link[at], link, assume_unique=True)
-                own = np.append(own, left_out)
-                taken = np.append(taken, np.zeros(len(left_out)))
-            rows.append(np.full(len(own), row))
-            links.append(own)
-            shares.append(taken)
-            replaced.append(place[own])
-    row = np.concatenate([np.empty(0, np.int64), *rows])
+        place = np.full(wide, -1)  # of each link in the hub
+        of_hub = np.zeros(wide)
+        here = slice(0, 0) if number < 0 else slice(hub.begin[number], hub.begin[number + 1])
+        place[hub.link[here]] = np.arange(here.start, here.stop)
+        of_hub[hub.link[here]] = hub.share[here]
+        for group in np.flatnonzero(hub_of == number):
+            crossed = slice(groups.begin[group], groups.begin[group + 1])
+            link, share = groups.link[crossed], groups.share[crossed]
+            differs = (place[link] < 0) | (of_hub[link] != share)
+            left_out = np.setdiff1d(hub.link[here], link, assume_unique=True)
+            own = np.append(link[differs], left_out)
+            taken = np.append(share[differs], np.zeros(len(left_out)))
+            found.append((np.full(len(own), group), own, taken, place[own]))
+    row, link, share, replaces = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.argsort(row, kind="stable")
-    own = Entries.of(
-        row[order],
-        np.concatenate([np.empty(0, np.int64), *links])[order],
-        np.concatenate([np.empty(0), *shares])[order],
-        len(hub_of),
-    )
-    return own, np.concatenate([np.empty(0, np.int64), *replaced])[order]
+    return Entries.of(row[order], link[order], share[order], len(hub_of)), replaces[order]
+
+
+def _none(kind: Any) -> NDArray[Any]:
+    return np.empty(0, dtype=kind)

@@ -78,7 +78,7 @@ class SharedNetwork:
 
         ``done`` is called with rows as they end.
         """
-        sizes = np.full(len(rows), nbytes)
+        sizes = np.array([nbytes] * len(rows))
         self.fluid.send(routes, sizes, lambda ended: done(rows[ended]), rows=rows)
 
     def step(self) -> None:

@@ -1,0 +1,186 @@
+"""The compiled face of the flows under way does what numpy's does."""
+
+import numpy as np
+import pytest
+
+from dpsim.engine.at_servers import AtServers
+from dpsim.engine.calibration import calibrated
+from dpsim.network import Background, Conditions, LinkChange, max_min_rates
+from dpsim.network.flows import ends_of_flows, flows_under_way
+from dpsim.network.flows.compiled_flows import CompiledFlows
+from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
+from dpsim.network.flows.kernel import kernel
+from dpsim.network.flows.reduction import reduction
+from dpsim.scenario import load_scenario
+from dpsim.topology import Routes
+
+needs_a_compiler = pytest.mark.skipif(kernel.__wrapped__() is None, reason="there is no compiler")
+
+CLUSTERS = {
+    "single-switch": ["cluster.nodes=6"],
+    "leaf-spine": ["cluster.nodes=12", "cluster.network={fabric: leaf-spine, nic: 25GbE}"],
+    "several cards": ["cluster.nodes=5", "cluster.node=dgx-a100"],
+    "both ways at once": ["cluster.nodes=5", "cluster.network.duplex=0.7"],
+    "fewer servers": ["cluster.nodes=6", "strategy.aggregation.servers=4"],
+    "own nodes": ["cluster.nodes=6", "strategy.aggregation.colocated=false"],
+}
+
+
+@pytest.fixture(
+    params=[2, 12], ids=["hubs of short routes too", "hubs of long routes"], autouse=True
+)
+def long(monkeypatch, request):
+    """Hubs are for long routes, which take large clusters: here also for short ones."""
+    monkeypatch.setattr("dpsim.network.flows.reduction._LONG", request.param)
+    reduction.cache_clear()
+    return request.param
+
+
+def at_servers(overrides):
+    """The routes to and from the servers of an asynchronous quickstart, and their network."""
+    servers = "strategy.aggregation.kind=parameter-server"
+    scenario = load_scenario(
+        "scenarios/quickstart.yaml", ["strategy.sync.kind=asp", servers, *overrides]
+    )
+    placed = AtServers(calibrated(scenario)).servers
+    return placed.to_servers, placed.from_servers, placed.network
+
+
+def faces(capacities, tables):
+    """Both, with nothing under way."""
+    return NumpyFlows(capacities), CompiledFlows(kernel(), capacities, tables)
+
+
+def sent(face, table, rows, sizes, call):
+    count = len(rows)
+    numbers = np.arange(count)
+    face.add(Arrival(table, np.array(rows), sizes, sizes, np.ones(count), call, numbers))
+
+
+def by_flow(face, count):
+    """What is left of each flow, in the order of calls and numbers within them."""
+    calls, numbers = face.told(np.arange(count))
+    return np.array([face.amounts(row)[1] for row in np.lexsort((numbers, calls))])
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_flows_at_servers_move_alike(cluster, seed):
+    random = np.random.default_rng(seed)
+    push, pull, network = at_servers(CLUSTERS[cluster])
+    # Unequal links, so that groups are held by links of their own.
+    capacities = network.capacities * random.uniform(0.5, 1.5, len(network.capacities))
+    both = faces(capacities, (push, pull))
+    count = 0
+    for call in range(40):
+        table = (push, pull)[call % 2]
+        rows = random.choice(len(table.links), random.integers(1, 5), replace=False)
+        sizes = random.uniform(1e6, 1e8, len(rows))
+        for face in both:
+            sent(face, table, rows, sizes, call)
+        count += len(rows)
+        seconds = [face.share() for face in both]
+        assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
+        ended = [face.advance(seconds[0], 1.0) for face in both]
+        expected, found = (by_flow(face, count) for face in both)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-2)
+        count -= len(ended[0])
+        assert sorted(map(tuple, np.transpose(both[1].told(ended[1])))) == sorted(
+            map(tuple, np.transpose(both[0].told(ended[0])))
+        )
+        for face, gone in zip(both, ended, strict=True):
+            face.remove(gone.copy())
+
+
+@needs_a_compiler
+def test_a_reduction_keeps_the_rates_of_any_flows(long):
+    random = np.random.default_rng(0)
+    hubs = 0
+    for cluster in reversed(CLUSTERS.values()):
+        *tables, network = at_servers(cluster)
+        found = reduction(tuple(tables), network.capacities.tobytes())
+        links = np.concatenate([table.links for table in tables])
+        assert len(found.hub_of) < len(links)
+        assert len(found.own.link) < (links >= 0).sum() / 8
+        hubs += len(found.hub.link)
+    assert hubs > 0 or long > 2
+    face = CompiledFlows(kernel(), network.capacities, tuple(tables))
+    rows = random.integers(0, len(tables[0].links), 60)
+    sent(face, tables[0], rows, np.full(60, 1e9), 0)
+    share = np.asarray(tables[0].share)[rows]
+    rates = max_min_rates(tables[0].links[rows], network.capacities, share=share)
+    assert face.share() == pytest.approx(1e9 / rates.max(), rel=1e-9)
+    face.advance(1.0, 1.0)
+    np.testing.assert_allclose(by_flow(face, 60), 1e9 - rates, rtol=1e-9)
+
+
+CONDITIONS = {
+    "none": Conditions(),
+    "other traffic": Conditions((Background(0, 9, 1e9), Background(3, 11))),
+    "links change": Conditions((), (LinkChange(0.01, 3, 0.3), LinkChange(-1.0, 7, 0.5))),
+}
+
+
+@needs_a_compiler
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_ends_are_those_of_numpy(monkeypatch, conditions):
+    push, _, network = at_servers(CLUSTERS["single-switch"])
+    starts = np.random.default_rng(0).uniform(0, 0.05, len(push.links))
+    starts[::4] = starts[0]
+
+    def ends(worth):
+        monkeypatch.setattr(flows_under_way, "_WORTH_COMPILING", worth)
+        return ends_of_flows(network, push, starts, 1e8, CONDITIONS[conditions])
+
+    by_numpy, compiled = ends(np.inf), ends(0.0)
+    np.testing.assert_allclose(compiled, by_numpy, rtol=1e-9)
+    assert (compiled != by_numpy).any()  # they were not the same loops
+
+
+@needs_a_compiler
+def test_a_route_that_was_not_expected_is_taken():
+    push, pull, network = at_servers(CLUSTERS["single-switch"])
+    both = NumpyFlows(network.capacities), CompiledFlows(kernel(), network.capacities, (push,))
+    for face in both:
+        sent(face, push, [0, 1], np.full(2, 1e8), 0)
+        face.share()
+        sent(face, pull, [3], np.full(1, 1e8), 1)
+    assert both[1].share() == pytest.approx(both[0].share(), rel=1e-12)
+
+
+@needs_a_compiler
+def test_flows_over_a_link_that_is_cut_are_told():
+    push, _, network = at_servers(CLUSTERS["single-switch"])
+    both = faces(network.capacities, (push,))
+    only_first = int(push.links[0, 0])
+    assert (push.links[1:] != only_first).all()
+    for face in both:
+        sent(face, push, [1, 0, 2], np.full(3, 1e8), 0)
+        assert not face.any_cut
+        face.set_capacity(np.array([only_first]), 0.0)
+        assert face.any_cut
+        assert face.over_cut_links().tolist() == [1]
+
+
+def test_a_route_without_links_is_through_at_once():
+    alone = Routes(np.array([[-1, -1], [0, 1]]), np.zeros(2), np.ones((2, 2)))
+    for face in faces(np.array([5.0, 10.0]), (alone,)) if kernel() else ():
+        sent(face, alone, [0, 1], np.array([10.0, 10.0]), 0)
+        (row,) = face.advance(0.0, 0.0)
+        assert [int(told[0]) for told in face.told(np.array([row]))] == [0, 0]
+        face.remove(np.array([row]))
+        assert face.share() == 2
+
+
+def test_where_there_is_no_compiler_numpy_does_it(monkeypatch):
+    monkeypatch.setattr(flows_under_way, "kernel", kernel.__wrapped__)
+    routes = Routes(np.array([[0]]), np.zeros(1))
+    for compiler in ("", "no-such-compiler", "false"):
+        monkeypatch.setenv("CC", compiler)
+        assert isinstance(flows_under_way.under_way(np.ones(1), (routes,), 1e9), NumpyFlows)
+
+
+def test_little_work_is_left_to_numpy():
+    routes = Routes(np.array([[0]]), np.zeros(1))
+    assert isinstance(flows_under_way.under_way(np.ones(1), (routes,), 0.1), NumpyFlows)
