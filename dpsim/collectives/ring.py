@@ -50,7 +50,8 @@ def compile_ring(channels: int, layout: RankLayout) -> Schedule:
     successor = following // node * node + (following + channel) % node
 
     rings = Rings(rank, place, successor, ranks, base=channel * ranks, channel=channel)
-    phases = rings.reduce_scatter() + rings.all_gather()
+    # Each begins with the block of its own number, as textbooks have it.
+    phases = rings.reduce_scatter(ahead=1) + rings.all_gather(ahead=1)
     return Schedule("all-reduce", "ring", ranks, ranks * channels, phases)
 
 

@@ -28,16 +28,16 @@ class Rings:
     stride: int = 1
     channel: IntArray | int = 0
 
-    def reduce_scatter(self) -> tuple[Phase, ...]:
-        """In round k place i sends block i-1-k; nothing in a ring of one.
+    def reduce_scatter(self, ahead: int = 0) -> tuple[Phase, ...]:
+        """In round k place i sends block i+ahead-1-k; nothing in a ring of one.
 
-        So block i is whole at place i in the end.
+        So block i+ahead is whole at place i in the end.
         """
-        return self._around(self.place - 1, reduce=True)
+        return self._around(self.place + ahead - 1, reduce=True)
 
-    def all_gather(self) -> tuple[Phase, ...]:
-        """In round k place i sends block i-k, its own first; nothing in a ring of one."""
-        return self._around(self.place, reduce=False)
+    def all_gather(self, ahead: int = 0) -> tuple[Phase, ...]:
+        """In round k place i sends block i+ahead-k, the whole one first; nothing in a ring of one."""
+        return self._around(self.place + ahead, reduce=False)
 
     def _around(self, first: IntArray, *, reduce: bool) -> tuple[Phase, ...]:
         turns = self.length - 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
+
 
 def collective(
     ranks: Annotated[
@@ -68,6 +70,12 @@ def collective(
         str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the start times.")] = 0,
+    steps: Annotated[
+        bool,
+        typer.Option(
+            "--steps", help="Print who sends which chunk to whom, round by round, instead of times."
+        ),
+    ] = False,
     itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +85,11 @@ def collective(
         --algorithm ring -b 100MB -e 100MB
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
+    Example: dpsim collective --steps --ranks 4 --algorithm ring
     """
+    if steps:
+        _show_steps(ranks, algorithm or "ring", operation, as_json)
+        return
     from dpsim.base.budget import limited
     from dpsim.network import MessageCosts
     from dpsim.studies import collective as collectives
@@ -111,6 +123,29 @@ def collective(
     from dpsim.report.text.tables import collective_table
 
     show(collective_table(rows))
+
+
+def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
+    """The rounds of a schedule of ranks with a node each."""
+    from dpsim.collectives import algorithm as known
+    from dpsim.collectives import algorithm_names
+    from dpsim.report.text.rounds import rounds_text, transfers
+
+    if ranks is None or ranks > _MOST_SHOWN:
+        raise DpsimError(
+            f"--steps: --ranks must be from 1 to {_MOST_SHOWN}, but "
+            f"{'is missing' if ranks is None else f'got {ranks}'}"
+        )
+    if operation != "all-reduce" and algorithm == "ring":
+        algorithm = algorithm_names(operation)[0]
+    schedule = known(algorithm, operation).schedule(ranks)
+    if not as_json:
+        show(*rounds_text(schedule))
+        return
+    rounds = [transfers(each) for each in schedule.each_round()]
+    asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
+    told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
+    show_json({"schema_version": 1, "kind": "collective-steps", **told})
 
 
 def _network(

@@ -1,0 +1,53 @@
+"""``dpsim collective --steps``: a schedule to be read beside a lecture."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpsim.collectives import algorithm, algorithm_names
+
+RING_OF_3 = """\
+round 1: 0 -> 1  chunk 0  reduce
+round 1: 1 -> 2  chunk 1  reduce
+round 1: 2 -> 0  chunk 2  reduce
+round 2: 0 -> 1  chunk 2  reduce
+round 2: 1 -> 2  chunk 0  reduce
+round 2: 2 -> 0  chunk 1  reduce
+round 3: 0 -> 1  chunk 1  copy
+round 3: 1 -> 2  chunk 2  copy
+round 3: 2 -> 0  chunk 0  copy
+round 4: 0 -> 1  chunk 0  copy
+round 4: 1 -> 2  chunk 1  copy
+round 4: 2 -> 0  chunk 2  copy
+"""
+
+
+def test_the_ring_is_the_textbook_s(dpsim):
+    assert dpsim("collective", "--steps", "--ranks", 3, "--algorithm", "ring") == (0, RING_OF_3, "")
+
+
+@pytest.mark.parametrize("name", [each for each in algorithm_names() if each != "torus-2d"])
+def test_what_is_printed_adds_up(dpsim, name):
+    """Carried out on paper, the printed transfers of an all-reduce leave every rank the sum."""
+    ranks = 4
+    _, out, _ = dpsim("collective", "--steps", "--ranks", ranks, "--algorithm", name, "--json")
+    told = json.loads(out)
+    held = np.eye(ranks)[:, None, :].repeat(told["chunks"], 1)  # who contributed to which chunk
+    for each in told["rounds"]:
+        before = held.copy()
+        for move in each:
+            part = slice(move["chunk"], move["chunk"] + move["chunks"])
+            sent = before[move["source"], part]
+            if move["action"] == "reduce":
+                held[move["destination"], part] += sent
+            else:
+                held[move["destination"], part] = sent
+    assert (held == 1).all()
+    assert told["chunks"] == algorithm(name).schedule(ranks).chunks
+
+
+@pytest.mark.parametrize("more", [[], ["--ranks", 65], ["--ranks", 4, "--algorithm", "rings"]])
+def test_what_has_no_steps_is_a_line(dpsim, more):
+    code, out, err = dpsim("collective", "--steps", *more)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
