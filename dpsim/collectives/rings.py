@@ -36,7 +36,7 @@ class Rings:
         return self._around(self.place + ahead - 1, reduce=True)
 
     def all_gather(self, ahead: int = 0) -> tuple[Phase, ...]:
-        """In round k place i sends block i+ahead-k, the whole one first; nothing in a ring of one."""
+        """In round k place i sends block i+ahead-k, the whole one first; nothing alone."""
         return self._around(self.place + ahead, reduce=False)
 
     def _around(self, first: IntArray, *, reduce: bool) -> tuple[Phase, ...]:

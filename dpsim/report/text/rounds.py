@@ -8,7 +8,7 @@ from dpsim.collectives import Round, Schedule
 
 
 def rounds_text(schedule: Schedule) -> Iterator[str]:
-    """A line a transfer: ``round 1: 0 -> 1  chunk 0  reduce``; rounds count from 1, ranks from 0."""
+    """A line a transfer: ``round 1: 0 -> 1  chunk 0  reduce``; only rounds count from 1."""
     for number, each in enumerate(schedule.each_round(), 1):
         yield from (
             f"round {number}: {row['source']} -> {row['destination']}  {_chunks(row)}  "
