@@ -66,7 +66,7 @@ clean: ## remove .venv and everything else that was made here
 
 .venv/.all: .venv/.core
 	@echo "installing every extra; torch takes minutes ..." >&2
-	@$(PIP) --no-build-isolation -e '.[app,cluster,tune,validate]'
+	@$(PIP) --no-build-isolation -e '.[app,cluster,hf,tune,validate]'
 	@touch $@
 
 $(BIN)/python:

@@ -228,10 +228,22 @@ WITH_TORCH = {
     "sympy",
 }
 WITH_SCIKIT_LEARN = {"scikit-learn", "cloudpickle", "joblib", "threadpoolctl"}
+WITH_TRANSFORMERS = {
+    "hf-xet",
+    "httpcore2",
+    "httpx2",
+    "huggingface-hub",
+    "regex",
+    "safetensors",
+    "tokenizers",
+    "transformers",
+    "truststore",
+}
 
 
 def test_constraints_pin_every_version_and_nothing_else():
-    assert set(pinned()) == required() | WITH_TORCH | WITH_SCIKIT_LEARN
+    others = WITH_TORCH | WITH_SCIKIT_LEARN | WITH_TRANSFORMERS
+    assert set(pinned()) == required() | others
 
 
 def test_the_constraints_of_torch_are_those_that_it_has():

@@ -76,13 +76,8 @@ if TYPE_CHECKING:
         read_file,
     )
     from dpsim.workload.recompute import Recomputation, Recompute
-    from dpsim.workload.torch_trace import (
-        check_factory,
-        find_factory,
-        import_torch,
-        trace,
-        trace_module,
-    )
+    from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
+    from dpsim.workload.torch_trace import trace, trace_call, trace_module
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -166,6 +161,7 @@ __all__ = [
     "state_bytes",
     "stretch",
     "trace",
+    "trace_call",
     "trace_module",
     "update_bytes",
 ]

@@ -53,7 +53,7 @@ class TorchSource(Config):
     @field_validator("torch")
     @classmethod
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
-        from dpsim.workload.torch_trace import check_factory
+        from dpsim.workload.torch_factory import check_factory
 
         where, _, name = check_factory(factory)
         return f"{beside_scenario(where, info)}:{name}" if where.endswith(".py") else factory

@@ -13,34 +13,21 @@ layer of its own. A layer's activations are bytes saved / 4, so that they scale 
 from __future__ import annotations
 
 import importlib
-import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
-from dpsim.base.errors import DpsimError, how_to_install
+from dpsim.base.errors import DpsimError
 from dpsim.workload.layer import Kind, Layer, Model
 from dpsim.workload.module_hooks import NodeOwners, collect_outputs, hooked
+from dpsim.workload.torch_factory import explained, find_factory, import_torch
 from dpsim.workload.torch_operators import FREE, allocates, kind_of, reads_twice
+from dpsim.workload.torch_stand_ins import StandIns, formulas, fused_attention
 
 _SAMPLES = 7  # a number that makes no shape of activations look like one of weights
-_LONGEST_TEXT = 300
-
-
-def check_factory(factory: str) -> tuple[str, str, str]:
-    """Splits ``package.module:factory`` or ``file.py:factory``.
-
-    Raises DpsimError for anything else.
-    """
-    where, colon, name = factory.rpartition(":")
-    module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", where) or where.endswith(".py")
-    if not (colon and module and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name)):
-        raise DpsimError(f"must be package.module:factory or file.py:factory, but got {factory!r}")
-    return where, colon, name
+_SHOWN_NAMES = 3
 
 
 def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model:
@@ -51,43 +38,62 @@ def trace(factory: str, shape: tuple[int, ...], dtype: str = "float32") -> Model
     """
     torch = import_torch()
     function = find_factory(factory)
-    with _explained(factory, "cannot be called"), torch.device("meta"):
+    with explained(factory, "cannot be called"), torch.device("meta"):
         module = function()
     if not isinstance(module, torch.nn.Module):
         raise DpsimError(
             f"{factory}: must return a torch.nn.Module, but returned {type(module).__name__}"
         )
-    with _explained(factory, "cannot be traced on the meta device"):
+    with explained(factory, "cannot be traced on the meta device"):
         module = module.to("meta").train()
         return trace_module(module, shape, factory, dtype=dtype)
-
-
-def import_torch(what: str = "a torch model") -> Any:
-    """The torch package, which ``what`` needs.
-
-    Raises DpsimError with how to install it where it is missing.
-    """
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise DpsimError(f"{what} needs torch; {how_to_install('validate')}") from None
 
 
 def trace_module(
     module: Any, shape: tuple[int, ...], name: str, *, dtype: str = "float32"
 ) -> Model:
     """The model of a module that is on the meta device and in training mode already."""
+    entering = _samples(shape, dtype)
+    sample = "x".join(map(str, shape)) + " input"
+    model = _traced(module, lambda: module(entering), name, sample)
+    # Integers that go in are the numbers of words.
+    return replace(model, tokens=prod(shape)) if dtype == "int64" else model
+
+
+def trace_call(
+    module: Any, inputs: Mapping[str, tuple[tuple[int, ...], str]], name: str, sample: str
+) -> Model:
+    """The same of a module that takes several named inputs: the shape of one sample, and dtype.
+
+    Where its answer has a loss, the backward pass starts there.
+    """
+    entering = {key: _samples(*one) for key, one in inputs.items()}
+
+    def run() -> Any:
+        answer = module(**entering)
+        loss = answer.get("loss") if isinstance(answer, Mapping) else None
+        return answer if loss is None else loss
+
+    return _traced(module, run, name, sample)
+
+
+def _samples(shape: tuple[int, ...], dtype: str) -> Any:
     torch = import_torch()
-    batch = (_SAMPLES, *shape)
-    entering = torch.empty(batch, dtype=getattr(torch, dtype), device="meta")
+    return torch.empty((_SAMPLES, *shape), dtype=getattr(torch, dtype), device="meta")
+
+
+def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Model:
+    """Runs a step of the module, forward by ``run``, and gathers what it did."""
+    torch = import_torch()
     seen = _Seen(torch, module)
     outputs: list[Any] = []
     with (
         seen.hooked(),
+        fused_attention(torch),
         seen.mode(),
         torch.autograd.graph.saved_tensors_hooks(seen.saved, lambda tensor: tensor),
     ):
-        collect_outputs(torch, module(entering), outputs)
+        collect_outputs(torch, run(), outputs)
         if outputs:
             seen.backward = True
             torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
@@ -95,9 +101,7 @@ def trace_module(
         raise DpsimError(
             f"{name}: must return tensors that depend on its parameters, but returned none"
         )
-    model = seen.model(name, shape)
-    # Integers that go in are the numbers of words.
-    return replace(model, tokens=prod(shape)) if dtype == "int64" else model
+    return seen.model(name, sample)
 
 
 class _Amounts:
@@ -119,9 +123,11 @@ class _Seen:
     def __init__(self, torch: Any, module: Any) -> None:
         self._torch = torch
         self._root = module
-        self._formulas: dict[Any, Callable[..., int]] = importlib.import_module(
-            "torch.utils.flop_counter"
-        ).flop_registry
+        counter = importlib.import_module("torch.utils.flop_counter")
+        self._formulas: dict[Any, Callable[..., int]] = counter.flop_registry
+        self._own_formulas = formulas(torch)
+        self._stand_ins = StandIns(torch)
+        self._used: set[int] = set()  # storages of weights that an operator has read
         self._storages: dict[int, Any] = {}  # kept alive, so that an address is one storage
         self._weights = {
             self._address(tensor) for tensor in [*module.parameters(), *module.buffers()]
@@ -179,6 +185,10 @@ class _Seen:
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
                 kwargs = kwargs or {}
+                result = seen._stand_ins.answer(func, args, kwargs)
+                if result is not NotImplemented:
+                    seen.record(func, args, kwargs, result)
+                    return result
                 packet = func._overloadpacket
                 if packet not in seen._formulas and func is not seen._torch.ops.prim.device.default:
                     # What an operator is made of is recorded in its place, where torch knows it.
@@ -196,12 +206,15 @@ class _Seen:
         """Counts one operator."""
         packet, name = func._overloadpacket, str(func._overloadpacket)
         here, backward = self._here(), int(self.backward)
+        own = self._own_formulas.get(packet)
         formula = self._formulas.get(packet)
         moved = 0 if func.is_view or allocates(name) else self._moved(args, result)
         if reads_twice(name):
             moved += self._largest(args)
         here.traffic[backward] += moved
-        if formula is not None:
+        if own is not None:
+            here.flop[backward] += own(*args, **kwargs)
+        elif formula is not None:
             here.flop[backward] += int(formula(*args, **kwargs, out_val=result))
         elif not self._is_cheap(func, name):
             self.unknown.setdefault(name)
@@ -225,6 +238,8 @@ class _Seen:
             for leaf in tree.tree_leaves((args, result))
             if isinstance(leaf, self._torch.Tensor)
         ]
+        addresses = {leaf.untyped_storage()._cdata for leaf in leaves}
+        self._used |= addresses & self._weights
         return sum(leaf.numel() for leaf in leaves if not self._is_weight(leaf))
 
     def _largest(self, args: Any) -> int:
@@ -238,9 +253,9 @@ class _Seen:
             self.backward and tuple(tensor.shape) in self._gradients
         )
 
-    def model(self, name: str, shape: tuple[int, ...]) -> Model:
+    def model(self, name: str, sample: str) -> Model:
         """Its layers, per sample."""
-        layers, notes = [], []
+        layers, idle = [], []
         owners: dict[int, str] = {}
         modules = dict(self._root.named_modules())
         for path in self._order(modules):
@@ -252,19 +267,51 @@ class _Seen:
                 else:
                     borrowed += int(parameter.numel())
             amounts = self.amounts.get(path, _Amounts())
-            if path not in self.amounts and own:
-                notes.append(f"{path or name} has parameters but was not run")
+            if own and path not in self.amounts and not self._is_used(modules[path]):
+                idle.append(path or name)
             if own or any(amounts.flop) or any(amounts.traffic):
                 shown = path or type(self._root).__name__
                 layers.append(_layer(shown, amounts, tuple(own), borrowed))
+        return Model(name, tuple(layers), sample, notes=self._notes(idle))
+
+    def _is_used(self, module: Any) -> bool:
+        """Whether an operator has read a parameter of the module, its own forward or another's.
+
+        `nn.MultiheadAttention` multiplies by its output projection without running that module.
+        """
+        addresses = {
+            parameter.untyped_storage()._cdata for parameter in module.parameters(recurse=False)
+        }
+        return bool(addresses & self._used)
+
+    def _notes(self, idle: list[str]) -> tuple[str, ...]:
+        """What is doubtful about the trace, a line each; ``idle`` modules had no part in it."""
+        notes = []
+        if idle:
+            have = "has" if len(idle) == 1 else "have"
+            were = "was" if len(idle) == 1 else "were"
+            notes.append(f"{shortened(idle)} {have} parameters but {were} not run")
         notes += [
             f"operator {operator} has no FLOP formula and counts none" for operator in self.unknown
         ]
-        return Model(name, tuple(layers), "x".join(map(str, shape)) + " input", notes=tuple(notes))
+        if self._stand_ins.guessed:
+            asked = ", ".join(self._stand_ins.guessed)
+            notes.append(
+                f"the forward pass asks for data ({asked}), which a trace has not: flags are taken "
+                "as not set, and sizes as large as they can be"
+            )
+        return tuple(notes)
 
     def _order(self, modules: dict[str, Any]) -> list[str]:
         """Modules by first use, then those that never ran."""
         return [*self.amounts, *(path for path in modules if path not in self.amounts)]
+
+
+def shortened(names: list[str]) -> str:
+    """The names, or of many the first and how many more."""
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    more = len(names) - _SHOWN_NAMES
+    return shown if more <= 0 else f"{shown} and {more} more modules"
 
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:
@@ -286,68 +333,3 @@ def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: 
         backward_traffic=amounts.traffic[1] // _SAMPLES,
         activations=amounts.kept // 4 // _SAMPLES,
     )
-
-
-def find_factory(factory: str) -> Callable[[], Any]:
-    """The function that ``factory`` names.
-
-    Modules are looked for on Python's path and then in the current folder.
-    """
-    where, _, name = check_factory(factory)
-    with _explained(factory, "cannot be imported"):
-        found: Any = _from_file(Path(where)) if where.endswith(".py") else _from_module(where)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise DpsimError(f"{factory}: {where} has no {name}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise DpsimError(f"{factory}: must be a function or a class, but is {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
-
-
-def _from_module(name: str) -> Any:
-    sys.path.append(str(Path.cwd()))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(Path.cwd()))
-
-
-def _from_file(path: Path) -> Any:
-    """Runs the file as a module of its own; what it imports from beside it is found."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    if not path.is_file():
-        raise DpsimError(f"{path}: must be a Python file, but there is none of this name")
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-class _explained:  # noqa: N801 - reads as what it does
-    """Turns whatever a user's code raises into one line of DpsimError."""
-
-    def __init__(self, factory: str, what: str) -> None:
-        self._factory = factory
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, traceback: Any) -> None:
-        if isinstance(problem, DpsimError):
-            return
-        # A factory that calls sys.exit is one that failed: the other points of a sweep go on.
-        if isinstance(problem, SystemExit):
-            raise DpsimError(f"{self._factory}: {self._what}: it calls sys.exit") from problem
-        if isinstance(problem, Exception):
-            said = " ".join(str(problem).split()) or type(problem).__name__
-            said = said if len(said) <= _LONGEST_TEXT else said[: _LONGEST_TEXT - 3] + "..."
-            raise DpsimError(f"{self._factory}: {self._what}: {said}") from problem

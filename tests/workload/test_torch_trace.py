@@ -9,7 +9,8 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.workload import WorkloadConfig, build_model
-from dpsim.workload.torch_trace import check_factory, trace
+from dpsim.workload.torch_factory import check_factory
+from dpsim.workload.torch_trace import trace
 
 TWINS = str(Path(__file__).parent / "twins.py")
 missing = find_spec("torch") is None and os.environ.get("CI") != "true"
@@ -167,6 +168,137 @@ def test_operators_without_a_formula_and_modules_that_never_run_are_named(module
 
 
 @with_torch
+def test_many_modules_that_never_run_are_one_line(module):
+    model = module(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a = nn.Linear(4, 4)\n"
+        "        self.idle = nn.ModuleList(nn.Linear(4, 4) for _ in range(12))\n"
+        "    def forward(self, x):\n"
+        "        return self.a(x)\n"
+    )
+    assert model.notes == (
+        "idle.0, idle.1, idle.2 and 9 more modules have parameters but were not run",
+    )
+
+
+@with_torch
+@pytest.mark.parametrize("written", [True, False])
+def test_a_projection_that_its_parent_multiplies_by_has_been_used(module, written):
+    blocks, width, tokens = 12, 16, 10
+    model = module(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.blocks = nn.ModuleList(\n"
+        f"            nn.MultiheadAttention({width}, 4, batch_first=True)\n"
+        f"            for _ in range({blocks}))\n"
+        "    def forward(self, x):\n"
+        "        for block in self.blocks:\n"
+        f"            x = block(x, x, x, need_weights={written})[0]\n"
+        "        return x\n",
+        (tokens, width),
+    )
+    assert model.notes == ()
+    assert model.parameters == blocks * 4 * (width * width + width)
+    products = 4 * 2 * tokens * width * width + 4 * tokens * tokens * width
+    assert model.forward_flop == blocks * products
+
+
+ATTENTION = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(32, 32), nn.Linear(32, 16), nn.Linear(32, 16)
+    def forward(self, x):
+        def heads(y, n):
+            return y.view(len(x), -1, n, 8).transpose(1, 2)
+        out = nn.functional.scaled_dot_product_attention(
+            heads(self.q(x), 4), heads(self.k(x), 2), heads(self.v(x), 2),
+            is_causal=True, enable_gqa=True)
+        return out.transpose(1, 2).flatten(2)
+"""
+
+
+@with_torch
+def test_attention_is_the_fused_kernel_that_writes_no_scores(module):
+    tokens, width = 64, 32
+    root = {layer.name: layer for layer in module(ATTENTION, (tokens, width)).layers}["Net"]
+    assert root.kind == "attention"
+    assert root.forward_flop == 4 * tokens**2 * width
+    assert root.backward_flop == 10 * tokens**2 * width
+    assert root.forward_traffic < 4 * tokens**2  # the scores of four heads alone
+
+
+@with_torch
+@pytest.mark.parametrize(
+    ("asks", "forward"),
+    [
+        ("item", "y * 2 if (x != 0).all() else y"),
+        ("item", "y[:, : int((x != 0).sum())]"),
+        ("nonzero", "y[(x > 0).any(-1)]"),
+        ("nonzero", "y.index_put(((x > 0).any(-1),), torch.zeros(8, device=x.device))"),
+        ("nonzero", "y.flatten(0, 1)[torch.where((x > 0).any(-1).flatten())[0]]"),
+        ("masked_select", "y.masked_select((x > 0).any(-1, keepdim=True))"),
+    ],
+)
+def test_a_forward_pass_that_asks_for_data_is_traced_and_noted(module, asks, forward):
+    model = module(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a = nn.Linear(4, 8)\n"
+        "    def forward(self, x):\n"
+        f"        y = self.a(x)\n        return {forward}\n",
+        (5, 4),
+    )
+    assert model.notes == (
+        f"the forward pass asks for data ({asks}), which a trace has not: flags are taken as not "
+        "set, and sizes as large as they can be",
+    )
+    assert model.forward_flop == 2 * 5 * 4 * 8
+    assert model.backward_flop == 2 * 5 * 4 * 8
+
+
+@with_torch
+def test_grouped_products_of_any_precision_count_each_token_once(module):
+    model = module(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first = nn.Linear(16, 16)\n"
+        "        self.experts = nn.Parameter(torch.empty(4, 16, 32))\n"
+        "    def forward(self, x):\n"
+        "        tokens = self.first(x).flatten(0, 1)\n"
+        "        ends = torch.zeros(4, dtype=torch.int32, device=x.device)\n"
+        "        return torch._grouped_mm(tokens, self.experts, offs=ends)\n",
+        (10, 16),
+    )
+    root = {layer.name: layer for layer in model.layers}["Net"]
+    assert (root.kind, root.parameters) == ("linear", (4 * 16 * 32,))
+    assert root.forward_flop == 2 * 10 * 16 * 32
+    assert root.backward_flop == 2 * root.forward_flop
+    assert root.activations == 10 * 16  # its input
+
+
+@with_torch
+def test_layers_that_are_dropped_at_random_are_all_traced(module):
+    model = module(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(40))\n"
+        "    def forward(self, x):\n"
+        "        for block in self.blocks:\n"
+        "            x = block(x) if torch.rand([]) > 0.1 else x\n"
+        "        return x\n"
+    )
+    assert model.notes == ()
+    assert model.forward_flop == 40 * 2 * 4 * 4
+
+
+@with_torch
 def test_no_memory_is_taken_for_weights(module):
     model = module(
         "class Net(nn.Module):\n"
@@ -205,7 +337,7 @@ def test_a_scenario_s_module_is_built():
         (
             "class Net(nn.Linear):\n"
             "    def __init__(self): super().__init__(4, 4)\n"
-            "    def forward(self, x): return super().forward(x) * x.sum().item()",
+            "    def forward(self, x): return super().forward(x) * x.tolist()[0][0]",
             "cannot be traced on the meta device: ",
         ),
     ],

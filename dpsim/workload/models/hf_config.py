@@ -200,8 +200,12 @@ def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
     family = values.get("model_type")
     if family is None:
         raise DpsimError(f"{source}: model_type is missing (known: {', '.join(_FAMILIES)})")
-    if not isinstance(family, str) or family not in _FAMILIES:
+    if not isinstance(family, str):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
     name = values.get("_name_or_path")
-    name = name if isinstance(name, str) and name else family
-    return _FAMILIES[family](name[:200], _Sizes(values, source))
+    name = (name if isinstance(name, str) and name else family)[:200]
+    if family in _FAMILIES:
+        return _FAMILIES[family](name, _Sizes(values, source))
+    from dpsim.workload.models.hf_library import library_entry
+
+    return library_entry(values, source, name, _FAMILIES)
