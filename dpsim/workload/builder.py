@@ -200,10 +200,18 @@ class Builder:
             name, "norm", 2 * self.size, 5 * self.size, parameters=(width, width), kept=self.size
         )
 
-    def rms_norm(self, name: str) -> None:
-        """As a layer norm, without mean and bias."""
+    def rms_norm(self, name: str, *, heads: int | None = None, weights: bool = True) -> None:
+        """As a layer norm, without mean and bias, or without any weights.
+
+        With ``heads`` each head of the width is normalised alone, all by the same weights.
+        """
         self._memory(
-            name, "norm", 2 * self.size, 5 * self.size, parameters=(self.shape[-1],), kept=self.size
+            name,
+            "norm",
+            2 * self.size,
+            5 * self.size,
+            parameters=(self.shape[-1] // (heads or 1),) if weights else (),
+            kept=self.size,
         )
 
     def attention(
@@ -240,22 +248,32 @@ class Builder:
         self._memory(f"{name}.softmax", "elementwise", 2 * weights, 3 * weights, kept=weights)
         self._matrix(name, "attention", (), 2 * weights * width, moved + weights, kept=self.size)
 
-    def fused_attention(self, name: str, heads: int, groups: int | None = None) -> None:
+    def fused_attention(
+        self,
+        name: str,
+        heads: int,
+        groups: int | None = None,
+        *,
+        keys: int | None = None,
+        window: int | None = None,
+    ) -> None:
         """`attention` in one kernel that never writes the scores.
 
-        ``groups`` heads of keys and values serve all ``heads``. Forward 4 T^2 d FLOP, backward 10
-        T^2 d, since it computes the scores anew (FlashAttention, Dao et al. 2022; as torch's
-        counter has it, also where a causal kernel skips the masked half). Kept: the output, and a
-        number per head and token.
+        ``groups`` heads of keys and values serve all ``heads``; a token looks at K ``keys``, or at
+        those in a ``window`` around it. Forward 4 T K d FLOP, backward 10 T K d, since it computes
+        the scores anew (FlashAttention, Dao et al. 2022; as torch's counter has it, also where a
+        causal kernel skips the masked half). Kept: the output, and a number per head and token.
         """
         tokens, width = self.shape
-        moved = 2 * self.size + 2 * self.size * (groups or heads) // heads
+        keys = tokens if keys is None else keys
+        seen = keys if window is None else min(keys, window)
+        moved = 2 * self.size + 2 * keys * width * (groups or heads) // heads
         self._layers.append(
             Layer(
                 name,
                 "attention",
-                forward_flop=4 * tokens**2 * width,
-                backward_flop=10 * tokens**2 * width,
+                forward_flop=4 * tokens * seen * width,
+                backward_flop=10 * tokens * seen * width,
                 forward_traffic=moved,
                 backward_traffic=2 * moved,
                 activations=self.size + heads * tokens,
@@ -340,6 +358,33 @@ class Builder:
             kept=self.size if kept else 0,
             borrowed=borrowed,
         )
+
+    def experts(self, name: str, count: int, active: int, inner: int) -> None:
+        """Gated feed-forwards of which each token takes the ``active`` best of ``count``.
+
+        All experts' weights are read, and gradients of all are written: a batch has tokens for
+        each. The FLOP are those of the active ones. Tokens are sorted by expert into one product
+        for all (a grouped product), and summed by their weights at the end (Shazeer et al. 2017).
+        """
+        tokens, width = self.shape
+        self.linear(f"{name}.gate", count, bias=False)
+        self.activation(f"{name}.top_k", kept=True)
+        self.shape = (tokens * active, width)
+        self.activation(f"{name}.sorted", kept=True)
+        self._grouped(f"{name}.experts.gate_up_proj", count, 2 * inner)
+        self.shape = (tokens * active, inner)
+        self.add(f"{name}.experts.silu", kept=True)  # of one half, times the other
+        self._grouped(f"{name}.experts.down_proj", count, width)
+        self.shape = (tokens, width)
+        self.add(f"{name}.weighted_sum", terms=active)
+
+    def _grouped(self, name: str, count: int, width: int) -> None:
+        """The product of tokens that are sorted by expert with each expert's own weights."""
+        entering, inner = self.size, self.shape[-1]
+        self.shape = (self.shape[0], width)
+        flop = 2 * inner * self.size
+        weights = count * inner * width
+        self._matrix(name, "linear", (weights,), flop, entering + self.size, kept=self.size)
 
     def activation(self, name: str, *, kept: bool = False) -> None:
         """A function of each element; without ``kept`` in place.

@@ -70,7 +70,8 @@ class ConfigSource(Config):
 
     config: FilePath = Field(
         description=(
-            "a config.json of bert, gpt2, llama, mistral, qwen2 or vit, relative to the scenario"
+            "a config.json, relative to the scenario: the families of bert, gpt2, llama, qwen, "
+            "gemma, phi, olmo, mixtral, gpt_neox and vit, and any other by the extra hf"
         )
     )
 

@@ -101,7 +101,7 @@ def fused_attention(torch: Any) -> Any:
     functions = importlib.import_module("torch.nn.functional")
     modes: Any = importlib.import_module("torch.overrides")
 
-    class Fused(modes.TorchFunctionMode):  # type: ignore[misc,name-defined]
+    class Fused(modes.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

@@ -129,7 +129,7 @@ def test_the_kind_of_attention_can_be_said(entry, implementation, fused):
     [
         ("", "must be JSON, but: Expecting value"),
         ("[1]", 'must be a JSON object, such as {"model_type": "llama"}'),
-        ({}, "model_type is missing (known: bert, gpt2, llama, mistral, qwen2, vit)"),
+        ({}, "model_type is missing (known: bert, gemma, gemma2, "),
         (
             {"model_type": "lama"},
             "must be a known model_type, but got 'lama' (did you mean 'llama'?)",

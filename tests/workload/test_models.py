@@ -82,6 +82,55 @@ PARAMETERS = {
     "mpt-13b": 12_853_954_560,
     "mpt-30b": 29_975_214_080,
     "mpt-70b": 64_862_437_376,
+    "mistral-7b": 7_241_732_096,
+    "mixtral-8x7b": 46_702_792_704,
+    "mixtral-8x22b": 140_630_071_296,
+    "qwen2-0.5b": 494_032_768,
+    "qwen2-1.5b": 1_543_714_304,
+    "qwen2-7b": 7_615_616_512,
+    "qwen2-72b": 72_706_203_648,
+    "qwen2.5-3b": 3_085_938_688,
+    "qwen2.5-14b": 14_770_033_664,
+    "qwen2.5-32b": 32_763_876_352,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-4b": 4_022_468_096,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-14b": 14_768_307_200,
+    "qwen3-32b": 32_762_123_264,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "gemma-2b": 2_506_172_416,
+    "gemma-7b": 8_537_680_896,
+    "gemma2-2b": 2_614_341_888,
+    "gemma2-9b": 9_241_705_984,
+    "gemma2-27b": 27_227_128_320,
+    "gemma3-1b": 999_885_952,
+    "phi-3-mini": 3_821_079_552,
+    "phi-4": 14_659_507_200,
+    "olmo-1b": 1_176_764_416,
+    "olmo-7b": 6_888_095_744,
+    "olmo2-7b": 7_298_617_344,
+    "olmo2-13b": 13_716_198_400,
+    "gpt-neox-20b": 20_554_567_680,
+    "pythia-160m": 162_322_944,
+    "pythia-410m": 405_334_016,
+    "pythia-1b": 1_011_781_632,
+    "pythia-1.4b": 1_414_647_808,
+    "pythia-2.8b": 2_775_208_960,
+    "pythia-6.9b": 6_857_302_016,
+    "pythia-12b": 11_846_072_320,
+    "phi-1.5": 1_418_270_720,
+    "phi-2": 2_779_683_840,
+    "modernbert-base": 149_014_272,
+    "modernbert-large": 394_781_696,
+    "whisper-tiny": 37_760_640,
+    "whisper-base": 72_593_920,
+    "whisper-small": 241_734_912,
+    "whisper-medium": 763_857_920,
+    "whisper-large": 1_543_304_960,
+    "vit-b32": 88_224_232,
+    "vit-l32": 306_535_400,
+    "vit-h14": 632_045_800,
     "transformer-big": 210_874_368,
     "transformer-xl-base": 191_950_298,
     "transformer-xl-large": 285_167_482,
@@ -190,7 +239,15 @@ def _seconds(build):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in MODELS if name.startswith(("gpt", "llama", "mpt", "bert"))]
+    "name",
+    [
+        name
+        for name in MODELS
+        if name.startswith(
+            ("gpt", "llama", "mpt", "bert", "mistral", "qwen", "gemma", "phi", "olmo", "pythia")
+        )
+        and name != "qwen3-30b-a3b"
+    ],
 )
 def test_a_transformer_takes_two_flop_per_weight_and_token(name):
     model = build_model(name, 16)  # few tokens, so that attention is little
@@ -374,6 +431,8 @@ def test_activations_of_a_transformer_block():
         ("ResNet-50 v1.5", "resnet50"),
         ("LLaMA-2 70B", "llama2-70b"),
         ("ViT-B/16", "vit-b16"),
+        ("Qwen2.5-7B", "qwen2-7b"),
+        ("Llama 3.3 70B", "llama3.1-70b"),
         ("VGG-16 (CIFAR-10)", "vgg16-cifar"),
     ],
 )

@@ -139,6 +139,56 @@ def _mpt(name: str, *sizes: int) -> Tokens:
     return Tokens(FamilyModel("mpt:mpt", name, *sizes), 2048, _LONG_CONTEXT, fusible=True)
 
 
+def _mixtral(name: str, *sizes: int, words: int = 32_000) -> Tokens:
+    return _llama(name, 4096, *sizes, groups=8, experts=(8, 2), words=words)
+
+
+def _qwen2(name: str, *sizes: int, words: int = 151_936, tied: bool = False) -> Tokens:
+    *shape, groups = sizes
+    return _llama(name, 4096, *shape, groups=groups, biases=True, words=words, tied=tied)
+
+
+def _qwen3(name: str, *sizes: int, groups: int = 8, **more: Any) -> Tokens:
+    heads = {"groups": groups, "head": 128, "query_norms": "head"}
+    return _llama(name, 4096, *sizes, words=151_936, **heads, **more)
+
+
+def _gemma(name: str, *sizes: int, head: int = 256, words: int = 256_000, **more: Any) -> Tokens:
+    *shape, groups = sizes
+    return _llama(name, 8192, *shape, groups=groups, head=head, words=words, tied=True, **more)
+
+
+_GEMMA2: dict[str, Any] = {"norms": "both", "window": 4096, "global_every": 2}
+_GEMMA3: dict[str, Any] = {
+    **_GEMMA2,
+    "query_norms": "head",
+    "window": 512,
+    "global_every": 6,
+    "words": 262_144,
+}
+_OLMO2: dict[str, Any] = {"norms": "after", "query_norms": "width", "words": 100_352}
+
+
+def _olmo(name: str, *sizes: int, tied: bool = False) -> Tokens:
+    return _llama(name, 2048, *sizes, norm_weights=False, words=50_304, tied=tied)
+
+
+def _phi(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("neox:phi", name, *sizes, 51_200), 2048, 2048, fusible=True)
+
+
+def _neox(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("neox:neox", name, *sizes), 2048, _LONG_CONTEXT, fusible=True)
+
+
+def _modernbert(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("modernbert:modernbert", name, *sizes), 1024, 8192, fusible=True)
+
+
+def _whisper(name: str, *sizes: int) -> Tokens:
+    return Tokens(FamilyModel("whisper:whisper", name, *sizes), 448, 448, fusible=True)
+
+
 def _transformer_xl(name: str, usual: int, *sizes: int) -> Tokens:
     return Tokens(FamilyModel("transformer_xl:of_sizes", name, *sizes), usual, _ANY_LENGTH)
 
@@ -176,7 +226,10 @@ _IMAGES: dict[str, Callable[[], Model]] = {
 
 _PATCHES: dict[str, Images] = {
     "vit-b16": Images(FamilyModel("vit:vit", "vit-b16", 12, 768, 12), fusible=True),
+    "vit-b32": Images(FamilyModel("vit:vit", "vit-b32", 12, 768, 12, patch=32), fusible=True),
     "vit-l16": Images(FamilyModel("vit:vit", "vit-l16", 24, 1024, 16), fusible=True),
+    "vit-l32": Images(FamilyModel("vit:vit", "vit-l32", 24, 1024, 16, patch=32), fusible=True),
+    "vit-h14": Images(FamilyModel("vit:vit", "vit-h14", 32, 1280, 16, patch=14), fusible=True),
 }
 
 _SEQUENCES: dict[str, Tokens] = {
@@ -223,6 +276,52 @@ _SEQUENCES: dict[str, Tokens] = {
     "mpt-13b": _mpt("mpt-13b", 40, 5120, 40),
     "mpt-30b": _mpt("mpt-30b", 48, 7168, 56),
     "mpt-70b": _mpt("mpt-70b", 80, 8192, 64),
+    "mistral-7b": _llama("mistral-7b", 8192, 32, 4096, 32, 14336, groups=8, window=4096),
+    "mixtral-8x7b": _mixtral("mixtral-8x7b", 32, 4096, 32, 14336),
+    "mixtral-8x22b": _mixtral("mixtral-8x22b", 56, 6144, 48, 16384, words=32_768),
+    "qwen2-0.5b": _qwen2("qwen2-0.5b", 24, 896, 14, 4864, 2, tied=True),
+    "qwen2-1.5b": _qwen2("qwen2-1.5b", 28, 1536, 12, 8960, 2, tied=True),
+    "qwen2-7b": _qwen2("qwen2-7b", 28, 3584, 28, 18944, 4, words=152_064),
+    "qwen2-72b": _qwen2("qwen2-72b", 80, 8192, 64, 29568, 8, words=152_064),
+    "qwen2.5-3b": _qwen2("qwen2.5-3b", 36, 2048, 16, 11008, 2, tied=True),
+    "qwen2.5-14b": _qwen2("qwen2.5-14b", 48, 5120, 40, 13824, 8, words=152_064),
+    "qwen2.5-32b": _qwen2("qwen2.5-32b", 64, 5120, 40, 27648, 8, words=152_064),
+    "qwen3-0.6b": _qwen3("qwen3-0.6b", 28, 1024, 16, 3072, tied=True),
+    "qwen3-1.7b": _qwen3("qwen3-1.7b", 28, 2048, 16, 6144, tied=True),
+    "qwen3-4b": _qwen3("qwen3-4b", 36, 2560, 32, 9728, tied=True),
+    "qwen3-8b": _qwen3("qwen3-8b", 36, 4096, 32, 12288),
+    "qwen3-14b": _qwen3("qwen3-14b", 40, 5120, 40, 17408),
+    "qwen3-32b": _qwen3("qwen3-32b", 64, 5120, 64, 25600),
+    "qwen3-30b-a3b": _qwen3("qwen3-30b-a3b", 48, 2048, 32, 768, groups=4, experts=(128, 8)),
+    "gemma-2b": _gemma("gemma-2b", 18, 2048, 8, 16384, 1),
+    "gemma-7b": _gemma("gemma-7b", 28, 3072, 16, 24576, 16),
+    "gemma2-2b": _gemma("gemma2-2b", 26, 2304, 8, 9216, 4, **_GEMMA2),
+    "gemma2-9b": _gemma("gemma2-9b", 42, 3584, 16, 14336, 8, **_GEMMA2),
+    "gemma2-27b": _gemma("gemma2-27b", 46, 4608, 32, 36864, 16, **{**_GEMMA2, "head": 128}),
+    "gemma3-1b": _gemma("gemma3-1b", 26, 1152, 4, 6912, 1, **_GEMMA3),
+    "phi-1.5": _phi("phi-1.5", 24, 2048, 32),
+    "phi-2": _phi("phi-2", 32, 2560, 32),
+    "phi-3-mini": _llama("phi-3-mini", 4096, 32, 3072, 32, 8192, packed=True, words=32_064),
+    "phi-4": _llama("phi-4", 4096, 40, 5120, 40, 17920, packed=True, groups=10, words=100_352),
+    "olmo-1b": _olmo("olmo-1b", 16, 2048, 16, 8192, tied=True),
+    "olmo-7b": _olmo("olmo-7b", 32, 4096, 32, 11008),
+    "olmo2-7b": _llama("olmo2-7b", 4096, 32, 4096, 32, 11008, **_OLMO2),
+    "olmo2-13b": _llama("olmo2-13b", 4096, 40, 5120, 40, 13824, **_OLMO2),
+    "gpt-neox-20b": _neox("gpt-neox-20b", 44, 6144, 64, 50_432),
+    "pythia-160m": _neox("pythia-160m", 12, 768, 12, 50_304),
+    "pythia-410m": _neox("pythia-410m", 24, 1024, 16, 50_304),
+    "pythia-1b": _neox("pythia-1b", 16, 2048, 8, 50_304),
+    "pythia-1.4b": _neox("pythia-1.4b", 24, 2048, 16, 50_304),
+    "pythia-2.8b": _neox("pythia-2.8b", 32, 2560, 32, 50_304),
+    "pythia-6.9b": _neox("pythia-6.9b", 32, 4096, 32, 50_432),
+    "pythia-12b": _neox("pythia-12b", 36, 5120, 40, 50_688),
+    "modernbert-base": _modernbert("modernbert-base", 22, 768, 12, 1152),
+    "modernbert-large": _modernbert("modernbert-large", 28, 1024, 16, 2624),
+    "whisper-tiny": _whisper("whisper-tiny", 4, 384, 6),
+    "whisper-base": _whisper("whisper-base", 6, 512, 8),
+    "whisper-small": _whisper("whisper-small", 12, 768, 12),
+    "whisper-medium": _whisper("whisper-medium", 24, 1024, 16),
+    "whisper-large": _whisper("whisper-large", 32, 1280, 20),
     "transformer-big": Tokens(
         FamilyModel("transformer:transformer", "transformer-big", 6, 1024, 16), 32, _ANY_LENGTH
     ),
@@ -259,6 +358,9 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
     "resnet20cifar10": "resnet20-cifar",
     "resnet50v1.5": "resnet50",
     "vgg16cifar10": "vgg16-cifar",
+    **{f"qwen2.5{size}": f"qwen2-{size}" for size in ("0.5b", "1.5b", "7b", "72b")},
+    "llama3.370b": "llama3.1-70b",
+    "whisperlargev2": "whisper-large",
     "vitbase": "vit-b16",
     "vitlarge": "vit-l16",
 }

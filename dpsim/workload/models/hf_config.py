@@ -18,6 +18,7 @@ from dpsim.workload.models.bert import bert
 from dpsim.workload.models.catalogue import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
 from dpsim.workload.models.llama import Llama, llama
+from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
 
@@ -117,12 +118,30 @@ def _gpt2(name: str, sizes: _Sizes) -> Tokens:
     return Tokens(factory, longest, longest, fusible=True, attention=sizes.attention())
 
 
-def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
+def _llama(
+    name: str,
+    sizes: _Sizes,
+    *,
+    tied: bool = False,
+    head: int = 0,
+    windowed: bool = False,
+    experts: tuple[str, str, str] | None = None,
+    **more: Any,
+) -> Tokens:
+    """A family that is Llama's but for ``more`` fields of `Llama`.
+
+    ``tied`` and ``head`` are what the family has where the configuration does not say it;
+    ``windowed``, whether it heeds sliding_window. ``experts`` are the keys of how many there are,
+    how many a token takes, and their width.
+    """
     width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     groups = sizes.get("num_key_value_heads", heads)
     each = (
-        sizes.get("head_dim", 0) or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
+        sizes.get("head_dim", head)
+        or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
     )
+    if experts is not None:
+        more["experts"] = (sizes[experts[0]], sizes[experts[1]])
     if heads % groups:
         raise sizes.problem(
             f"num_attention_heads must be a multiple of num_key_value_heads, but got {heads} and "
@@ -135,12 +154,13 @@ def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
         blocks=sizes["num_hidden_layers"],
         width=width,
         heads=heads,
-        inner=sizes["intermediate_size"],
+        inner=sizes["intermediate_size" if experts is None else experts[2]],
         groups=groups,
         words=sizes["vocab_size"],
-        tied=sizes.flag("tie_word_embeddings", False),
+        tied=sizes.flag("tie_word_embeddings", tied),
         head=each,
-        biases=biases,
+        window=sizes.get("sliding_window", 0) or None if windowed else None,
+        **more,
     )
     longest = sizes["max_position_embeddings"]
     stated = sizes.attention()
@@ -148,6 +168,23 @@ def _llama(name: str, sizes: _Sizes, *, biases: bool = False) -> Tokens:
     def factory(length: int, *, fused: bool = True) -> Model:
         return llama(name, replace(shape, fused=fused), length)
 
+    return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
+
+
+def _side_by_side(build: Callable[..., Model], name: str, sizes: _Sizes) -> Tokens:
+    """A family whose blocks compute attention and feed-forward side by side."""
+    width, heads = sizes.divided("hidden_size", "num_attention_heads")
+    longest = sizes["max_position_embeddings"]
+    factory = partial(
+        build,
+        name,
+        sizes["num_hidden_layers"],
+        width,
+        heads,
+        sizes["vocab_size"],
+        inner=sizes["intermediate_size"],
+    )
+    stated = sizes.attention()
     return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 
 
@@ -172,12 +209,35 @@ def _vit(name: str, sizes: _Sizes) -> Images:
     )
 
 
+_GEMMA: dict[str, Any] = {"tied": True, "head": 256}
+
 _FAMILIES: dict[str, Callable[[str, _Sizes], Images | Tokens]] = {
     "bert": _bert,
+    "gemma": partial(_llama, **_GEMMA),
+    "gemma2": partial(_llama, **_GEMMA, windowed=True, norms="both", global_every=2),
+    "gemma3_text": partial(
+        _llama, **_GEMMA, windowed=True, norms="both", global_every=6, query_norms="head"
+    ),
     "gpt2": _gpt2,
+    "gpt_neox": partial(_side_by_side, neox),
     "llama": _llama,
-    "mistral": _llama,
+    "mistral": partial(_llama, windowed=True),
+    "mixtral": partial(
+        _llama,
+        windowed=True,
+        experts=("num_local_experts", "num_experts_per_tok", "intermediate_size"),
+    ),
+    "olmo": partial(_llama, norm_weights=False),
+    "olmo2": partial(_llama, norms="after", query_norms="width"),
+    "phi": partial(_side_by_side, phi),
+    "phi3": partial(_llama, windowed=True, packed=True),
     "qwen2": partial(_llama, biases=True),
+    "qwen3": partial(_llama, head=128, query_norms="head"),
+    "qwen3_moe": partial(
+        _llama,
+        query_norms="head",
+        experts=("num_experts", "num_experts_per_tok", "moe_intermediate_size"),
+    ),
     "vit": _vit,
 }
 

@@ -3,13 +3,15 @@
 RMS norm, rotary positions, gated feed-forward, fused attention, no biases.
 
 LLaMA-7B has 6,738,415,616 parameters. With fewer groups of keys than heads: LLaMA-2 70B, LLaMA-3,
-Mistral.
+Mistral. Qwen 2 has biases, Qwen 3 norms of queries and keys, OLMo norms without weights, OLMo 2
+norms after its layers, Gemma 2 and 3 both before and after, Phi-3 fewer and wider products, Mixtral
+experts in place of the feed-forward.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dpsim.workload.builder import Builder
 from dpsim.workload.layer import Model
@@ -19,8 +21,12 @@ from dpsim.workload.layer import Model
 class Llama:
     """The sizes of a model.
 
-    ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width, ``head``
-    each head's.
+    ``groups`` are the heads of keys and values, ``inner`` is the feed-forward's width (one
+    expert's, where there are any), ``head`` each head's. ``query_norms``: queries and keys are
+    normalised head by head, or over their whole width. ``packed``: queries, keys and values are one
+    product, and so are the two halves of the feed-forward. ``experts``: how many, and how many of
+    them a token takes. ``window``: so many tokens are all that most layers look at; each
+    ``global_every``-th looks at all.
     """
 
     blocks: int
@@ -33,6 +39,18 @@ class Llama:
     fused: bool = True
     head: int | None = None
     biases: bool = False  # of queries, keys and values (Qwen 2)
+    norm_weights: bool = True
+    norms: Literal["before", "after", "both"] = "before"
+    query_norms: Literal["head", "width"] | None = None
+    packed: bool = False
+    experts: tuple[int, int] | None = None
+    window: int | None = None
+    global_every: int | None = None
+
+    def window_of(self, block: int) -> int | None:
+        """The tokens that a block looks at; None for all."""
+        every = self.global_every
+        return None if every is not None and (block + 1) % every == 0 else self.window
 
 
 def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
@@ -40,9 +58,8 @@ def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
     b = Builder((sequence_length,))
     b.embedding("embed_tokens", sizes.words, sizes.width)
     for block in range(sizes.blocks):
-        _attention(b, f"layers.{block}", sizes)
-        _feed_forward(b, f"layers.{block}", sizes)
-    b.rms_norm("norm")
+        _block(b, f"layers.{block}", sizes, sizes.window_of(block))
+    b.rms_norm("norm", weights=sizes.norm_weights)
     b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
     b.activation("loss", kept=True)
     return b.build(name, f"{sequence_length} tokens")
@@ -64,32 +81,66 @@ def of_sizes(
     return llama(name, Llama(blocks, width, heads, inner, **more), sequence_length)
 
 
-def _attention(b: Builder, name: str, sizes: Llama) -> None:
-    entering = b.shape
+def _block(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
+    parts = (
+        ("input_layernorm", "self_attn", "post_self_attn_layernorm"),
+        ("post_attention_layernorm", "mlp", "post_mlp_layernorm"),
+    )
+    for before, part, after in parts:
+        if sizes.norms != "after":
+            b.rms_norm(f"{name}.{before}", weights=sizes.norm_weights)
+        if part == "self_attn":
+            _attention(b, f"{name}.self_attn", sizes, window)
+        elif sizes.experts is not None:
+            b.experts(f"{name}.mlp", *sizes.experts, sizes.inner)
+        else:
+            _feed_forward(b, f"{name}.mlp", sizes)
+        if sizes.norms != "before":
+            b.rms_norm(f"{name}.{after}", weights=sizes.norm_weights)
+        b.add(f"{name}.{part}.add", kept=True)
+
+
+def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
+    tokens = b.shape[0]
     each = sizes.head or sizes.width // sizes.heads
     groups = sizes.groups or sizes.heads
-    b.rms_norm(f"{name}.input_layernorm")
+    _projections(b, name, sizes, each)
+    if sizes.query_norms is not None:
+        for part, heads in (("q", sizes.heads), ("k", groups)):
+            b.shape = (tokens, heads * each)
+            b.rms_norm(f"{name}.{part}_norm", heads=heads if sizes.query_norms == "head" else None)
+    b.shape = (tokens, (sizes.heads + groups) * each)
+    b.activation(f"{name}.rotary", kept=True)
+    b.shape = (tokens, sizes.heads * each)
+    if sizes.fused:
+        b.fused_attention(name, sizes.heads, groups, window=window)
+    else:
+        b.attention(name, sizes.heads)
+    b.linear(f"{name}.o_proj", sizes.width, bias=False, kept=False)
+
+
+def _projections(b: Builder, name: str, sizes: Llama, each: int) -> None:
+    """Queries, keys and values: three products of what flows in, or one."""
+    entering = b.shape
+    groups = sizes.groups or sizes.heads
+    if sizes.packed:
+        b.linear(f"{name}.qkv_proj", (sizes.heads + 2 * groups) * each, bias=sizes.biases)
+        return
     for part, heads in (("q", sizes.heads), ("k", groups), ("v", groups)):
         b.shape = entering
-        b.linear(f"{name}.self_attn.{part}_proj", heads * each, bias=sizes.biases)
-    b.shape = (entering[0], (sizes.heads + groups) * each)
-    b.activation(f"{name}.self_attn.rotary", kept=True)
-    b.shape = (entering[0], sizes.heads * each)
-    if sizes.fused:
-        b.fused_attention(f"{name}.self_attn", sizes.heads, groups)
-    else:
-        b.attention(f"{name}.self_attn", sizes.heads)
-    b.linear(f"{name}.self_attn.o_proj", sizes.width, bias=False, kept=False)
-    b.add(f"{name}.self_attn.add", kept=True)
+        b.linear(f"{name}.{part}_proj", heads * each, bias=sizes.biases)
 
 
 def _feed_forward(b: Builder, name: str, sizes: Llama) -> None:
     entering = b.shape
-    b.rms_norm(f"{name}.post_attention_layernorm")
-    b.linear(f"{name}.mlp.gate_proj", sizes.inner, bias=False)
-    b.activation(f"{name}.mlp.silu", kept=True)
-    b.shape = entering
-    b.linear(f"{name}.mlp.up_proj", sizes.inner, bias=False)
-    b.add(f"{name}.mlp.gate", kept=True)
-    b.linear(f"{name}.mlp.down_proj", sizes.width, bias=False, kept=False)
-    b.add(f"{name}.mlp.add", kept=True)
+    if sizes.packed:
+        b.linear(f"{name}.gate_up_proj", 2 * sizes.inner, bias=False)
+        b.shape = (entering[0], sizes.inner)
+        b.activation(f"{name}.silu", kept=True)
+    else:
+        b.linear(f"{name}.gate_proj", sizes.inner, bias=False)
+        b.activation(f"{name}.silu", kept=True)
+        b.shape = entering
+        b.linear(f"{name}.up_proj", sizes.inner, bias=False)
+    b.add(f"{name}.gate", kept=True)
+    b.linear(f"{name}.down_proj", sizes.width, bias=False, kept=False)
