@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +42,7 @@ def numbers(result: Result) -> Iterator[Number]:
     )
     rate = result.throughput_samples_per_s
     yield Number("samples / s", per_second(rate), rate, False, "Throughput of all workers.")
+    yield from _of_text(result)
     efficiency = result.scaling_efficiency
     yield Number(
         "scaling efficiency",
@@ -63,9 +64,38 @@ def numbers(result: Result) -> Iterator[Number]:
         )
 
 
+def _of_text(result: Result) -> Iterator[Number]:
+    """Tokens per second and their share of the peak, of language models."""
+    found = result.utilisation
+    if found.tokens_per_s is None or found.tokens_per_s_per_gpu is None:
+        return
+    each = per_second(found.tokens_per_s_per_gpu)
+    rate = per_second(found.tokens_per_s)
+    yield Number("tokens / s", rate, found.tokens_per_s, False, f"Of all workers; {each} a GPU.")
+    if found.mfu is not None and found.hfu is not None:
+        about = (
+            f"What the model's FLOP take of the GPUs' peak; with what checkpointing computes "
+            f"again {found.hfu:.1%} (HFU). {found.tflops_per_gpu:,.3g} TFLOP/s a GPU."
+        )
+        yield Number("MFU", f"{found.mfu:.1%}", found.mfu, False, about)
+
+
 def per_second(rate: float) -> str:
     """A rate of samples, with four digits or all of them."""
     return f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}"
+
+
+def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
+    """Columns of tokens per second and MFU, where any of the results is of text."""
+    found = [result.utilisation for result in results]
+    if all(each.tokens_per_s is None for each in found):
+        return {}
+    return {
+        "tokens/s": [
+            "" if each.tokens_per_s is None else per_second(each.tokens_per_s) for each in found
+        ],
+        "MFU": ["" if each.mfu is None else f"{each.mfu:.1%}" for each in found],
+    }
 
 
 def headline(result: Result, base: Result | None) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
-from app.headline import per_second
+from app.headline import of_text, per_second
 from app.spec import Spec
 from app.waiting import finished, scenario_of
 from dpsim.base.errors import DpsimError
@@ -86,6 +86,7 @@ def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
     return {
         "": list(results),
         "samples/s": [per_second(result.throughput_samples_per_s) for result in results.values()],
+        **of_text(results.values()),
         "step": [human(result.step_time_s["mean"], TIME, 4) for result in results.values()],
         "communication not hidden": [
             human(result.parts_s["exposed_comm"], TIME, 3) for result in results.values()

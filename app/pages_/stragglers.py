@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import varied
-from app.headline import per_second
+from app.headline import of_text, per_second
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import TIME, human
@@ -68,6 +68,7 @@ def _results(results: dict[str, Result]) -> None:
         {
             "synchronisation": [kind for kind, _ in best],
             "samples/s": [per_second(result.throughput_samples_per_s) for _, result in best],
+            **of_text([result for _, result in best]),
             "mean step": [human(result.step_time_s["mean"], TIME, 4) for _, result in best],
             "95th percentile": [human(result.step_time_s["p95"], TIME, 4) for _, result in best],
             "waits for others": [

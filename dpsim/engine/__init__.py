@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target
     from dpsim.engine.together import run_together
+    from dpsim.engine.utilisation import Utilisation, Work, model_flop
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -68,6 +69,8 @@ __all__ = [
     "Steps",
     "TimeToTarget",
     "Transfer",
+    "Utilisation",
+    "Work",
     "averaging_period",
     "busiest_links",
     "bytes_in_step",
@@ -78,6 +81,7 @@ __all__ = [
     "link_loads",
     "load_over_time",
     "memory_use",
+    "model_flop",
     "neighbours",
     "one_time_costs",
     "overlapping",

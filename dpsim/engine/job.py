@@ -17,9 +17,9 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check_memory
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.disturbance import DisturbanceConfig
-from dpsim.engine.input import input_pipeline
 from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.staged_call import StagedCall, staged
+from dpsim.engine.utilisation import accelerator
 from dpsim.hardware import Gpu, Transport
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
 from dpsim.scenario import Scenario
@@ -28,12 +28,12 @@ from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.strategy.sync import Exchanged, Gate
 from dpsim.topology import Cluster, Mesh, build_cluster
 from dpsim.workload import (
-    Accelerator,
     LayerTimes,
     LearnersRow,
     Model,
     Pipeline,
     Program,
+    StorageInput,
     compute_times,
 )
 
@@ -361,7 +361,7 @@ def prepare(scenario: Scenario) -> Job:
         collectives[_LOSS] = (setting.timed("tree"),)
     times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
     return Job(
-        scenario, cluster, model, times, collectives, setting, input_pipeline(scenario, cluster)
+        scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
     )
 
 
@@ -408,6 +408,18 @@ def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
     return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
 
 
+def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
+    """The pipeline through which every worker's samples come, or None where they wait in memory."""
+    source = scenario.workload.input
+    if not isinstance(source, StorageInput):
+        return None
+    from dpsim.topology import host_copy_rates
+
+    group_of = np.zeros_like(cluster.node_of) if source.shared == "cluster" else cluster.node_of
+    sharing = np.bincount(group_of)[group_of]
+    return source.pipeline(scenario.workload.samples_per_gpu, sharing, host_copy_rates(cluster))
+
+
 def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
@@ -442,16 +454,9 @@ def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> Lay
     Each pass is over ``batch`` samples.
     """
     workload = scenario.workload
-    peaks: dict[str, float] = {precision: peak.value for precision, peak in gpu.peak.items()}
     return compute_times(
         model,
-        Accelerator(
-            gpu.name,
-            peaks,
-            gpu.memory_bandwidth.value,
-            gpu.architecture,
-            gpu.power.value if gpu.power else None,
-        ),
+        accelerator(gpu),
         batch=batch,
         precision=workload.precision,
         optimizer=workload.optimizer,

@@ -20,6 +20,7 @@ from dpsim.engine.parts import PARTS, PartName
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps, drift
 from dpsim.engine.to_target import TimeToTarget
+from dpsim.engine.utilisation import Utilisation, Work
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
@@ -55,6 +56,7 @@ class Result:
     period: int = 1
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
+    work: Work | None = None
 
     @property
     def step_time_s(self) -> dict[str, float]:
@@ -130,6 +132,13 @@ class Result:
         else:
             paces = np.full(self.workers, 1 / compute.mean())
         return self.throughput_samples_per_s / (self.batch_per_worker * float(paces.sum()))
+
+    @cached_property
+    def utilisation(self) -> Utilisation:
+        """Tokens per second and shares of the GPUs' peak that the throughput is."""
+        if self.work is None:
+            return Utilisation()
+        return self.work.at(self.throughput_samples_per_s)
 
     @property
     def bytes_per_sample(self) -> float:
@@ -226,6 +235,7 @@ class Result:
             "staleness": self.staleness,
             "once_s": {"startup": self.one_time.startup_s, "consensus": self.one_time.consensus_s},
             "throughput_samples_per_s": self.throughput_samples_per_s,
+            **asdict(self.utilisation),
             "scaling_efficiency": self.scaling_efficiency,
             "workers": self.workers,
             "bytes_sent_per_worker": self.traffic.sent_by_busiest,

@@ -24,6 +24,7 @@ from dpsim.engine.result import Result
 from dpsim.engine.spending import spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import time_to_target
+from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 from dpsim.workload import Epoch
@@ -200,6 +201,7 @@ class Run:
             notes=memory.model.notes,
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
+            work=work(scenario, job.model, job.cluster),
         )
 
 

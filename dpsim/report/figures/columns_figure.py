@@ -17,6 +17,13 @@ Aim = Literal["least", "most"]
 Value = float | int | str | bool | None
 
 _BLACK = "#1b1e23"
+_WORDS = {
+    "tokens_per_s": "tokens/s",
+    "tokens_per_s_per_gpu": "tokens/s per GPU",
+    "mfu": "MFU",
+    "hfu": "HFU",
+    "tflops_per_gpu": "TFLOP/s per GPU",
+}
 
 
 def front(first: Sequence[float], second: Sequence[float], aims: tuple[Aim, Aim]) -> list[int]:
@@ -75,6 +82,8 @@ def columns_figure(
 
 def axis_title(column: str) -> str:
     """A column's name with the unit of its ending: ``step_time_s`` is ``step time (s)``."""
+    if column in _WORDS:
+        return _WORDS[column]
     # The longest ending first: samples per second end in _s as well.
     for ending, unit in (("_samples_per_s", "samples/s"), ("_bytes", "B"), ("_s", "s")):
         if column.endswith(ending):

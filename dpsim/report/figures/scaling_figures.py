@@ -23,7 +23,7 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
-    """Throughput (samples/s) against workers, both logarithmic.
+    """Throughput against workers, both logarithmic: tokens/s of text, otherwise samples/s.
 
     Beside it stands that of as many workers without communication.
     """
@@ -31,8 +31,11 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
 
     answers = sorted((answer(result) for result in results), key=lambda each: each["workers"])
     workers = [each["workers"] for each in answers]
-    reached = [each["throughput_samples_per_s"] for each in answers]
-    ideal = [each["throughput_samples_per_s"] / each["scaling_efficiency"] for each in answers]
+    unit, key = "samples/s", "throughput_samples_per_s"
+    if all(each.get("tokens_per_s") is not None for each in answers):
+        unit, key = "tokens/s", "tokens_per_s"
+    reached = [each[key] for each in answers]
+    ideal = [each[key] / each["scaling_efficiency"] for each in answers]
     efficiency = [each["scaling_efficiency"] for each in answers]
     figure = go.Figure()
     figure.add_scatter(
@@ -49,7 +52,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         name="predicted",
         line={"color": COLOURS[0]},
         customdata=efficiency,
-        hovertemplate="%{x} workers: %{y:,.0f} samples/s, efficiency %{customdata:.1%}",
+        hovertemplate=f"%{{x}} workers: %{{y:,.0f}} {unit}, efficiency %{{customdata:.1%}}",
     )
     title = (
         f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} workers, "
@@ -57,7 +60,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
     )
     axis = {"type": "log", "tickvals": sorted(set(workers))}
     return styled(
-        figure, title, "workers", "throughput (samples/s)", xaxis=axis, yaxis={"type": "log"}
+        figure, title, "workers", f"throughput ({unit})", xaxis=axis, yaxis={"type": "log"}
     )
 
 

@@ -143,8 +143,9 @@ def _table(source: Source) -> str:
         order = " by throughput" if source.kind == "sweep" else ""
         left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{order}.</p>"
     rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
-    head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-    cells = ["".join(f"<td>{escape(text)}</td>" for text in row.values()) for row in rows]
+    keys = list(dict.fromkeys(key for row in rows for key in row))  # only some are of text
+    head = "".join(f"<th>{escape(key)}</th>" for key in keys)
+    cells = ["".join(f"<td>{escape(row.get(key, ''))}</td>" for key in keys) for row in rows]
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -176,11 +177,21 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
         PARTS["compute"].words: human(parts["compute"], TIME, 3),
         PARTS["exposed_comm"].words: human(parts["exposed_comm"], TIME, 3),
         "waiting": human(parts["straggler_wait"] + parts["input"], TIME, 3),
-        "samples/s": f"{row['throughput_samples_per_s']:,.0f}",
+        **_rates(row),
         "efficiency": f"{row['scaling_efficiency']:.1%}",
         "sent per worker": human(row["bytes_sent_per_worker"], DATA, 3),
         **spent,
     }
+
+
+def _rates(row: Answer) -> dict[str, str]:
+    """Samples per second, and of text tokens per second and what they take of the peak."""
+    said = {"samples/s": f"{row['throughput_samples_per_s']:,.0f}"}
+    tokens, mfu = row.get("tokens_per_s"), row.get("mfu")
+    if tokens is not None:
+        said["tokens/s"] = f"{tokens:,.0f}"
+        said["MFU"] = "" if mfu is None else f"{mfu:.1%}"
+    return said
 
 
 def _figures(source: Source) -> Iterator[go.Figure]:

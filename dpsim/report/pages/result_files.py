@@ -16,6 +16,7 @@ from dpsim.report.figures.style import Answer
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
 _MOST_BYTES = 2**28
+_OF_TEXT = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
 _KNOWN = "dpsim run, compare, scale, collective or explain"
 
 # What a page shows of each kind: a row without these keys is none that the command printed.
@@ -119,6 +120,7 @@ def _answer(row: Answer) -> Answer:
         "step_time_s": {"mean": row["step_time_s"], **step},
         "parts_s": {part: row[f"{part}_s"] for part in PARTS},
         "throughput_samples_per_s": row["throughput_samples_per_s"],
+        **{key: row.get(key) for key in _OF_TEXT},
         "scaling_efficiency": row["scaling_efficiency"],
         "bytes_sent_per_worker": row["bytes_sent_per_worker"],
         "notes": [row["notes"]] if row["notes"] else [],

@@ -5,33 +5,25 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
+from dpsim.report.text.tables import rate_cells
 from dpsim.studies.scale import BatchPoint, BatchStudy
 
-_HEADINGS = (
-    "workers",
-    "batch per GPU",
-    "global batch",
-    "step",
-    "samples/s",
-    "efficiency",
-    "steps to target",
-    "hours",
-    "GPU hours",
-    "",
-)
+_TARGET = ("steps to target", "hours", "GPU hours")
 
 
 def batch_study_table(study: BatchStudy) -> Table:
     """A row for each point; the best batch of each number of nodes is marked."""
     table = Table(title=f"compared by {_compared(study)}", title_justify="left", show_edge=False)
-    table.add_column("nodes", justify="right")
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right" if heading else "left")
+    passes = any(point.gradient_accumulation > 1 for point in study.points)
+    tokens = any(point.result.utilisation.tokens_per_s is not None for point in study.points)
+    rows = [_cells(point, passes=passes, tokens=tokens) for point in study.points]
+    for heading in rows[0]:
+        table.add_column(heading, justify="right")
+    table.add_column("")
     best = study.best_by_nodes
-    for point in study.points:
-        table.add_row(
-            *_cells(point), "best" if point in best and len(best) < len(study.points) else ""
-        )
+    for point, row in zip(study.points, rows, strict=True):
+        is_best = point in best and len(best) < len(study.points)
+        table.add_row(*row.values(), "best" if is_best else "")
     return table
 
 
@@ -60,18 +52,22 @@ def _compared(study: BatchStudy) -> str:
     )
 
 
-def _cells(point: BatchPoint) -> list[str]:
+def _cells(point: BatchPoint, *, passes: bool, tokens: bool) -> dict[str, str]:
+    """A row by heading; ``passes`` and ``tokens``: where some point has several, or any."""
     result, target = point.result, point.to_target
-    known = ["", "", ""]
+    known = dict.fromkeys(_TARGET, "")
     if target is not None:
-        known = [f"{target.steps:,.0f}", f"{target.time_s / 3600:,.2f}", f"{target.gpu_hours:,.1f}"]
-    return [
-        f"{point.nodes:,}",
-        f"{result.workers:,}",
-        f"{point.batch_per_gpu:,}",
-        f"{point.global_batch:,}",
-        human(result.step_time_s["mean"], TIME, 3),
-        f"{result.throughput_samples_per_s:,.0f}",
-        f"{result.scaling_efficiency:.1%}",
-        *known,
-    ]
+        taken = (f"{target.steps:,.0f}", f"{target.time_s / 3600:,.2f}", f"{target.gpu_hours:,.1f}")
+        known = dict(zip(_TARGET, taken, strict=True))
+    accumulated = {"passes": f"{point.gradient_accumulation:,}"} if passes else {}
+    return {
+        "nodes": f"{point.nodes:,}",
+        "workers": f"{result.workers:,}",
+        "batch per GPU": f"{point.batch_per_gpu:,}",
+        **accumulated,
+        "global batch": f"{point.global_batch:,}",
+        "step": human(result.step_time_s["mean"], TIME, 3),
+        **rate_cells(result, tokens=tokens),
+        "efficiency": f"{result.scaling_efficiency:.1%}",
+        **known,
+    }

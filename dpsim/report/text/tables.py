@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
-from dpsim.engine import PARTS, LinkLoads, PartName, Result
+from dpsim.engine import PARTS, LinkLoads, PartName, Result, Utilisation
 from dpsim.report.text.to_target import to_target_notes
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run_notes(result: Result) -> list[str]:
         f"throughput  {result.throughput_samples_per_s:,.0f} samples/s on {result.workers} "
         "workers, "
         f"scaling efficiency {result.scaling_efficiency:.1%}",
+        *_utilisation_notes(result.utilisation),
         f"hidden      {human(result.overlapped_comm_s, TIME, 3)} of communication runs beside "
         "computation",
         f"traffic     {human(traffic.sent_by_busiest, DATA, 3)} sent per step by the busiest "
@@ -64,6 +65,32 @@ def run_notes(result: Result) -> list[str]:
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += _spending_notes(result)
     return [*lines, _calibration_note(result.calibration)]
+
+
+def _utilisation_notes(found: Utilisation) -> list[str]:
+    """Tokens per second and shares of the peak, as far as they are known."""
+    lines = []
+    if found.tokens_per_s is not None:
+        lines.append(
+            f"tokens      {found.tokens_per_s:,.0f} tokens/s, {found.tokens_per_s_per_gpu:,.0f} "
+            "per GPU"
+        )
+    if found.mfu is not None:
+        lines.append(
+            f"of peak     MFU {found.mfu:.1%}, HFU {found.hfu:.1%}, "
+            f"{found.tflops_per_gpu:,.3g} TFLOP/s per GPU"
+        )
+    return lines
+
+
+def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
+    """What a table says of a result's throughput, by heading; with ``tokens`` of text too."""
+    cells = {"samples/s": f"{result.throughput_samples_per_s:,.0f}"}
+    found = result.utilisation
+    if tokens:
+        cells["tokens/s"] = "" if found.tokens_per_s is None else f"{found.tokens_per_s:,.0f}"
+        cells["MFU"] = "" if found.mfu is None else f"{found.mfu:.1%}"
+    return cells
 
 
 def _calibration_note(calibration: str | dict[str, Any]) -> str:
@@ -154,6 +181,7 @@ def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
     ``change`` is that of the step time against the first.
     """
     listed = list(rows)
+    tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
     table = Table(show_edge=False)
     for key in listed[0][0]:
         table.add_column(key.rsplit(".", 1)[-1])
@@ -163,7 +191,7 @@ def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
         "computing",
         "exposed comm.",
         "waiting",
-        "samples/s",
+        *rate_cells(listed[0][1], tokens=tokens),
         "efficiency",
     ):
         table.add_column(heading, justify="right")
@@ -175,7 +203,7 @@ def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
             human(result.step_time_s["mean"], TIME),
             f"{result.step_time_s['mean'] / first - 1:+.1%}",
             *(human(parts[part], TIME, 3) for part in _COMPARED),
-            f"{result.throughput_samples_per_s:,.0f}",
+            *rate_cells(result, tokens=tokens).values(),
             f"{result.scaling_efficiency:.1%}",
         )
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
+from dpsim.engine import Utilisation
 from dpsim.studies.tune import Evaluation, Refused, Tuning
 
 _MOST_FRONT = 12
@@ -54,11 +55,21 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
     return {
         "step": human(each.result.step_time_s["mean"], TIME),
         "throughput": f"{each.result.throughput_samples_per_s:,.0f} samples/s",
+        **_of_text(each.result.utilisation),
         f"time {span}": human(each.time_s, TIME),
         f"cost {span}": f"{each.cost:,.4g} {tuning.unit}",
         f"change of {tuning.objective.title}": ""
         if gain is None or each is tuning.baseline
         else f"{gain:+.1%}",
+    }
+
+
+def _of_text(found: Utilisation) -> dict[str, str]:
+    if found.tokens_per_s is None:
+        return {}
+    return {
+        "tokens": f"{found.tokens_per_s:,.0f} tokens/s",
+        "MFU": "" if found.mfu is None else f"{found.mfu:.1%}",
     }
 
 

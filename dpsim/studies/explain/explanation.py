@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,7 @@ class Explanation:
             "parts_s": self.base.parts_s,
             "overlapped_comm_s": self.base.overlapped_comm_s,
             "throughput_samples_per_s": self.base.throughput_samples_per_s,
+            **asdict(self.base.utilisation),
             "workers": self.base.workers,
             "critical_path": self.path.to_json(),
             "knobs": [turn.to_json() for turn in self.turns],

@@ -69,6 +69,36 @@ COLUMNS = (
         lambda result: result.throughput_samples_per_s,
     ),
     Column(
+        "tokens_per_s",
+        "tokens per second of all workers",
+        float,
+        lambda result: result.utilisation.tokens_per_s,
+    ),
+    Column(
+        "tokens_per_s_per_gpu",
+        "tokens per second and GPU",
+        float,
+        lambda result: result.utilisation.tokens_per_s_per_gpu,
+    ),
+    Column(
+        "mfu",
+        "share of the GPUs' peak that the model's FLOP take",
+        float,
+        lambda result: result.utilisation.mfu,
+    ),
+    Column(
+        "hfu",
+        "that with what checkpointing computes again",
+        float,
+        lambda result: result.utilisation.hfu,
+    ),
+    Column(
+        "tflops_per_gpu",
+        "TFLOP/s of the model on each GPU",
+        float,
+        lambda result: result.utilisation.tflops_per_gpu,
+    ),
+    Column(
         "scaling_efficiency",
         "throughput over that of single workers",
         float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import MutableMapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpsim.base.errors import DpsimError
@@ -46,6 +46,7 @@ class Evaluation:
             "figure": self.figure,
             "step_time_s": self.result.step_time_s["mean"],
             "throughput_samples_per_s": self.result.throughput_samples_per_s,
+            **asdict(self.result.utilisation),
             "workers": self.result.workers,
             "global_batch": self.scenario.global_batch,
             "memory_bytes": None if self.result.memory is None else self.result.memory.held.total,
