@@ -105,3 +105,21 @@ def test_of_several_kinds_of_gpu_the_peaks_add_up():
     peaks = [gpus()[name].peak["fp16"].value for name in ("a100", "v100-sxm2-16gb")]
     mean = sum(peaks) / 2
     assert found.tflops_per_gpu * 1e12 / found.mfu == pytest.approx(mean)
+
+
+def test_tables_and_figures_speak_of_tokens_where_there_are_any():
+    from dpsim.report.figures.columns_figure import axis_title
+    from dpsim.report.figures.scaling_figures import scaling_figure
+    from dpsim.report.text.tables import compare_table, run_notes
+
+    result = lm()
+    rate, mfu = f"{result.utilisation.tokens_per_s:,.0f}", f"{result.utilisation.mfu:.1%}"
+    notes = "\n".join(run_notes(result))
+    assert f"tokens      {rate} tokens/s" in notes
+    assert f"MFU {mfu}" in notes
+    table = compare_table([({"cluster.nodes": "1"}, result)])
+    cells = {str(column.header): next(iter(column.cells)) for column in table.columns}
+    assert (cells["tokens/s"], cells["MFU"]) == (rate, mfu)
+    figure = scaling_figure([result])
+    assert figure.layout.yaxis.title.text == "throughput (tokens/s)"
+    assert axis_title("tokens_per_s_per_gpu") == "tokens/s per GPU"
