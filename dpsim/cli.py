@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import inputs_kept
-from dpsim.base.terminal import Talk, says, talk_kept
+from dpsim.base.terminal import Talk, choices_kept, says
 from dpsim.commands.help import Commands, Group, Interrupted
 
 
@@ -51,7 +51,7 @@ app = Commands(
 
 def main() -> None:
     """Run the command line; what users got wrong is one clear message, never a traceback."""
-    with inputs_kept(), talk_kept():
+    with inputs_kept(), choices_kept():
         try:
             app()
         except Interrupted:

@@ -5,6 +5,8 @@ Tables and JSON on stdout, whole files or none, narration on stderr.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -104,9 +106,42 @@ def _spread(spare: int, columns: list[tuple[Column, tuple[int, int]]]) -> None:
 
 
 def show_json(content: dict[str, Any]) -> None:
-    """Print an object as JSON on stdout."""
-    json.dump(content, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    """Print an object as JSON on stdout, or as `answer_goes` says."""
+    path, is_csv = _answer.get()
+    text = _as_csv(content) if is_csv else json.dumps(content, indent=2, allow_nan=False) + "\n"
+    if path is None:
+        sys.stdout.write(text)
+        return
+    write_whole(path, text)
+    narrate(f"wrote {path}")
+
+
+def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
+    """Write the answer to ``path`` from here on; as CSV, of its ``rows`` or itself as the one."""
+    before = _answer.get()
+    _answer.set((path or before[0], is_csv or before[1]))
+
+
+def _as_csv(content: dict[str, Any]) -> str:
+    """A column for each value of any row; values inside values by ``outer.inner``."""
+    rows = [dict(_flat("", row)) for row in content.get("rows", [content])]
+    for row in rows:
+        for of_json in ("schema_version", "kind"):
+            row.pop(of_json, None)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    written = csv.DictWriter(text, names, lineterminator="\n")
+    written.writeheader()
+    written.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else key, inner)
+    else:
+        yield name, json.dumps(value) if isinstance(value, (list, bool)) else value
 
 
 class Talk(IntEnum):
@@ -118,16 +153,19 @@ class Talk(IntEnum):
 
 
 _talk: ContextVar[Talk] = ContextVar("talk", default=Talk.NORMAL)
+# The file that the answer goes to, stdout if None, and whether as CSV.
+_answer: ContextVar[tuple[Path | None, bool]] = ContextVar("answer", default=(None, False))
 
 
 @contextmanager
-def talk_kept() -> Iterator[None]:
-    """What is set inside holds inside."""
-    token = _talk.set(Talk.NORMAL)
+def choices_kept() -> Iterator[None]:
+    """How much is said, and where the answer goes, holds inside if it is set inside."""
+    talk, answer = _talk.set(Talk.NORMAL), _answer.set((None, False))
     try:
         yield
     finally:
-        _talk.reset(token)
+        _talk.reset(talk)
+        _answer.reset(answer)
 
 
 def set_talk(talk: Talk) -> None:

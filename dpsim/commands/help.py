@@ -11,15 +11,18 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpsim.base.lazy import imported
-from dpsim.base.terminal import Talk, narrate, set_talk
+from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
 
 EXAMPLE = "Example: "
+_OF_ALL = ("quiet", "verbose")
+_ANSWER = "dpsim.answer"  # whether the answer goes elsewhere, or in another form
 _GOES_ON = re.compile(r"\n {4,}")
 
 
@@ -36,11 +39,19 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.params += _common_options()
+        taken = {name for param in self.params for name in param.opts}
+        answers = "--json" in taken
+        self.params += [
+            option
+            for option in _common_options()
+            if not taken & {*option.opts} and (answers or option.name in _OF_ALL)
+        ]
 
     def invoke(self, ctx: Any) -> Any:
         """Carry it out; with ``-v`` say how long that took."""
         start = time.perf_counter()
+        if ctx.meta.get(_ANSWER):
+            ctx.params["as_json"] = True
         answer = super().invoke(ctx)
         narrate(f"took {time.perf_counter() - start:.3g} s", Talk.VERBOSE)
         return answer
@@ -154,7 +165,38 @@ def _verbose(is_given: bool) -> None:
         set_talk(Talk.VERBOSE)
 
 
+def _to_file(ctx: typer.Context, path: Path | None) -> None:
+    if path is not None:
+        ctx.meta[_ANSWER] = True
+        answer_goes(path)
+
+
+def _as_csv(ctx: typer.Context, is_given: bool) -> None:
+    if is_given:
+        ctx.meta[_ANSWER] = True
+        answer_goes(is_csv=True)
+
+
 def _in_every_command(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            callback=_to_file,
+            expose_value=False,
+            help="Write the JSON (or CSV) to this file.",
+        ),
+    ] = None,
+    csv: Annotated[
+        bool,
+        typer.Option(
+            "--csv",
+            callback=_as_csv,
+            expose_value=False,
+            help="Print rows of comma-separated values instead of a table.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool,
         typer.Option(
@@ -172,7 +214,7 @@ def _in_every_command(
         ),
     ] = False,
 ) -> None:
-    """Has the options that every command has."""
+    """Has the options of every command: the first two of those that answer in JSON."""
 
 
 @cache

@@ -1,5 +1,7 @@
 """The program itself: its version, how much it says, and how it ends."""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -108,3 +110,20 @@ def test_numbers_too_large_are_one_line(dpsim, command, override, said):
     assert code == 2
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
+    ask = ["compare", "scenarios/quickstart.yaml", "--vary", "cluster.nodes=1,2"]
+    few = ["--set", "run.steps=3"]
+    out = tmp_path / "out.json"
+    code, printed, said = dpsim(*ask, *few, "-o", out)
+    assert (code, printed, said) == (0, "", f"wrote {out}\n")
+    rows = json.loads(out.read_text())["rows"]
+    code, printed, _ = dpsim(*ask, *few, "--csv")
+    told = [*csv.DictReader(io.StringIO(printed))]
+    assert code == 0
+    assert [row["variant.cluster.nodes"] for row in told] == ["1", "2"]
+    for row, one in zip(rows, told, strict=True):
+        assert float(one["step_time_s.mean"]) == row["step_time_s"]["mean"]
+    # The next command in this process answers as ever.
+    assert dpsim(*ask, *few, "--json")[1] == out.read_text()

@@ -132,7 +132,7 @@ REFUSALS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a million steps": (
         ("run.steps=1000000", "workload.model=resnet152"),
-        r"would take about [\d,]+ s of the processor for 1,000,001 steps",
+        "s of the processor",
     ),
     "2^64 nodes": (("cluster.nodes=18446744073709551616",), "must be at most 1048576"),
     "everyone to everyone": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -23,15 +23,25 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
         ["command", "what it does"],
         ([_link(name), summary(one.help)] for name, one in found.items()),
     )
-    common = [
-        f"`{'`, `'.join(sorted(option.opts, key=len))}` ({plain(option.help).rstrip('.').lower()})"
-        for option in next(iter(found.values())).params
-        if not option.expose_value
-    ]
-    lines = [plain(exit_codes), "", f"Every command takes {' and '.join(common)}.", "", *contents]
+    lines = [plain(exit_codes), "", *_common(found.values()), "", *contents]
     for name, one in found.items():
         lines += _section(name, one)
     return page("Commands", "the command line", lines)
+
+
+def _common(commands: Iterable[Any]) -> Iterator[str]:
+    """What commands take that is not a parameter of their own."""
+    of_all = [{option.name: option for option in one.params} for one in commands]
+    hidden = {
+        name: option for one in of_all for name, option in one.items() if not option.expose_value
+    }
+    for who, is_of_all in (("Every command takes", True), ("Those with `--json` take", False)):
+        texts = []
+        for name, option in hidden.items():
+            if all(name in one for one in of_all) == is_of_all:
+                words, text = sorted(option.opts, key=len), plain(option.help).rstrip(".")
+                texts.append(f"`{'`, `'.join(words)}` ({text[0].lower()}{text[1:]})")
+        yield f"{who} {' and '.join(texts)}."
 
 
 def _link(name: str) -> str:
