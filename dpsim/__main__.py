@@ -12,13 +12,13 @@ _AGAIN_S = 0.02
 
 def main() -> None:
     """Run the command line; Ctrl-C at any moment ends it with "interrupted" and code 130."""
-    # Imports make hundreds of thousands of objects that stay: looking at them again and again for
-    # garbage would be a sixth of a short run, and once more at the end.
-    gc.set_threshold(200_000, 50, 100)
-    # Where the shell has it ignored, as with nohup and &, it stays so.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
     try:
+        # Imports make hundreds of thousands of objects that stay: looking at them again and again
+        # for garbage would be a sixth of a short run, and once more at the end.
+        gc.set_threshold(200_000, 50, 100)
+        # Where the shell has it ignored, as with nohup and &, it stays so.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         # Importing takes a while, in which users may change their minds.
         from dpsim.cli import main as run
 
