@@ -264,6 +264,11 @@ class Schedule:
             most = max(most, turns * len(phase.source))
         return most
 
+    @property
+    def transfers(self) -> int:
+        """Transfers of all rounds."""
+        return sum(phase.uses * len(phase.source) for phase in self.phases)
+
     def each_round(self) -> Iterator[Round]:
         """All rounds in order, each laid out in full; for small schedules."""
         for phase in self.phases:

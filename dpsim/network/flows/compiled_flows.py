@@ -28,7 +28,7 @@ _VALUES = ("weight", "size", "left", "rate")
 
 
 class _Network(ctypes.Structure):
-    """`Network` of ``kernel.c``, field by field."""
+    """`Network` of ``known_routes.c``, field by field."""
 
     _fields_ = [(name, ctypes.c_int64 if name == "hubs" else ctypes.c_void_p) for name in _ARRAYS]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.network.flows.flow_table import FlowTable
-from dpsim.network.flows.kernel import kernel
+from dpsim.network.flows.kernel import WORTH_COMPILING, kernel
 from dpsim.network.flows.link_classes import LinkClasses
 from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
@@ -24,7 +24,6 @@ _FEW = 1024
 # What a solve by numpy takes (2.2 GHz Xeon), whatever its size, and for each hop of a flow.
 _SECONDS_A_SOLVE = 1e-4
 _SECONDS_A_HOP = 2e-8
-_WORTH_COMPILING = 3.0  # seconds: the loops are compiled, the first time, in half of one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +169,7 @@ def under_way(
     capacities: FloatArray, expected: tuple[Routes, ...], seconds: float
 ) -> FlowsUnderWay:
     """The face for expected work of so many ``seconds``, as `numpy_seconds` has it."""
-    if seconds < _WORTH_COMPILING:
+    if seconds < WORTH_COMPILING:
         return NumpyFlows(capacities)
     loops = kernel()
     if loops is not None:

@@ -1,4 +1,4 @@
-"""The loops of ``kernel.c`` as functions of this process, where the machine has a compiler.
+"""The loops of this package's C files, where the machine has a compiler.
 
 They are compiled once, in half a second, into the user's cache. Where there is no compiler, or it
 fails, numpy does the same work more slowly.
@@ -17,10 +17,13 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-_SOURCE = Path(__file__).with_name("kernel.c")
+_SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 # Without fused multiply-adds, which round otherwise than numpy does.
 _FLAGS = ("-O2", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
 _WITHIN = 60  # seconds
+
+# Seconds of numpy from which the loops are asked: compiling them takes half of one, once.
+WORTH_COMPILING = 3.0
 
 
 @cache
@@ -29,11 +32,15 @@ def kernel() -> ctypes.CDLL | None:
 
     The environment's ``CC`` names another compiler than ``cc``; empty, it names none.
     """
-    source = _SOURCE.read_bytes()
     compiler = shlex.split(os.environ.get("CC", "cc"))
     if not compiler or shutil.which(compiler[0]) is None:
         return None
-    made_of = b"\0".join([source, *map(str.encode, (*compiler, *_FLAGS, platform.platform()))])
+    made_of = b"\0".join(
+        [
+            *(path.read_bytes() for path in _SOURCES),
+            *map(str.encode, (*compiler, *_FLAGS, platform.platform())),
+        ]
+    )
     library = _cache() / f"kernel-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     try:
         if not library.exists():
@@ -52,6 +59,6 @@ def _compile(compiler: list[str], library: Path) -> None:
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         made = Path(folder) / library.name
-        command = [*compiler, *_FLAGS, "-o", str(made), str(_SOURCE), "-lm"]
+        command = [*compiler, *_FLAGS, "-o", str(made), *map(str, _SOURCES), "-lm"]
         subprocess.run(command, check=True, capture_output=True, timeout=_WITHIN)
         made.replace(library)  # in one go: another process may look for it now

@@ -130,7 +130,7 @@ def test_ends_are_those_of_numpy(monkeypatch, conditions):
     starts[::4] = starts[0]
 
     def ends(worth):
-        monkeypatch.setattr(flows_under_way, "_WORTH_COMPILING", worth)
+        monkeypatch.setattr(flows_under_way, "WORTH_COMPILING", worth)
         return ends_of_flows(network, push, starts, 1e8, CONDITIONS[conditions])
 
     by_numpy, compiled = ends(np.inf), ends(0.0)
