@@ -19,7 +19,8 @@ from dpsim.engine.one_time_costs import one_time_costs
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
-    from dpsim.engine.calibration import calibrated
+    from dpsim.engine.beside import collective_seconds
+    from dpsim.engine.calibration import calibrated, scale_to
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.job import (
         Job,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         reduction_cost,
         transport_costs,
     )
-    from dpsim.engine.kernel import slow_downs
+    from dpsim.engine.kernel import simulate_steps, slow_downs
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
@@ -76,6 +77,7 @@ __all__ = [
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
+    "collective_seconds",
     "learner_times",
     "learners_by_batch",
     "link_loads",
@@ -91,7 +93,9 @@ __all__ = [
     "run_job",
     "run_scenario",
     "run_together",
+    "scale_to",
     "simulate",
+    "simulate_steps",
     "slow_downs",
     "time_to_target",
     "transport_costs",

@@ -19,7 +19,8 @@ def calibrated(scenario: Scenario) -> Job:
     """
     job, calibration = prepare(scenario), scenario.calibration
     if isinstance(calibration, MeasuredStep):
-        return job.scaled(_scale(_on_measured_nodes(job, calibration), calibration))
+        measured_job = _on_measured_nodes(job, calibration)
+        return job.scaled(scale_to(measured_job, calibration.step_time))
     if isinstance(calibration, ComputeScale):
         return job.scaled(calibration.compute_scale)
     return job
@@ -33,30 +34,30 @@ def _on_measured_nodes(job: Job, measured: MeasuredStep) -> Job:
     return prepare(job.scenario.model_copy(update={"cluster": cluster}))
 
 
-def _scale(job: Job, measured: MeasuredStep) -> float:
-    """The factor on compute times with which ``job`` takes the measured step time.
+def scale_to(job: Job, step_time: float) -> float:
+    """The factor on compute times with which ``job`` takes ``step_time`` s.
 
     Found by Brent's method over the factor's logarithm: it may lie orders of magnitude from 1.
-    Raises DpsimError where communication alone takes longer than the measured step, or the step a
-    million times as long as the model computes.
+    Raises DpsimError where communication alone takes longer than that, or the step a million times
+    as long as the model computes.
     """
     from scipy.optimize import brentq
 
     def excess(log_scale: float) -> float:
         steps = simulate_steps(job.scaled(np.exp(log_scale))).after(job.scenario.run.warmup)
-        return float(steps.step.mean()) - measured.step_time
+        return float(steps.step.mean()) - step_time
 
     low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
     if excess(high) < 0:
         raise DpsimError(
-            f"calibration.step_time must be at most {excess(high) + measured.step_time:.4g} s, "
+            f"calibration.step_time must be at most {excess(high) + step_time:.4g} s, "
             f"which is {_MOST_SCALE:,.0f} times the model's own compute time, but got "
-            f"{measured.step_time:.4g} s"
+            f"{step_time:.4g} s"
         )
     if excess(low) > 0:
+        nodes = job.scenario.cluster.nodes
         raise DpsimError(
             "calibration.step_time must be longer than communication alone "
-            f"({excess(low) + measured.step_time:.4g} s "
-            f"on {measured.nodes} nodes), but got {measured.step_time:.4g} s"
+            f"({excess(low) + step_time:.4g} s on {nodes} nodes), but got {step_time:.4g} s"
         )
     return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))

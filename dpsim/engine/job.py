@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from dpsim.workload import (
     StorageInput,
     compute_times,
 )
+
+if TYPE_CHECKING:
+    from dpsim.workload import TransformerEfficiency
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
 _MOST_RECORDS = 20_000_000  # steps x workers that are kept
@@ -331,10 +334,11 @@ def exchange_of(scenario: Scenario, step: int, period: int) -> Exchange:
     return Exchange(sync.exchanges(step, period), sync.grouped(step), sync.fragments(step, period))
 
 
-def prepare(scenario: Scenario) -> Job:
+def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None) -> Job:
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
-    Raises DpsimError where it asks for too much.
+    ``transformer`` replaces the constants of transformers. Raises DpsimError where it asks for too
+    much.
     """
     workers = scenario.cluster.ranks
     counted = counted_steps(scenario)
@@ -359,10 +363,15 @@ def prepare(scenario: Scenario) -> Job:
     collectives = _collectives(scenario, setting)
     if scenario.strategy.average_loss and cluster.ranks > 1:
         collectives[_LOSS] = (setting.timed("tree"),)
-    times = tuple(_times(scenario, model, gpu) for gpu, _ in cluster.accelerators)
-    return Job(
+    times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
+    job = Job(
         scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
     )
+    if not any(each.contention for each in times):
+        return job
+    from dpsim.engine.beside import delayed
+
+    return delayed(job)
 
 
 def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
@@ -420,10 +429,12 @@ def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
     return source.pipeline(scenario.workload.samples_per_gpu, sharing, host_copy_rates(cluster))
 
 
-def _times(scenario: Scenario, model: Model, gpu: Gpu) -> LayerTimes:
+def _times(
+    scenario: Scenario, model: Model, gpu: Gpu, transformer: TransformerEfficiency | None
+) -> LayerTimes:
     """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
     workload = scenario.workload
-    one = partial(learner_times, scenario, model, gpu)
+    one = partial(learner_times, scenario, model, gpu, transformer=transformer)
     if workload.learners_per_gpu == 1:
         times = one(workload.batch_per_gpu)
     else:
@@ -448,7 +459,13 @@ def _update_share(scenario: Scenario) -> float:
     return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
 
 
-def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> LayerTimes:
+def learner_times(
+    scenario: Scenario,
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    transformer: TransformerEfficiency | None = None,
+) -> LayerTimes:
     """Seconds that one learner alone on ``gpu`` computes, by the GPU's figures.
 
     Each pass is over ``batch`` samples.
@@ -461,8 +478,10 @@ def learner_times(scenario: Scenario, model: Model, gpu: Gpu, batch: int) -> Lay
         precision=workload.precision,
         optimizer=workload.optimizer,
         execution=workload.execution,
+        kernels=workload.kernels,
         accumulation=workload.gradient_accumulation,
         recompute=workload.recompute,
+        transformer=transformer,
     )
 
 

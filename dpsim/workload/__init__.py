@@ -78,6 +78,12 @@ if TYPE_CHECKING:
     from dpsim.workload.recompute import Recomputation, Recompute
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_call, trace_module
+    from dpsim.workload.transformer_times import (
+        Shapes,
+        TransformerEfficiency,
+        standing_for,
+        transformer_efficiency,
+    )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -127,10 +133,12 @@ __all__ = [
     "Recompute",
     "Remedy",
     "Setup",
+    "Shapes",
     "Split",
     "StorageInput",
     "Tensors",
     "TorchSource",
+    "TransformerEfficiency",
     "UtilisationPoint",
     "WorkloadConfig",
     "averaging",
@@ -158,10 +166,12 @@ __all__ = [
     "remedies",
     "shared_times",
     "split_ways",
+    "standing_for",
     "state_bytes",
     "stretch",
     "trace",
     "trace_call",
     "trace_module",
+    "transformer_efficiency",
     "update_bytes",
 ]

@@ -47,6 +47,7 @@ class Builder:
         kept: int,
         borrowed: int = 0,
         steps: int = 1,
+        shape: tuple[int, int, int] | None = None,
     ) -> None:
         """A matrix product.
 
@@ -66,6 +67,7 @@ class Builder:
                 backward_traffic=gradients * traffic,
                 activations=kept,
                 steps=steps,
+                shape=shape,
             )
         )
         self._learns = True
@@ -277,6 +279,7 @@ class Builder:
                 forward_traffic=moved,
                 backward_traffic=2 * moved,
                 activations=self.size + heads * tokens,
+                head=width // heads,
             )
         )
 
@@ -357,6 +360,7 @@ class Builder:
             entering + self.size,
             kept=self.size if kept else 0,
             borrowed=borrowed,
+            shape=(entering // inner, inner, width) if len(self.shape) > 1 else None,
         )
 
     def experts(self, name: str, count: int, active: int, inner: int) -> None:
@@ -394,6 +398,13 @@ class Builder:
         self._memory(
             name, "elementwise", 2 * self.size, 3 * self.size, kept=self.size if kept else 0
         )
+
+    def cross_entropy(self, name: str) -> None:
+        """The loss over the words that flow in: a softmax and its logarithm.
+
+        Forward reads and writes; backward reads gradient and output and writes.
+        """
+        self._memory(name, "loss", 2 * self.size, 3 * self.size, kept=self.size)
 
     def add(self, name: str, *, terms: int = 2, kept: bool = False) -> None:
         """Sum of ``terms`` tensors, such as a residual connection.

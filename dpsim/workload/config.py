@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from dpsim.workload.dataset import DatasetConfig
-from dpsim.workload.efficiency import Execution
+from dpsim.workload.efficiency import Execution, Kernels
 from dpsim.workload.input import InputConfig, MemoryInput
 from dpsim.workload.layer import Model
 from dpsim.workload.learners import MOST_LEARNERS, UtilisationPoint, measured_time
@@ -115,6 +115,13 @@ class WorkloadConfig(Config):
         description=(
             "eager: the host launches kernel after kernel (PyTorch); compile: torch.compile fuses "
             "elementwise kernels; graph: compiled as a whole (XLA)"
+        ),
+    )
+    kernels: Kernels = Field(
+        "2023",
+        description=(
+            "year of the framework's kernels, for transformers in half precision with fused "
+            "attention: 2022 is torch 1.12, 2023 is torch 1.13 and later"
         ),
     )
     gradient_accumulation: int = Field(

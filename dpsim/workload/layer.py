@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dpsim.workload.profile import MeasuredTimes
 
-Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "norm", "pool"]
+Kind = Literal["attention", "conv", "elementwise", "embedding", "linear", "loss", "norm", "pool"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Amount = Literal[
@@ -46,7 +46,9 @@ class Layer:
     by its input. ``forward_traffic`` and ``backward_traffic`` are activation elements read plus
     written per sample, weights apart. ``activations`` are elements per sample that stay in memory
     until backward. ``steps`` is how many parts of the work must wait for one another (the time
-    steps of a recurrent layer), each with kernels of its own.
+    steps of a recurrent layer), each with kernels of its own. ``shape`` is rows per sample, inner
+    terms and columns of a product of tokens with weights, None for others; ``head`` is the width of
+    a head of fused attention, 0 for others.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Layer:
     backward_traffic: int = 0
     activations: int = 0
     steps: int = 1
+    shape: tuple[int, int, int] | None = None
+    head: int = 0
 
     @property
     def own_weights(self) -> int:

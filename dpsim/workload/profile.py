@@ -136,6 +136,8 @@ class ProfileLayer(Config):
     backward_traffic: NonNegativeInt = 0
     activations: NonNegativeInt = 0
     steps: PositiveInt = 1
+    shape: tuple[PositiveInt, PositiveInt, PositiveInt] | None = None
+    head: NonNegativeInt = 0
 
 
 class MeasuredCollective(Config):

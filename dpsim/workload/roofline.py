@@ -19,8 +19,9 @@ far they are off stand in `dpsim.workload.efficiency`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -31,6 +32,7 @@ from dpsim.workload.efficiency import (
     WITHOUT_TENSOR_CORES,
     Efficiency,
     Execution,
+    Kernels,
     fitted,
     is_recurrent,
 )
@@ -38,6 +40,7 @@ from dpsim.workload.layer import Model
 
 if TYPE_CHECKING:
     from dpsim.workload.recompute import Recomputation, Recompute
+    from dpsim.workload.transformer_times import TransformerEfficiency
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -107,7 +110,9 @@ class LayerTimes:
     For each pass a vector over layers, in forward order, and the optimiser's step.
 
     A step has ``passes`` of them, one a micro-batch. The last pass takes ``merging`` s more in each
-    layer's backward pass, where learners that share the GPU add up what they have.
+    layer's backward pass, where learners that share the GPU add up what they have, or gradients
+    are reduced. A second of a collective beside a pass delays it by ``contention`` s; a strategy
+    copies at ``copy_rate`` bytes/s.
     """
 
     forward: FloatArray
@@ -115,6 +120,8 @@ class LayerTimes:
     optimizer: float
     passes: int = 1
     merging: FloatArray | float = 0.0
+    contention: float = 0.0
+    copy_rate: float = math.inf
 
     @property
     def step(self) -> float:
@@ -150,15 +157,18 @@ def compute_times(
     precision: Precision = "fp32",
     optimizer: Optimizer = "momentum",
     execution: Execution = "eager",
+    kernels: Kernels = "2023",
     accumulation: int = 1,
     recompute: Recompute | None = None,
     efficiency: Efficiency | None = None,
+    transformer: TransformerEfficiency | None = None,
 ) -> LayerTimes:
     """Predicts how long ``model`` computes in a step.
 
     The step is ``accumulation`` passes over ``batch`` samples each. ``recompute`` is what backward
-    computes again (None: nothing, everything is kept). ``efficiency`` replaces the fitted
-    constants. Raises DpsimError for a batch or precision that cannot be.
+    computes again (None: nothing, everything is kept). ``kernels`` is the year of the framework's,
+    for transformers. ``efficiency`` replaces the fitted constants, ``transformer`` those of
+    transformers. Raises DpsimError for a batch or precision that cannot be.
     """
     for name, number in (("batch", batch), ("accumulation", accumulation)):
         if number < 1:
@@ -167,9 +177,15 @@ def compute_times(
     accelerator.peak(precision)  # raises, whatever was measured, where the GPU has none
     bandwidth = accelerator.memory_bandwidth * constants.memory
     recomputed = None if recompute is None else recompute.of(model)
+    if transformer is None and efficiency is None:
+        law = _transformer_law(model, precision)
+        transformer = law and law(accelerator.generation, execution, kernels)
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
         backward = backward + _again(forward, recomputed)
+    elif transformer is not None:
+        work = _Passes(*transformer.pass_times(model, accelerator, batch, precision))
+        forward, backward = work.queued(transformer.launch, recomputed)
     else:
         work = _Passes.of(
             model,
@@ -182,7 +198,25 @@ def compute_times(
         forward, backward = work.queued(constants.launch, recomputed)
     measured = None if model.measured is None else model.measured.optimizer()
     update = _update(model, optimizer, bandwidth, constants) if measured is None else measured
-    return LayerTimes(forward, backward, update, accumulation)
+    times = LayerTimes(forward, backward, update, accumulation)
+    if transformer is None:
+        return times
+    rate = transformer.memory * accelerator.memory_bandwidth / transformer.copies
+    return replace(times, contention=transformer.contention, copy_rate=rate)
+
+
+def _transformer_law(
+    model: Model, precision: Precision
+) -> Callable[[str, Execution, Kernels], TransformerEfficiency | None] | None:
+    """How to find the constants for a transformer with fused attention, which states its shapes.
+
+    None for other models, and for full precision.
+    """
+    if WIDTH[precision] != 2 or not any(layer.head for layer in model.layers):
+        return None
+    from dpsim.workload.transformer_times import transformer_efficiency
+
+    return transformer_efficiency
 
 
 def _speeds(

@@ -30,7 +30,16 @@ def test_linear_after_an_embedding_has_an_input_gradient():
         "table", "embedding", (800,), forward_traffic=2 * 56, backward_traffic=2 * 56
     )
     assert head == Layer(
-        "head", "linear", (), 800, 2 * 7 * 800, 4 * 7 * 800, 56 + 700, 2 * (56 + 700), 0
+        "head",
+        "linear",
+        (),
+        800,
+        2 * 7 * 800,
+        4 * 7 * 800,
+        56 + 700,
+        2 * (56 + 700),
+        0,
+        shape=(7, 8, 100),
     )
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from dpsim.base.errors import DpsimError
-from validate.published import adaptdl, imagenet, overlap, scaling, single_gpu, vtrain
+from validate.published import adaptdl, imagenet, llm, overlap, scaling, single_gpu, vtrain
 from validate.published.tables import (
     Columns,
     Progress,
@@ -24,6 +25,7 @@ from validate.published.tables import (
     read_columns,
 )
 
+Regime = Literal["specification", "calibrated"]
 Comparison = Callable[[Columns, Columns | None, Progress], StepReference]
 COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
     "single-gpu": (single_gpu.compare, single_gpu.REQUIRED),
@@ -32,20 +34,28 @@ COMPARISONS: Mapping[StepKind, tuple[Comparison, Sequence[str]]] = {
     "scaling": (scaling.compare, scaling.REQUIRED),
     "overlap": (overlap.compare, scaling.REQUIRED),
     "imagenet": (imagenet.compare, imagenet.REQUIRED),
+    "llm": (llm.compare, llm.REQUIRED),
 }
+
+# Tables whose rows may be scaled to a known row of their case.
+CALIBRATED: Mapping[StepKind, Callable[..., StepReference]] = {"llm": llm.compare}
 
 
 def compare_steps(
     path: Path,
     kind: StepKind,
     *,
+    regime: Regime = "specification",
     fit_on: Sequence[Path] = (),
     progress: Progress = lambda what, done, total: None,
 ) -> StepReference:
     """Predict every row of the table at ``path``.
 
-    Raises DpsimError, with line and column, for tables that cannot be used.
+    Raises DpsimError, with line and column, for tables that cannot be used, and for a calibrated
+    regime of a table that has none.
     """
+    if kind not in CALIBRATED and regime != "specification":
+        raise DpsimError(f"--regime must be left out for {kind}, but got {regime}")
     comparison, required = COMPARISONS[kind]
     tested = read_columns(path, required)
     for other in fit_on:
@@ -54,4 +64,6 @@ def compare_steps(
                 f"{other}: must be a CSV file to fit on, but there is none of this name"
             )
     known = joined([read_columns(other, required) for other in fit_on]) if fit_on else None
+    if kind in CALIBRATED:
+        return CALIBRATED[kind](tested, known, progress, regime)
     return comparison(tested, known, progress)

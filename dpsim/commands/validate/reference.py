@@ -23,7 +23,7 @@ def reference(
         typer.Argument(
             help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
             "adaptdl, vtrain, vtrain-allreduce, "
-            "scaling, overlap (those of scaling) or imagenet."
+            "scaling, overlap (those of scaling), imagenet or llm."
         ),
     ],
     file: Annotated[
@@ -33,7 +33,7 @@ def reference(
         str,
         typer.Option(
             help="specification: from the description alone; calibrated: every fourth size is "
-            "measured."
+            "measured, of llm the row of fewest GPUs of each case."
         ),
     ] = "specification",
     fit_on: Annotated[
@@ -70,16 +70,17 @@ def reference(
     _known("regime", regime, ("specification", "calibrated"))
     _known("choice of what to leave out", leave_out, ("machine", "none"))
     steps = kind in STEP_KINDS
-    if steps and (regime, leave_out) != ("specification", "machine"):
-        raise DpsimError(
-            f"--regime and --leave-out must be left out for {kind}, but got {regime} and "
-            f"{leave_out}"
-        )
+    if steps and leave_out != "machine":
+        raise DpsimError(f"--leave-out must be left out for {kind}, but got {leave_out}")
     result: Reference | StepReference
     with bars() as progress:
         if steps:
             result = compare_steps(
-                file, cast("StepKind", kind), fit_on=fit_on or (), progress=progress
+                file,
+                cast("StepKind", kind),
+                regime=cast("Literal['specification', 'calibrated']", regime),
+                fit_on=fit_on or (),
+                progress=progress,
             )
         else:
             result = compare(

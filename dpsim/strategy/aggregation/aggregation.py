@@ -128,6 +128,10 @@ class Aggregation(Config):
         """Whether whole gradients are kept over ``passes`` passes where shards of them would do."""
         return False
 
+    def copied_bytes(self, passes: int) -> tuple[float, float]:
+        """Bytes a parameter that each forward and each backward pass moves beside its layers."""
+        return 0.0, 0.0
+
     @property
     def updates_elsewhere(self) -> bool:
         """Whether others than the workers take the optimiser's step, where gradients meet."""

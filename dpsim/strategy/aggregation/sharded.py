@@ -32,6 +32,7 @@ from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import GroupSize, Mesh
 from dpsim.workload import Model, Program
 
+_HALF = 2  # bytes of a gradient as it is computed
 _REPLICAS = "all-reduce-replicas"
 Unit = tuple[int, int, int]  # first layer, layer after the last, elements
 
@@ -137,6 +138,18 @@ class ShardedConfig(Aggregation):
     def adds_up_whole(self, passes: int) -> bool:
         """Without a reduction in each pass they are."""
         return passes > 1 and not self.gradients.sync_each_pass
+
+    def copied_bytes(self, passes: int) -> tuple[float, float]:
+        """Weights are written where they are gathered; gradients are laid out in one piece.
+
+        That reads and writes them in half precision; a cast to what they travel in does so again.
+        """
+        cast = self.gradients.width + _HALF if self.gradients.width != _HALF else 0
+        gradients = 2.0 * _HALF + cast
+        if self.stage < 3:
+            return 0.0, gradients
+        again = self.weight_bytes if self.reshard_after_forward else 0
+        return float(self.weight_bytes), again + gradients
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights.

@@ -10,7 +10,7 @@ distributed synchronous SGD algorithms", INFOCOM 2019.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,8 @@ from dpsim.strategy.overlap.plan import Outlook, Overlap
 
 class MgWfbpConfig(Overlap):
     """Gradients are merged where waiting for the next costs less than a start-up."""
+
+    minds_times: ClassVar[bool] = True
 
     kind: Literal["mg-wfbp"] = Field(
         description="Gradients are merged where waiting for the next costs less than a start-up."

@@ -54,10 +54,12 @@ class Overlap(Config):
 
     ``overlaps``: whether communication runs beside computation at all. ``front_first``: front
     layers overtake, so that the next step can start before the others have arrived.
+    ``minds_times``: whether a plan depends on how long layers compute.
     """
 
     overlaps: ClassVar[bool] = True
     front_first: ClassVar[bool] = False
+    minds_times: ClassVar[bool] = False
 
     @property
     def size_of_buckets(self) -> float | None:

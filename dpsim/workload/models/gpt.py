@@ -39,7 +39,7 @@ def gpt(
         _block(b, f"h.{block}", heads, inner or 4 * width, fused)
     b.layer_norm("ln_f")
     b.linear("lm_head", words, bias=False, tied=tied, kept=False)
-    b.activation("loss", kept=True)
+    b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
 
 

@@ -61,7 +61,7 @@ def llama(name: str, sizes: Llama, sequence_length: int) -> Model:
         _block(b, f"layers.{block}", sizes, sizes.window_of(block))
     b.rms_norm("norm", weights=sizes.norm_weights)
     b.linear("lm_head", sizes.words, bias=False, tied=sizes.tied, kept=False)
-    b.activation("loss", kept=True)
+    b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
 
 

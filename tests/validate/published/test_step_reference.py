@@ -21,6 +21,7 @@ TABLES = {
     "scaling": "scaling.csv",
     "overlap": "scaling.csv",
     "imagenet": "imagenet_records.csv",
+    "llm": "llm_fsdp.csv",
 }
 
 
@@ -50,6 +51,11 @@ SMALL = {
     "scaling": lambda row: row["model"] in ("ResNet-50", "Transformer-XL base"),
     "overlap": lambda row: row["case_id"].startswith("hkbu_v100"),
     "imagenet": lambda row: row["record_id"] in ("he2016", "goyal2017", "akiba2017"),
+    "llm": lambda row: (
+        row["source"].endswith("readme")
+        and row["model"] in ("mpt-1b", "mpt-3b")
+        and row["precision"] == "bf16"
+    ),
 }
 
 
@@ -59,7 +65,7 @@ def poisoned(kind, rows, scored):
     for row in rows:
         changed = dict(row)
         if scored(row):
-            for name in ("step_time_ms", "iteration_time_ms", "exposed_sync_ms"):
+            for name in ("step_time_ms", "iteration_time_ms", "exposed_sync_ms", "step_time_s"):
                 if changed.get(name):
                     changed[name] = str(10 * float(changed[name]))
             if changed.get("throughput"):
@@ -80,6 +86,7 @@ GROUPS = {
     "scaling": lambda row: row["case_id"] == "tf_dgx1p100_synth_resnet50" and row["gpus"] != "1.0",
     "overlap": lambda row: row["model"] == "DenseNet-201",
     "imagenet": lambda row: row["record_id"] == "goyal2017",
+    "llm": lambda row: row["model"] == "mpt-1b",
 }
 
 

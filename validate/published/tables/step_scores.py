@@ -10,7 +10,7 @@ import numpy as np
 
 from validate.published.tables.columns import Columns
 
-StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet"]
+StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 Status = Literal["counted", "apart", "fitted on"]
 Progress = Callable[[str, int, int], None]

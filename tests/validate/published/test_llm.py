@@ -1,0 +1,184 @@
+"""Language models beside published steps: rows as scenarios, regimes, figures of three models."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from validate.published import compare_steps
+from validate.published.llm import (
+    REQUIRED,
+    TABLE,
+    Constants,
+    fit,
+    fitted_rows,
+    group_of,
+    job_of,
+    shipped_without,
+    step_of,
+    works_of,
+)
+from validate.published.llm.rows import NotSimulatedError, read_row
+from validate.published.llm.scenarios import assumed_network, scenario_of
+from validate.published.tables import Columns, packaged_table
+
+BASE = {
+    "row_id": "r0", "case_id": "c", "source": "somebody", "year": "2023", "model": "gpt3-1.3b",
+    "params": "1315950592", "layers": "24", "hidden": "2048", "heads": "16", "kv_heads": "16",
+    "ffn": "8192", "vocab": "50368", "seq_len": "2048", "gpu": "a100-sxm-80gb", "gpus": "8",
+    "gpus_per_node": "8", "nic_gbps_per_node": "", "precision": "bf16", "sharding": "fsdp_full",
+    "shard_group": "all", "tp": "1", "pp": "1", "cp": "1", "act_ckpt": "none", "compiled": "0",
+    "micro_batch": "8", "grad_accum": "1", "step_time_s": "1.0", "quality": "ok", "framework": "f",
+    "note": "",
+}  # fmt: skip
+
+
+def table(path: Path, *changes: dict[str, str]) -> Path:
+    """A table of rows that differ from BASE."""
+    rows = [BASE | {"row_id": f"r{number}"} | change for number, change in enumerate(changes)]
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(BASE))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def columns(**change: str) -> Columns:
+    """One row as columns."""
+    return Columns(
+        {name: np.array([value]) for name, value in (BASE | change).items()},
+        np.array([2]),
+        np.array(["t.csv"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"tp": "2"}, "model_parallel: tp is 2"),
+        ({"gpu": "tpu-v4"}, "no such hardware: of tpu"),
+        ({"gpu": "gaudi"}, "no such hardware: gaudi"),
+        ({"micro_batch": ""}, "not stated: micro_batch"),
+        ({"grad_accum": "10.667"}, "uneven passes: grad_accum is 10.667"),
+        ({"gpus": "12"}, "nodes unevenly filled"),
+    ],
+)
+def test_what_cannot_be_simulated_says_why(change, reason):
+    with pytest.raises(NotSimulatedError, match=reason):
+        read_row(columns(**change), 0)
+
+
+def test_networks_that_a_source_does_not_state_are_named(tmp_path):
+    row = read_row(columns(), 0)
+    assert assumed_network(row) == "8 x ib-hdr (not stated)"
+    stated = read_row(columns(nic_gbps_per_node="400"), 0)
+    assert assumed_network(stated) == "4 x roce-100g (stated)"
+    network = scenario_of(stated, tmp_path).cluster.network
+    assert network.nics_per_node == 4
+
+
+def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
+    said = columns(act_ckpt="full", compiled="1", note="mixed precision mode DEFAULT", gpus="16")
+    scenario = scenario_of(read_row(said, 0), tmp_path)
+    workload, aggregation = scenario.workload, scenario.strategy.aggregation
+    assert (workload.execution, workload.checkpoint) == ("compile", "full")
+    assert scenario.cluster.nodes == 2
+    assert aggregation.gradients.model_dump() == {"dtype": "fp32", "sync_each_pass": True}
+    model = scenario.build_model()
+    assert model.parameters == pytest.approx(1315950592, rel=0.001)
+    # One unit a block, the embedding with the first of them.
+    assert len(aggregation.units(model)) == pytest.approx(25, abs=1)
+
+
+def test_rows_apart_have_reasons_and_others_predictions(tmp_path):
+    file = table(tmp_path / "t.csv", {}, {"tp": "2"}, {"quality": "caution"}, {"step_time_s": ""})
+    found = compare_steps(file, "llm").to_json()
+    assert [row["row_id"] for row in found["rows"]] == ["r0"]
+    assert found["rows"][0]["predicted_ms"] > 0
+    assert {row["row_id"]: row["reason"] for row in found["rows_apart"]} == {
+        "r1": "model_parallel: tp is 2",
+        "r2": "quality: caution",
+        "r3": "step time not stated",
+    }
+    assert {"gpu a100-sxm-80gb", "parameters 1 to 5 G", "checkpointing none"} <= set(
+        found["groups"]
+    )
+
+
+def test_calibrated_rows_stand_beside_constant_tokens_a_second(tmp_path):
+    known = {"step_time_s": "1.25"}
+    further = {"gpus": "64", "nic_gbps_per_node": "400", "step_time_s": "2", "grad_accum": "2"}
+    file = table(tmp_path / "t.csv", known, further)
+    found = compare_steps(file, "llm", regime="calibrated").to_json()
+    (row,) = found["rows"]
+    assert row["naive_ms"] == pytest.approx(2500)
+    assert row["predicted_ms"] >= row["naive_ms"]
+    assert [row["row_id"] for row in found["rows_fitted_on"]] == ["r0"]
+    assert found["naive"]["n"] == 1
+
+
+def test_a_fit_finds_the_constants_that_made_the_steps():
+    rows = fitted_rows(packaged_table(TABLE, REQUIRED))[::12]
+    works = works_of(rows)
+    changed = shipped_without()["model mpt-7b"]
+    values = {
+        part: {name: dict(of) for name, of in members.items()}
+        for part, members in changed.values.items()
+    }
+    for generation in values["generations"].values():
+        generation["products"] *= 0.8
+    truth = Constants(values, {})
+    made = np.array([step_of(job) for job in _jobs(rows, truth)])
+    found = fit(works, made)
+    for generation, constants in found.values["generations"].items():
+        wanted = values["generations"][generation]["products"]
+        assert constants["products"] == pytest.approx(wanted, rel=0.06)
+
+
+def _jobs(rows, constants):
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        for row in rows:
+            yield job_of(scenario_of(row, Path(folder)), constants)
+
+
+def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():
+    rows = fitted_rows(packaged_table(TABLE, REQUIRED))
+    assert {group_of(row) for row in rows} == set(shipped_without())
+
+
+# llm-foundry's README (MPT 1.3B, the shape of GPT-3 1.3B; LLaMA-2 7B as MPT 7B with its vocabulary)
+# and torchtitan's docs/performance.md of June 2024.
+@pytest.mark.parametrize(
+    ("row_id", "error"), [("h100-1b", 0.12), ("a100-7b", 0.12), ("llama3-70b", 0.12)]
+)
+def test_published_figures_by_the_shipped_constants(row_id, error, tmp_path):
+    rows = packaged_table(TABLE, REQUIRED)
+    chosen = FIGURES[row_id]
+    found = [
+        index
+        for index in range(len(rows))
+        if all(str(rows.text(name)[index]) == value for name, value in chosen.items())
+    ]
+    assert found
+    for index in found:
+        row = read_row(rows, index)
+        step = step_of(job_of(scenario_of(row, tmp_path)))
+        assert step == pytest.approx(row.measured, rel=error), row.row_id
+
+
+FIGURES = {
+    "h100-1b": {
+        "source": "MosaicML llm-foundry-readme", "model": "mpt-1b", "gpu": "h100-sxm-80gb",
+        "gpus": "8", "seq_len": "2048", "precision": "bf16",
+    },
+    "a100-7b": {
+        "source": "MosaicML llm-foundry-readme", "model": "mpt-7b", "gpu": "a100-sxm-80gb",
+        "gpus": "8", "seq_len": "4096",
+    },
+    "llama3-70b": {
+        "source": "torchtitan docs/performance.md (2024-06)", "model": "llama3-70b", "gpus": "64",
+    },
+}  # fmt: skip

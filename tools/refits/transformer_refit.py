@@ -1,0 +1,122 @@
+"""Fits the constants of transformers on the public table of language models.
+
+Writes ``dpsim/workload/transformers.yaml``, with standard errors, and what the same fit gives
+without each model and without each source, by which ``dpsim validate reference llm`` predicts rows
+that the constants saw. What a row's network leaves exposed depends on the constants a little: the
+fit is made twice. Run ``python -m tools.refits.transformer_refit`` after a change of models, of the
+network's models or of the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpsim.workload
+import validate.published.llm
+from dpsim.base.arrays import FloatArray
+from tools.refits.step_constants import rounded
+from validate.published.llm import (
+    REQUIRED,
+    TABLE,
+    Constants,
+    RowWork,
+    fit,
+    fitted_rows,
+    group_of,
+    works_of,
+)
+from validate.published.tables import constants_file, packaged_table
+
+CONSTANTS = Path(dpsim.workload.__path__[0]) / "transformers.yaml"
+LEFT_OUT = Path(validate.published.llm.__path__[0]) / "left_out.json"
+HEADER = (
+    "# Written by `python -m tools.refits.transformer_refit`: what it is, "
+    "dpsim/workload/transformer_times.py.\n"
+    "# SI units; error: relative standard error of the fit, with its priors.\n"
+)
+_ROUNDS = 2
+
+
+def content(found: Constants) -> dict[str, Any]:
+    """What the file holds: every constant with its value, error, unit and meaning."""
+    settings = constants_file("llm/settings.yaml")
+    parts = settings["priors"]["parts"]
+    fixed = settings["priors"]["fixed"]
+    shown: dict[str, Any] = {
+        part: {
+            member: {
+                name: {
+                    "value": rounded(value, 5),
+                    "error": rounded(found.errors[part][member][name], 2),
+                    "unit": parts[part][name]["unit"],
+                    "meaning": parts[part][name]["meaning"],
+                }
+                for name, value in values.items()
+            }
+            for member, values in members.items()
+        }
+        for part, members in found.values.items()
+    }
+    shown["shared"] = {**shown["shared"]["every"], "clock_power": fixed["clock_power"]}
+    for generation, entry in fixed["watts"].items():
+        shown["generations"][generation]["watts"] = entry
+    for execution in shown["execution"].values():
+        execution["launch"] = fixed["launch"]
+    shown["execution"]["graph"] = shown["execution"]["compile"]
+    shown["kernels"] = {
+        year: {} if year == max(shown["kernels"]) else values
+        for year, values in shown["kernels"].items()
+    }
+    return {**shown, "extrapolated": settings["extrapolated"]}
+
+
+def left_out(
+    groups: Sequence[str], rows: Sequence[RowWork], measured: FloatArray, within: Sequence[Any]
+) -> dict[str, Any]:
+    """The constants without each group of rows."""
+    found: dict[str, Any] = {}
+    for group in sorted(set(groups)):
+        kept = [index for index, members in enumerate(within) if group not in members]
+        without = fit([rows[index] for index in kept], measured[kept])
+        found[group] = _rounded(without.values)
+    return found
+
+
+def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _rounded(value) if isinstance(value, Mapping) else rounded(value, 5)
+        for name, value in values.items()
+    }
+
+
+def write() -> None:
+    """Write both files."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.width = 130
+    yaml.representer.ignore_aliases = lambda data: True
+    rows = fitted_rows(packaged_table(TABLE, REQUIRED))
+    measured = np.array([row.measured for row in rows], dtype=float)
+    found: Constants | None = None
+    for _ in range(_ROUNDS):
+        works = works_of(rows, found)
+        found = fit(works, measured)
+    assert found is not None
+    with CONSTANTS.open("w", encoding="utf-8") as stream:
+        stream.write(HEADER)
+        yaml.dump(content(found), stream)
+    groups = [group_of(row) for row in rows]
+    members = [(f"model {row.model}", f"source {row.source}") for row in rows]
+    without = left_out(groups, works, measured, members)
+    LEFT_OUT.write_text(json.dumps(without, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise", under="ignore")
+    write()
