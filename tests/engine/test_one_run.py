@@ -36,7 +36,7 @@ def counts(monkeypatch):
         monkeypatch.setattr(module, name, counted)
 
     count("prepared", calibration, "prepare")
-    count("fitted", calibration, "_scale")
+    count("fitted", calibration, "scale_to")
     count("simulated", run_module, "simulate_steps")
     return found
 
