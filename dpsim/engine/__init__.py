@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.job import (
         Job,
-        averaging_period,
+        exchange_cycle,
         learner_times,
         learners_by_batch,
         prepare,
@@ -72,12 +72,12 @@ __all__ = [
     "Transfer",
     "Utilisation",
     "Work",
-    "averaging_period",
     "busiest_links",
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
     "collective_seconds",
+    "exchange_cycle",
     "learner_times",
     "learners_by_batch",
     "link_loads",

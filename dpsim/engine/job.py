@@ -156,10 +156,10 @@ class Job:
         """Steps between two averagings of models, where models are averaged."""
         return averaging_period(self.scenario)
 
-    @property
+    @cached_property
     def cycle(self) -> int:
         """Steps after which exchanges come again: from one outer step to the next."""
-        return self.scenario.strategy.sync.cycle(self.period)
+        return exchange_cycle(self.scenario)
 
     @cached_property
     def counted(self) -> range:
@@ -317,15 +317,20 @@ def averaging_period(scenario: Scenario) -> int:
     return scenario.strategy.sync.period(workers * samples, epoch)
 
 
+def exchange_cycle(scenario: Scenario) -> int:
+    """Steps after which exchanges come again: a whole period of averaging."""
+    return scenario.strategy.sync.cycle(averaging_period(scenario))
+
+
 def counted_steps(scenario: Scenario) -> int:
     """How many steps count: those asked for, or a whole period of averaging if that is longer.
 
     A shorter run would hold no averaging, or not what it costs a step.
     """
-    run, sync, period = scenario.run, scenario.strategy.sync, averaging_period(scenario)
-    cycle = sync.cycle(period)
+    run, cycle = scenario.run, exchange_cycle(scenario)
     last = run.warmup + run.steps - 1
-    return run.steps if cycle <= run.steps or last < sync.first_own_step else cycle
+    own_steps = last >= scenario.strategy.sync.first_own_step
+    return cycle if own_steps and cycle > run.steps else run.steps
 
 
 def exchange_of(scenario: Scenario, step: int, period: int) -> Exchange:

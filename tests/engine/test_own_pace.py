@@ -24,6 +24,17 @@ def test_asynchronous_workers_count_at_their_own_pace(tiny, aggregation, step):
     assert result.scaling_efficiency == pytest.approx(1, rel=0.05)
 
 
+def test_gradients_that_come_after_the_last_round_are_late_too(tiny):
+    """The others take ten steps to one of the slow worker: its gradients are nine or ten updates
+    late, also those of the 45 steps that it takes when the others have done theirs.
+    """
+    cluster = {"network": INSTANT}
+    scenario = tiny(4, cluster=cluster, disturbance=ONE_SLOW, sync="asp", run={"steps": 50})
+    versions = simulate(scenario).steps.versions
+    assert set(versions[1:, 3]) <= {9, 10}
+    assert set(versions[:, :3].ravel()) <= {0, 1}
+
+
 def test_backup_workers_are_no_more_efficient_than_workers_alone(tiny):
     """The slow one is not waited for, and its gradients do not count."""
     result = run(tiny, sync={"kind": "backup", "backups": 1})

@@ -147,11 +147,24 @@ class Gate(ABC):
     ) -> IntArray:
         """Updates between the reading and the applying of each gradient, `DROPPED` where it is not.
 
-        The arguments are those of `versions`.
+        The arguments are those of `versions`. Where workers need not keep pace, the slow ones still
+        work when the last round is over. The others would go on, so that rounds would come as often
+        as before: what is handed over then is as many of them late.
         """
         read, gave = self.versions(starts, done, rounds)
+        if self.quorum < starts.shape[1]:
+            begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
+            each = float(begins.max()) / len(rounds)
+            if each > 0:
+                gave = gave + np.where(gave == DROPPED, 0, _rounds_since(begins.max(), done, each))
+                read = read + _rounds_since(ends.max(), starts, each)
         behind = np.maximum(gave - read, 0)
         return np.asarray(np.where(gave == DROPPED, DROPPED, behind))
+
+
+def _rounds_since(last: float, times: FloatArray, each: float) -> IntArray:
+    """How many rounds would have come from the ``last`` one to ``times``, one in ``each`` s."""
+    return np.asarray(np.maximum(np.floor((times - last) / each), 0).astype(np.int64))
 
 
 class QuorumGate(Gate):

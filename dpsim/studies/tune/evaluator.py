@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
-from dpsim.engine import Result, averaging_period, simulate
+from dpsim.engine import Result, exchange_cycle, simulate
 from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
@@ -139,11 +139,6 @@ class Evaluator:
             return Refused(self.space.plain(choice), rule_of(str(error)))
         if broken is not None:
             return Refused(self.space.plain(choice), broken)
-        if _period(scenario) > scenario.run.steps:
-            return Refused(
-                self.space.plain(choice),
-                f"run.steps ({scenario.run.steps}) hold no whole period of its averaging",
-            )
         # A search ranks, and few steps rank as all would; what it prints is simulated in full.
         few = shorter(scenario)
         self._simulated.add(scenario_key(few))
@@ -191,7 +186,7 @@ class _NotPossibleError(Exception):
 def shorter(scenario: Scenario) -> Scenario:
     """``scenario`` with as few steps as tell it apart from others.
 
-    They are whole periods of its averaging, and never more than it has.
+    They are whole periods of its averaging, and never more than it has but for a first whole one.
     """
     run, period = scenario.run, _period(scenario)
     enough = _ALIKE if scenario.disturbance == DisturbanceConfig() else _VARIED
@@ -204,12 +199,12 @@ def shorter(scenario: Scenario) -> Scenario:
 
 
 def _period(scenario: Scenario) -> int:
-    """Steps from one averaging of models to the next.
+    """Steps from one averaging of models, or outer step, to the next.
 
     1 where that is wrong, which is said when it is simulated.
     """
     try:
-        return averaging_period(scenario)
+        return exchange_cycle(scenario)
     except DpsimError:
         return 1
 
