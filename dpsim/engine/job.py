@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpsim.workload import TransformerEfficiency
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
-_MOST_RECORDS = 20_000_000  # steps x workers that are kept
+MOST_RECORDS = 20_000_000  # steps x workers that are kept
 _BYTES_A_WORKER = 2_500.0
 _BYTES_A_RECORD = 8.0 * 12
 _LOSS = "average-loss"
@@ -348,15 +348,15 @@ def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None
     workers = scenario.cluster.ranks
     counted = counted_steps(scenario)
     steps = scenario.run.warmup + counted
-    if steps * workers > _MOST_RECORDS:
+    if steps * workers > MOST_RECORDS:
         whole_period = (
             ""
             if counted == scenario.run.steps
             else (", of which a whole period of averaging is simulated")
         )
         raise DpsimError(
-            f"run: steps + warmup must be at most {_MOST_RECORDS // workers} for {workers} workers "
-            f"({_MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
+            f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
+            f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
         )
     check_memory(
         _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,

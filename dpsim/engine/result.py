@@ -18,7 +18,7 @@ from dpsim.engine.memory import MemoryUse
 from dpsim.engine.one_time_costs import OneTimeCosts
 from dpsim.engine.parts import PARTS, PartName
 from dpsim.engine.spending import Cost, Energy, Spending
-from dpsim.engine.steps import Steps, drift
+from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, Work
 from dpsim.workload import Epoch, LearnersRow, Pipeline
@@ -32,8 +32,8 @@ class Result:
     """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
 
     ``alone``: each worker was simulated by itself. ``own_pace``: none need keep pace with the
-    slowest, so that steps of different workers need not be equally long. ``period``: steps from one
-    averaging of models to the next.
+    slowest, so that steps of different workers need not be equally long. ``unsettled``: what shows
+    that more steps would have another mean.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Result:
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
     own_pace: bool = False
-    period: int = 1
+    unsettled: str | None = None
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
     work: Work | None = None
@@ -84,28 +84,19 @@ class Result:
         """Mean seconds of communication that ran beside computation and cost nothing."""
         return float(self.steps.overlapped_comm.mean())
 
-    @cached_property
-    def drift(self) -> float:
-        """By how much of the mean step the last third of steps is longer than the first.
-
-        0 where they are steady.
-        """
-        return drift(self.steps.step, self.period)
-
     @property
     def steady(self) -> bool:
         """Whether steps had settled, so that more of them would have the same mean."""
-        return self.drift == 0
+        return self.unsettled is None
 
     @property
     def warnings(self) -> list[str]:
         """What keeps the answer from being what was asked for, a sentence each."""
-        if self.steady:
+        if self.unsettled is None:
             return []
-        longer = "longer" if self.drift > 0 else "shorter"
         return [
-            f"steps had not settled: the last third is {abs(self.drift):.1%} {longer} than the "
-            "first; raise run.warmup and run.steps until they have"
+            f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
+            "have"
         ]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
-from dpsim.engine.job import Job, learners_by_batch
+from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
 from dpsim.engine.kernel import simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
@@ -22,11 +23,12 @@ from dpsim.engine.one_time_costs import one_time_costs
 from dpsim.engine.recording import Recording
 from dpsim.engine.result import Result
 from dpsim.engine.spending import spending
-from dpsim.engine.steps import Steps
+from dpsim.engine.steps import Steps, unsettled
 from dpsim.engine.to_target import time_to_target
 from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.strategy.aggregation import Meeting
 from dpsim.workload import Epoch
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 _NOTHING = Recording()
+# Warm-ups that are tried where steps have not settled, in runs: all of them cost 12 more.
+_LONGER = (2, 8)
 # What a result says of its calibration profile.
 _OF_PROFILE = {"name", "kind", "formula", "parameters", "residuals"}
 
@@ -52,15 +56,54 @@ def simulate(scenario: Scenario, progress: Progress = lambda done: None) -> Resu
 
 @limited()
 def run_scenario(
-    scenario: Scenario, recording: Recording = _NOTHING, progress: Progress = lambda done: None
+    scenario: Scenario,
+    recording: Recording = _NOTHING,
+    progress: Progress = lambda done: None,
+    *,
+    settle: bool = True,
 ) -> Run:
-    """Prepare ``scenario`` and simulate it once, keeping what ``recording`` says.
+    """Prepare ``scenario`` and simulate it, keeping what ``recording`` says.
 
-    Raises DpsimError as `simulate` does.
+    Where steps have not settled it is simulated again with a longer warm-up, unless ``settle`` is
+    false or versions are kept, which are of a run from its start. Raises DpsimError as `simulate`
+    does.
     """
     if not scenario.run.allow_out_of_memory:
         memory_use(scenario).check()  # before preparing, which takes longer
-    return _run(calibrated(scenario), recording, progress)
+    if recording.versions or not settle:
+        return _run(calibrated(scenario), recording, progress)
+    run = _run(calibrated(_with_full_pipes(scenario)), recording, progress)
+    if run.unsettled is not None and not _has_events(scenario):
+        run = _warmed_up(run, recording)
+    asked, warmup = scenario.run.warmup, run.scenario.run.warmup
+    if warmup != asked:
+        run.notes = (f"the first {warmup} steps do not count, instead of {asked}",)
+    return run
+
+
+def _with_full_pipes(scenario: Scenario) -> Scenario:
+    """``scenario`` with a warm-up in which what lags behind begins to come.
+
+    What is on its way as the counted steps end is then made up for by what was as they began. Where
+    a run is counted from its start, its lags are too.
+    """
+    sync, run = scenario.strategy.sync, scenario.run
+    overlap = 0 if sync.outer_step is None else sync.outer_step.overlap
+    together = scenario.strategy.aggregation.meeting is Meeting.TOGETHER
+    lag = sync.lag if together and run.warmup else 0
+    least = max(lag, overlap)
+    return scenario if not least or run.warmup > least else _warming_up(scenario, least + 1)
+
+
+def _warming_up(scenario: Scenario, steps: int) -> Scenario:
+    settings = scenario.run.model_copy(update={"warmup": steps})
+    return scenario.model_copy(update={"run": settings})
+
+
+def _has_events(scenario: Scenario) -> bool:
+    """Whether something happens at a time or step of its own, which a longer warm-up would hide."""
+    switch = scenario.strategy.sync.first_own_step
+    return bool(scenario.disturbance.links) or switch > scenario.run.warmup
 
 
 @limited()
@@ -79,6 +122,20 @@ def _run(job: Job, recording: Recording, progress: Progress) -> Run:
     return Run(job, simulate_steps(job, progress, timeline, log), timeline, log)
 
 
+def _warmed_up(run: Run, recording: Recording) -> Run:
+    """``run`` with as much warm-up as lets its steps settle, or the most that is tried."""
+    asked, steps = run.scenario.run.warmup, len(run.job.counted)
+    for times in _LONGER:
+        warmup = times * (asked + steps)
+        if (warmup + steps) * run.job.workers > MOST_RECORDS:
+            break
+        job = replace(run.job, scenario=_warming_up(run.scenario, warmup))
+        run = _run(job, recording, lambda done: None)
+        if run.unsettled is None:
+            break
+    return run
+
+
 class Run:
     """A job and what happened when it was simulated; nothing here simulates again.
 
@@ -91,6 +148,17 @@ class Run:
         self.all_steps = steps
         self._timeline = timeline
         self._log = log
+        self.notes: tuple[str, ...] = ()
+
+    @cached_property
+    def unsettled(self) -> str | None:
+        """What shows that more steps would have another mean; None where they are steady."""
+        return unsettled(
+            self.steps,
+            self.job.cycle,
+            keep_pace=not self.job.own_pace,
+            one_by_one=self.scenario.strategy.sync.outer_step is None,
+        )
 
     @property
     def scenario(self) -> Scenario:
@@ -188,7 +256,7 @@ class Run:
             traffic=step_traffic(job, self.link_loads),
             alone=job.acts_alone,
             own_pace=job.own_pace,
-            period=job.cycle,
+            unsettled=self.unsettled,
             one_time=one_time,
             to_target=time_to_target(scenario, self.step_time),
             calibration=_calibration(job, memory),
@@ -198,7 +266,7 @@ class Run:
             pipeline=job.input,
             epoch=_epoch(scenario),
             learners=learners_by_batch(scenario, memory) if shares_gpus else (),
-            notes=memory.model.notes,
+            notes=(*memory.model.notes, *self.notes),
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),

@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.strategy.sync import DROPPED
 
-# Of `drift`.
+# Of `unsettled`.
 _FEWEST = 9  # periods: with fewer, a third says nothing of its own spread
 _TOLERATED = 0.01  # of the mean step
 _ERRORS = 4.0  # standard errors: one run in 16,000 by chance
+_BIAS = 0.005  # of the mean step, by the first ones
+_START_ERRORS = 5.0  # standard errors, since the first ones are chosen
+_AHEAD = 0.02  # iterations that fast workers gain in one
+_PILED_UP = 1.02  # seconds of communication in one of all
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +72,76 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
 
 
+def unsettled(
+    steps: Steps, period: int = 1, *, keep_pace: bool = True, one_by_one: bool = True
+) -> str | None:
+    """What shows that more steps would have another mean; None where they are steady.
+
+    ``keep_pace``: no worker may take more steps than the others for good. ``one_by_one``: one
+    collective at a time is on its way. As far as can be told: with fewer than nine whole periods of
+    averaging, nothing can.
+    """
+    if len(steps.step) // period < _FEWEST:
+        return None
+    change = drift(steps.step, period)
+    if change:
+        longer = "longer" if change > 0 else "shorter"
+        return f"the last third is {abs(change):.1%} {longer} than the first"
+    start = start_up(steps.step, period)
+    if start:
+        longer = "shorter" if start > 0 else "longer"
+        return f"the first steps, unlike the others, make the mean {abs(start):.1%} {longer}"
+    ahead = _gain(steps.clock_gap, period) if keep_pace else 0.0
+    if ahead > _AHEAD:
+        return f"fast workers still run ahead, by {ahead:.1%} of their steps"
+    busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
+    if one_by_one and busy > _PILED_UP:
+        return f"communication piles up, {busy:.1%} of the time that there is for it"
+    return None
+
+
+def start_up(step_times: FloatArray, period: int = 1) -> float:
+    """By how much of the mean step (a fraction) the first steps make it shorter, 0 if they do not.
+
+    The first steps are those without which the mean of the others has the least standard error
+    (MSER: White, "An effective truncation heuristic for bias reduction in simulation output",
+    Simulation 69, 1997), at most half of them. They count where they change the mean by more than
+    0.5 %, and differ from the others by more than five standard errors.
+    """
+    whole = len(step_times) // period
+    means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
+    left = np.arange(whole, whole - whole // 2, -1)
+    sums, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
+    tails = sums[: len(left)] / left
+    spread = np.maximum(squares[: len(left)] / left - tails**2, 0.0)
+    cut = int((spread / left).argmin())
+    if not cut:
+        return 0.0
+    error = float(np.sqrt(spread[cut] * (1 / cut + 1 / left[cut])))
+    apart = abs(float(means[:cut].mean() - tails[cut]))
+    change = 1 - float(tails[0] / tails[cut])
+    return change if abs(change) > _BIAS and apart > _START_ERRORS * error else 0.0
+
+
+def _gain(gaps: IntArray, period: int) -> float:
+    """Iterations that the mean worker gains on the slowest in one; 0 where that may be chance."""
+    first, second, last = (_thirds(gaps, period)[third] for third in range(3))
+    gained = float(last.mean() - first.mean())
+    error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / len(first)))
+    steady = not first.mean() < second.mean() < last.mean()
+    if steady or gained <= _ERRORS * error:
+        return 0.0
+    return gained / (2 * len(first) * period)
+
+
+def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...]:
+    """Means over workers and whole periods, (periods,), of the first, second and last third."""
+    whole = len(values) // period
+    means = values[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
+    third = whole // 3
+    return means[:third], means[third : whole - third], means[whole - third :]
+
+
 def drift(step_times: FloatArray, period: int = 1) -> float:
     """By how much of the mean step (a fraction) the last third is longer than the first.
 
@@ -78,10 +152,8 @@ def drift(step_times: FloatArray, period: int = 1) -> float:
     whole = len(step_times) // period
     if whole < _FEWEST:
         return 0.0
-    means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
-    third = whole // 3
-    first, last = means[:third], means[-third:]
+    first, second, last = _thirds(step_times, period)
     difference = float(last.mean() - first.mean())
-    error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / third))
-    relative = difference / float(means.mean())
+    error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / len(first)))
+    relative = difference / float(np.concatenate([first, second, last]).mean())
     return relative if abs(relative) > _TOLERATED and abs(difference) > _ERRORS * error else 0.0

@@ -77,7 +77,9 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
             except RunFailed as error:
                 failed, rows = str(error), error.run.rows
         repeated = [Measured(_steps(rows, placed), {})] if rows else []
-        found = step_run(own, run_scenario(own.scenario(), EVERY_STEP), repeated, failed)
+        found = step_run(
+            own, run_scenario(own.scenario(), EVERY_STEP, settle=False), repeated, failed
+        )
     if failed or found is None:
         raise PartialRunError(failed or "no rank has recorded anything", [found] if found else [])
     return found
