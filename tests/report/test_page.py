@@ -190,9 +190,10 @@ def test_a_sweep_is_read_from_its_table():
         ),
         ('{"rows": []}', "kind says none of these"),
         ('{"kind": ["run"]}', "kind says none of these"),
-        ('{"kind": "run"}', "but is not"),
-        ('{"kind": "compare", "rows": []}', "but is not"),
-        ('{"kind": "compare", "rows": [{"other": 1}]}', "but is not"),
+        ('{"kind": "run"}', "but name: Field required"),
+        ('{"kind": "compare", "rows": []}', "but has no rows"),
+        ('{"kind": "compare", "rows": [{"other": 1}]}', "but name: Field required"),
+        ('{"kind": "compare", "rows": 3}', "but has no rows"),
     ],
 )
 def test_other_files_are_refused(dpsim, tmp_path, content, problem):

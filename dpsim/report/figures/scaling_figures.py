@@ -71,7 +71,8 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     """
     import plotly.graph_objects as go
 
-    listed = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
+    every = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
+    listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no place for 0
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
     figure = go.Figure()
     for number, algorithm in enumerate(algorithms):

@@ -8,24 +8,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import BaseModel, ValidationError
+
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
 from dpsim.engine import PARTS
 from dpsim.report.figures.style import Answer
+from dpsim.report.pages.answers import (
+    CollectiveAnswer,
+    ExplainAnswer,
+    RunAnswer,
+    ScaleAnswer,
+    VariantAnswer,
+)
 
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
 _MOST_BYTES = 2**28
+_LONGEST = 80  # letters of a place in the file
 _OF_TEXT = ("tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "tflops_per_gpu")
 _KNOWN = "dpsim run, compare, scale, collective or explain"
 
-# What a page shows of each kind: a row without these keys is none that the command printed.
-_NEEDED: dict[Kind, tuple[str, ...]] = {
-    "run": ("name", "parts_s", "throughput_samples_per_s"),
-    "explain": ("name", "critical_path", "knobs"),
-    "compare": ("variant", "parts_s"),
-    "scale": ("nodes", "parts_s"),
-    "collective": ("algorithm", "algbw_Bps"),
+_MODELS: dict[Kind, type[BaseModel]] = {
+    "run": RunAnswer,
+    "explain": ExplainAnswer,
+    "compare": VariantAnswer,
+    "scale": ScaleAnswer,
+    "collective": CollectiveAnswer,
 }
 
 
@@ -54,22 +63,29 @@ def read_results(path: Path) -> Source:
     except (ValueError, RecursionError):
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is no JSON") from None
     kind = content.get("kind") if isinstance(content, dict) else None
-    known = next((each for each in _NEEDED if each == kind), None)
+    known = next((each for each in _MODELS if each == kind), None)
     if known is None:
         raise DpsimError(
             f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
         )
     rows = [content] if known in ("run", "explain") else content.get("rows")
-    if not _are_of(known, rows):
-        raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is not")
+    if not isinstance(rows, list) or not rows:
+        raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
+    for row in rows:
+        _check(path, known, row)
     return Source(str(path), known, tuple(rows), tuple(_label(known, row) for row in rows))
 
 
-def _are_of(kind: Kind, rows: object) -> bool:
-    """Whether these are rows of that kind, at least one."""
-    if not isinstance(rows, list) or not rows:
-        return False
-    return all(isinstance(row, dict) and row.keys() >= {*_NEEDED[kind]} for row in rows)
+def _check(path: Path, kind: Kind, row: object) -> None:
+    """Raise DpsimError where a row is none that the command prints, with the place."""
+    try:
+        _MODELS[kind].model_validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "a row"
+        raise DpsimError(
+            f"{path}: must be JSON that {_KNOWN} printed, but {where[:_LONGEST]}: {first['msg']}"
+        ) from None
 
 
 def _label(kind: Kind, row: Answer) -> str:

@@ -1,0 +1,149 @@
+"""What a page reads of each command's JSON, as models: a file that was edited or torn is said so.
+
+A key that no page reads may hold anything.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dpsim.engine import PARTS, PartName
+
+_Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_Above0 = Annotated[_Number, Field(gt=0)]
+_Count = Annotated[int, Field(strict=True, ge=0)]
+_Versions = dict[str, str]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class _StepTime(_Part):
+    mean: _Above0
+    median: _Number
+    p95: _Number
+    low: _Number
+    high: _Number
+
+
+class _Gap(_Part):
+    mean: _Number
+    max: _Count
+    histogram: list[_Count]
+
+
+class _Staleness(_Part):
+    clock_gap: _Gap
+    versions: _Gap
+    dropped: _Number
+
+
+class _Memory(_Part):
+    gpu: str
+    parts_bytes: dict[str, _Number]
+    total_bytes: _Number
+    capacity_bytes: _Above0
+    fits: bool
+
+
+class _Cost(_Part):
+    currency: str
+    per_million_samples: _Number
+
+
+class _Energy(_Part):
+    gpu_power_W: _Number
+    source: str
+
+
+class _Measured(_Part):
+    step_time: _Number
+    compute_scale: _Number
+    nodes: _Count
+    source: str
+
+
+class _Scaled(_Part):
+    compute_scale: _Number
+    source: str
+
+
+class _Residuals(_Part):
+    mean_ape: _Number
+    worst_ape: _Number
+    n: _Count
+    counted_on: str
+
+
+class _Profile(_Part):
+    name: str
+    compute: str
+    residuals: _Residuals
+
+
+class RunAnswer(_Part):
+    """Of ``dpsim run``."""
+
+    name: str
+    workers: Annotated[_Count, Field(gt=0)]
+    step_time_s: _StepTime
+    parts_s: Annotated[dict[PartName, _Number], Field(min_length=len(PARTS))]
+    throughput_samples_per_s: _Above0
+    scaling_efficiency: _Above0
+    bytes_sent_per_worker: _Number
+    staleness: _Staleness
+    tokens_per_s: _Number | None = None
+    mfu: _Number | None = None
+    memory: _Memory | None = None
+    cost: _Cost | None = None
+    energy: _Energy | None = None
+    calibration: str | _Profile | _Measured | _Scaled = "catalogue"
+    notes: list[str] = []
+    provenance: _Versions = {}
+    seed: _Count = 0
+
+
+class VariantAnswer(RunAnswer):
+    """A row of ``dpsim compare``."""
+
+    variant: dict[str, Any]
+
+
+class ScaleAnswer(RunAnswer):
+    """A row of ``dpsim scale``."""
+
+    nodes: _Count
+    batch_per_gpu: _Count = 0
+
+
+class CollectiveAnswer(_Part):
+    """A row of ``dpsim collective``."""
+
+    algorithm: str
+    bytes: _Count
+    time_s: _Number
+    algbw_Bps: _Number
+    busbw_Bps: _Number
+
+
+class _Turned(_Part):
+    change: str
+    change_per_sample: _Number
+
+
+class _Unturned(_Part):
+    change: None
+
+
+class ExplainAnswer(_Part):
+    """Of ``dpsim explain``."""
+
+    name: str
+    critical_path: dict[str, Any]
+    knobs: list[_Turned | _Unturned]
+    advice: list[str]
+    provenance: _Versions = {}
+    seed: _Count = 0
