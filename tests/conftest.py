@@ -15,6 +15,9 @@ from functools import cache
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Whoever runs the tests may have hardware of their own, which the tests must not see.
+os.environ["DPSIM_CATALOGUE"] = ""
+
 import pytest
 from hypothesis import settings
 

@@ -51,6 +51,10 @@ def how_to_install(extra: str) -> str:
 _CATALOGUES = {"GPU": "gpus", "link": "links", "node": "nodes", "model": "models"}
 
 
+_DESCRIBABLE = ("GPU", "link", "node")
+_OWN = "; a {what} of your own may be written inline, or added by dpsim catalogue add"
+
+
 class UnknownNameError(DpsimError):
     """A name that is not known where it was used."""
 
@@ -59,9 +63,9 @@ class UnknownNameError(DpsimError):
         self.name = name
         self.known = sorted(known)
         listed = f" (dpsim catalogue {_CATALOGUES[what]} lists them)" if what in _CATALOGUES else ""
-        super().__init__(
-            f"must be a known {what}, but got {name!r}{suggestion(str(name), self.known) or listed}"
-        )
+        near = suggestion(str(name), self.known) or listed
+        own = _OWN.format(what=what) if what in _DESCRIBABLE else ""
+        super().__init__(f"must be a known {what}, but got {name!r}{near}{own}")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

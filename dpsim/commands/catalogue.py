@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpsim.base.terminal import show, show_json
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json
 from dpsim.commands.options import Json
 
 
 def catalogue(
-    kind: Annotated[str, typer.Argument(help="gpus, links, nodes, models or algorithms.")] = "gpus",
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="gpus, links, nodes, models or algorithms; add takes a file of your own in."
+        ),
+    ] = "gpus",
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="With add: the YAML file of a GPU, a link or a node.", metavar="FILE"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what is known, with sources.
+    """List what is known, with sources, or add a GPU, link or node of your own.
+
+    Your own are kept in ~/.config/dpsim/catalogue, or where DPSIM_CATALOGUE says.
 
     Example: dpsim catalogue nodes
     Example: dpsim catalogue models --json
+    Example: dpsim catalogue add my-gpu.yaml
     """
+    if kind == "add":
+        _add(file, as_json)
+        return
+    if file is not None:
+        raise DpsimError(f"FILE: must come with add, but got {kind} {file}")
     from dpsim.report.text.catalogue import CATALOGUES
     from dpsim.report.text.tables import catalogue_table
 
@@ -27,3 +46,26 @@ def catalogue(
         show_json({"schema_version": 1, "kind": kind, "rows": rows})
     else:
         show(catalogue_table(rows))
+
+
+def _add(file: Path | None, as_json: bool) -> None:
+    from dpsim.hardware import add_entry
+
+    if file is None:
+        raise DpsimError("FILE: must be the YAML file of a GPU, a link or a node, but is missing")
+    added = add_entry(file)
+    if as_json:
+        show_json(
+            {
+                "schema_version": 1,
+                "kind": "catalogue-add",
+                "catalogue": added.catalogue,
+                "name": added.name,
+                "path": str(added.path),
+                "replaces": added.replaces,
+            }
+        )
+        return
+    show(f"added {added.name} to the {added.catalogue}: {added.path}")
+    if added.replaces:
+        narrate(f"it stands before the {added.name} that was known so far")

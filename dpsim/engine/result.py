@@ -50,6 +50,7 @@ class Result:
     learners: tuple[LearnersRow, ...] = ()
     goodput: Goodput | None = None
     notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
     own_pace: bool = False
@@ -93,10 +94,11 @@ class Result:
     def warnings(self) -> list[str]:
         """What keeps the answer from being what was asked for, a sentence each."""
         if self.unsettled is None:
-            return []
+            return [*self.cautions]
         return [
+            *self.cautions,
             f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
-            "have"
+            "have",
         ]
 
     @property

@@ -267,6 +267,7 @@ class Run:
             epoch=_epoch(scenario),
             learners=learners_by_batch(scenario, memory) if shares_gpus else (),
             notes=(*memory.model.notes, *self.notes),
+            cautions=tuple(scenario.cluster.warnings),
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),

@@ -7,6 +7,9 @@ asked for. The field types `GpuRef`, `LinkRef` and `NodeRef` let a scenario name
 or describe its own.
 """
 
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
 from dpsim.hardware.calibration import (
     COMPUTE,
     TRANSPORT,
@@ -19,7 +22,7 @@ from dpsim.hardware.calibration import (
     Transport,
     load_profile,
 )
-from dpsim.hardware.catalogue import Catalogue, normalised
+from dpsim.hardware.catalogue import OWN_FOLDER, Catalogue, normalised
 from dpsim.hardware.gpu import (
     Gpu,
     GpuRef,
@@ -44,11 +47,18 @@ from dpsim.hardware.sourced import (
     SourcedWatts,
 )
 
+if TYPE_CHECKING:
+    from dpsim.hardware.own import Added, add_entry
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+
 __all__ = [
     "COMPUTE",
     "GIVEN",
     "MOST_DEVICES",
+    "OWN_FOLDER",
     "TRANSPORT",
+    "Added",
     "CalibrationProfile",
     "Catalogue",
     "Edge",
@@ -75,6 +85,7 @@ __all__ = [
     "SourcedTime",
     "SourcedWatts",
     "Transport",
+    "add_entry",
     "gpu_by_pci_id",
     "gpu_named_in",
     "gpus",

@@ -1,10 +1,12 @@
-"""A folder of YAML files as a registry.
+"""A folder of YAML files as a registry, and a user's own folder beside it.
 
-Names come from the names of the files. A file is parsed when it is first asked for.
+Names come from the names of the files. A file is parsed when it is first asked for. A user's own
+entry stands before dpsim's of the same name.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
+OWN_FOLDER = "DPSIM_CATALOGUE"  # the variable that names a user's own folder; empty for none
 _MOST_BYTES = 2**20  # of a user's own file
 
 # Aliases stand on one line of their file, so that an index of all names needs no YAML parser.
@@ -37,17 +40,36 @@ def normalised(name: str) -> str:
     return "".join(name.casefold().split()).replace("_", "-")
 
 
-def read_entry(path: Path, model: type[M]) -> M:
+def own_folder() -> Path | None:
+    """The folder of a user's own gpus/, links/ and nodes/, whether it is there or not."""
+    named = os.environ.get(OWN_FOLDER)
+    if named is not None:
+        return Path(named).expanduser() if named else None
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(settings) / "dpsim" / "catalogue"
+
+
+def stated_aliases(text: str) -> list[str]:
+    """The other names in the text of an entry's file, without parsing it."""
+    return [
+        alias.strip().strip("'\"")
+        for line in _ALIASES.findall(text)
+        for alias in line.split(",")
+        if alias.strip()
+    ]
+
+
+def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
     """The entry that a user's own YAML file describes, in the catalogue's format.
 
-    Raises DpsimError where it does not.
+    It has the file's name, unless it goes by another. Raises DpsimError where it does not.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         data = YAML(typ="safe", pure=True).load(read_text_limited(path, _MOST_BYTES))
-        return model.model_validate({"name": path.stem, **data})
+        return model.model_validate({"name": name or path.stem, **data})
     except (DpsimError, ValidationError) as error:
         if isinstance(error, DpsimError):
             raise
@@ -71,7 +93,7 @@ class Catalogue(Registry[M]):
 
     def __init__(self, what: str, folder: str, model: type[M]) -> None:
         super().__init__(what, {})
-        self._folder = files("dpsim.hardware") / folder
+        self.folder = folder
         self._model = model
 
     def __getitem__(self, name: str) -> M:
@@ -99,6 +121,10 @@ class Catalogue(Registry[M]):
             raise UnknownNameError(self.what, name, [*self._files, *self._aliases])
         return found
 
+    def complete(self, schema: dict[str, Any]) -> None:
+        """Adds the names to a JSON Schema of one, for editors to complete it."""
+        schema["examples"] = list(self)
+
     def named_in(self, text: str) -> list[str]:
         """The names of the entries that ``text`` mentions, without parsing their files.
 
@@ -125,7 +151,7 @@ class Catalogue(Registry[M]):
         return [
             name
             for name, file in self._files.items()
-            if any(line.startswith(start) for line in file.read_text(encoding="utf-8").splitlines())
+            if any(line.startswith(start) for line in _text(file).splitlines())
         ]
 
     def _find(self, name: str) -> str | None:
@@ -134,20 +160,39 @@ class Catalogue(Registry[M]):
 
     @cached_property
     def _files(self) -> dict[str, Traversable]:
-        entries = {
+        return dict(sorted({**self._shipped, **self._own}.items()))
+
+    @cached_property
+    def _shipped(self) -> dict[str, Traversable]:
+        return {
             file.name.removesuffix(".yaml"): file
-            for file in self._folder.iterdir()
+            for file in (files("dpsim.hardware") / self.folder).iterdir()
             if file.name.endswith(".yaml")
         }
-        return dict(sorted(entries.items()))
+
+    @cached_property
+    def _own(self) -> dict[str, Path]:
+        """A user's own files by name; raises DpsimError where the folder that is named is none."""
+        folder = own_folder()
+        if folder is None:
+            return {}
+        if OWN_FOLDER in os.environ and not folder.is_dir():
+            raise DpsimError(
+                f"{OWN_FOLDER}: must be a folder with gpus, links or nodes, but there is none at "
+                f"{folder}"
+            )
+        found = sorted(folder.glob(f"{self.folder}/*.yaml"))
+        return {normalised(file.stem): file for file in found}
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
+        # A user's own come last, and so stand where both have an alias. What they replace is still
+        # found by its other names.
         return {
-            normalised(alias.strip().strip("'\"")): name
-            for name, file in self._files.items()
-            for line in _ALIASES.findall(file.read_text(encoding="utf-8"))
-            for alias in line.split(",")
+            normalised(alias): name
+            for part in (self._shipped, self._own)
+            for name, file in part.items()
+            for alias in stated_aliases(_text(file))
         }
 
     @cached_property
@@ -157,9 +202,20 @@ class Catalogue(Registry[M]):
         return {"".join(_WORD.findall(spelling)): name for spelling, name in named.items()}
 
     def _read(self, name: str) -> M:
+        if name in self._own:
+            return read_entry(self._own[name], self._model, name)
         from ruamel.yaml import YAML  # slow to import: only when the first entry is read
 
-        data: dict[str, Any] = YAML(typ="safe", pure=True).load(
-            self._files[name].read_text(encoding="utf-8")
-        )
+        data: dict[str, Any] = YAML(typ="safe", pure=True).load(_text(self._files[name]))
         return self._model.model_validate({"name": name, **data})
+
+
+def _text(file: Traversable) -> str:
+    """What a file says, to look names up in; nothing where it cannot be read.
+
+    Whoever asks for such an entry is told.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -195,5 +195,7 @@ def _resolve(value: object) -> object:
     return gpus()[value] if isinstance(value, str) else value
 
 
+_Name = Annotated[str, Field(json_schema_extra=lambda schema: gpus().complete(schema))]
+
 # A field that takes a catalogue name or a GPU's own description, and holds the Gpu.
-GpuRef = Annotated[Gpu, BeforeValidator(_resolve, json_schema_input_type=str | Gpu)]
+GpuRef = Annotated[Gpu, BeforeValidator(_resolve, json_schema_input_type=_Name | Gpu)]

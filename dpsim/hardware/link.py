@@ -73,5 +73,7 @@ def _resolve(value: object) -> object:
     return links()[value] if isinstance(value, str) else value
 
 
+_Name = Annotated[str, Field(json_schema_extra=lambda schema: links().complete(schema))]
+
 # A field that takes a catalogue name or a link's own description, and holds the Link.
-LinkRef = Annotated[Link, BeforeValidator(_resolve, json_schema_input_type=str | Link)]
+LinkRef = Annotated[Link, BeforeValidator(_resolve, json_schema_input_type=_Name | Link)]

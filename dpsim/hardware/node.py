@@ -46,6 +46,13 @@ class Nics(Config):
         description="The network link of each card: a link of the catalogue, or its description."
     )
     count: PositiveInt = Field(default=1, le=MOST_DEVICES, description="How many cards.")
+    burst: SourcedRate | None = Field(
+        default=None,
+        description=(
+            "What a card reaches for some minutes, in B/s, where a cloud promises the link's rate "
+            "and lends more. Runs are longer, so the link's rate counts."
+        ),
+    )
 
 
 class Node(Config):
@@ -273,6 +280,8 @@ def _resolve(value: object, info: ValidationInfo) -> object:
     return nodes()[value]
 
 
+_Name = Annotated[str, Field(json_schema_extra=lambda schema: nodes().complete(schema))]
+
 # A field that takes a catalogue name, the path of a node file (beside the scenario) or a node's own
 # description; it holds the Node.
-NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=str | Node)]
+NodeRef = Annotated[Node, BeforeValidator(_resolve, json_schema_input_type=_Name | Node)]

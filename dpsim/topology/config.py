@@ -160,6 +160,26 @@ class ClusterConfig(Config):
         numbers = {part.ranks // part.nodes for part in self.parts}
         return Mesh(self.ranks, numbers.pop() if len(numbers) == 1 else None)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What is doubtful about the rates that the nodes' cards are said to have."""
+        if sum(part.nodes for part in self.parts) == 1:
+            return []
+        told = (self._of_bursts(part) for part in self.parts)
+        return list(dict.fromkeys(text for text in told if text is not None))
+
+    def _of_bursts(self, part: NodeGroup) -> str | None:
+        """What there is to say where a node's cards are lent more than they sustain."""
+        burst, own = part.node.nics.burst, part.node.nics.link.rate.value
+        if burst is None:
+            return None
+        lent, kept = _gigabits(burst.value), _gigabits(own)
+        name, used = part.node.name, self._link(part).rate.value
+        if used > own:
+            said = _gigabits(used)
+            return f"{said} is a burst rate of {name}; sustained is {kept}"
+        return f"{lent} of {name} is a burst rate; sustained is {kept}, which counts here"
+
     def with_nodes(self, nodes: int) -> ClusterConfig:
         """The same cluster with another number of equal nodes.
 
@@ -244,6 +264,11 @@ def _alike(
 ) -> float | np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The one value, or one for each port where they differ."""
     return values[0] if len(set(values)) == 1 else np.repeat(np.array(values), counts)
+
+
+def _gigabits(rate: float) -> str:
+    """A card's B/s as clouds state it."""
+    return f"{rate * 8e-9:.4g} Gbit/s"
 
 
 def _check_gpus(node: Node, gpus: int | None) -> None:

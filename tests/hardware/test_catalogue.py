@@ -178,18 +178,24 @@ def test_the_catalogue_holds_what_it_promises():
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "name", "message"),
+    ("catalogue", "name", "message", "what"),
     [
-        (gpus, "V10", "must be a known GPU, but got 'V10' (did you mean 'v100'?)"),
-        (links, "25GbEt", "must be a known link, but got '25GbEt' (did you mean '25gbe'?)"),
-        (nodes, "dgx-h10", "must be a known node, but got 'dgx-h10' (did you mean 'dgx-h100'?)"),
+        (gpus, "V10", "must be a known GPU, but got 'V10' (did you mean 'v100'?)", "GPU"),
+        (links, "25GbEt", "must be a known link, but got '25GbEt' (did you mean '25gbe'?)", "link"),
+        (
+            nodes,
+            "dgx-h10",
+            "must be a known node, but got 'dgx-h10' (did you mean 'dgx-h100'?)",
+            "node",
+        ),
     ],
 )
-def test_an_unknown_name_gets_the_nearest_known_one(catalogue, name, message):
+def test_an_unknown_name_gets_the_nearest_known_one(catalogue, name, message, what):
     assert name not in catalogue()
     with pytest.raises(UnknownNameError) as caught:
         catalogue()[name]
-    assert str(caught.value) == message
+    own = f"; a {what} of your own may be written inline, or added by dpsim catalogue add"
+    assert str(caught.value) == message + own
 
 
 def test_a_member_is_not_a_path():

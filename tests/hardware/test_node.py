@@ -164,7 +164,7 @@ def test_a_reference_is_a_name_or_a_description():
 
 def test_the_schema_of_a_reference_allows_both():
     schema = TypeAdapter(LinkRef).json_schema()
-    assert {"type": "string"} in schema["anyOf"]
+    assert {"type": "string", "examples": [*links()]} in schema["anyOf"]
     assert len(schema["anyOf"]) == 2
 
 
@@ -284,6 +284,19 @@ def test_broken_nodes_are_refused(case):
         ("gb200-nvl72", "gb200", 72 * 400),
         ("gb300-nvl72", "gb300", 72 * 800),
         ("tpu-v4", "tpu-v4", 400),
+        ("aws-g4dn-metal", "t4", 100),
+        ("aws-g5-12xlarge", "a10g", 40),
+        ("aws-g5-48xlarge", "a10g", 100),
+        ("aws-g6-48xlarge", "l4", 100),
+        ("aws-g6e-48xlarge", "l40s", 400),
+        ("aws-p3-16xlarge", "v100-sxm2-16gb", 25),
+        ("aws-p3dn", "v100-sxm2-32gb", 100),
+        ("gcp-g2-96", "l4", 100),
+        ("gcp-g4-384", "rtx-pro-6000", 400),
+        ("azure-nd-mi300x-v5", "mi300x", 3200),
+        ("oci-bm-gpu-mi300x-8", "mi300x", 3200),
+        ("frontier-mi250x", "mi250x", 800),
+        ("alps-gh200", "gh200", 800),
         ("tpu-v5e", "tpu-v5e", 400),
         ("tpu-v5p", "tpu-v5p", 800),
         ("tpu-v6e", "tpu-v6e", 800),
@@ -298,7 +311,10 @@ def test_gpus_and_network_of_machines_for_hire(name, gpu, gigabits):
 @pytest.mark.parametrize("name", nodes())
 def test_nvswitches_reduce_from_the_fourth_generation_of_nvlink_on(name):
     node = nodes()[name]
-    reduces = any(link.name in ("nvlink4", "nvlink5") for *_, link, _ in node.expand_edges())
+    reduces = any(
+        link.name in ("nvlink4", "nvlink5") and "nvswitch0" in (a, b)
+        for a, b, link, _ in node.expand_edges()
+    )
     assert node.in_network_reduction == (("nvswitch",) if reduces else ())
 
 
@@ -360,3 +376,9 @@ def test_gpus_forward_nothing(changes, ends):
 def test_a_card_may_stand_on_the_only_gpu():
     alone = {"devices": {"gpu": 1, "cpu": 1}, "nic_slots": ["gpu0"]}
     assert Node.model_validate(PAIR | alone).gpus == 1
+
+
+@pytest.mark.parametrize("name", [name for name in nodes() if nodes()[name].nics.burst])
+def test_what_a_cloud_lends_is_more_than_what_it_sustains(name):
+    cards = nodes()[name].nics
+    assert cards.burst.value > 1.2 * cards.link.rate.value

@@ -53,7 +53,7 @@ VALUES = {
     "cluster:\n  nodes:\n  node: dgx-a100": "4:3: cluster.nodes: must be an integer, but got nothing",
     "cluster: {nodes: [1, 2]}": "3:18: cluster.nodes: must be an integer, but got a list",
     "cluster: [1, 2]": "3:10: cluster: must be a mapping, but got a list",
-    "cluster: {node: dgx1-v10}": "3:17: cluster.node: must be a known node, but got 'dgx1-v10' (did you mean 'dgx1-v100'?)",
+    "cluster: {node: dgx1-v10}": "3:17: cluster.node: must be a known node, but got 'dgx1-v10' (did you mean 'dgx1-v100'?); a node of your own may be written inline, or added by dpsim catalogue add",
     "cluster: {node: 5}": "3:17: cluster.node: must be text or a mapping, but got 5",
     "cluster: {node: {gpus: 0}}": "3:24: cluster.node.gpus: must be at least 1, but got 0",
     "cluster: {node: {gpu: 1, gpus: 1}}": "3:18: cluster.node.gpu: is not a known key (did you mean 'gpus'?)",

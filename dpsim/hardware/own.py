@@ -1,0 +1,76 @@
+"""Takes a file of a user's own into the catalogue: ``dpsim catalogue add``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_text_limited
+from dpsim.base.terminal import write_whole
+from dpsim.hardware.catalogue import (
+    OWN_FOLDER,
+    Catalogue,
+    normalised,
+    own_folder,
+    read_entry,
+    stated_aliases,
+)
+from dpsim.hardware.gpu import Gpu, gpus
+from dpsim.hardware.link import Link, links
+from dpsim.hardware.node import Node, nodes
+
+_MOST_BYTES = 2**20
+
+
+class Added(NamedTuple):
+    """What was taken in: an entry's catalogue and name, its file there, what it stands before."""
+
+    catalogue: str
+    name: str
+    path: Path
+    replaces: bool
+
+
+def add_entry(path: Path) -> Added:
+    """Copies the file of a GPU, a link or a node, once it is right, to where names are looked up.
+
+    The file's name is the entry's. Raises DpsimError, with the file and what is wrong with it.
+    """
+    text = read_text_limited(path, _MOST_BYTES)
+    folder = own_folder()
+    if folder is None:
+        raise DpsimError(f"{OWN_FOLDER}: must be a folder's name to add to, but is empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    catalogue, model = _kind_of(path, text)
+    entry = read_entry(path, model)
+    _check_aliases(path, text, entry.aliases)
+    name = normalised(path.stem)
+    target = folder / catalogue.folder / f"{name}.yaml"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replaces = name in catalogue
+    write_whole(target, text)
+    return Added(catalogue.folder, name, target, replaces)
+
+
+def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | Node]]:
+    """What a file describes, by the key that only such an entry has."""
+    keys = {line.partition(":")[0].strip("\"' ") for line in text.splitlines()}
+    if "devices" in keys:
+        return nodes(), Node
+    if "peak" in keys:
+        return gpus(), Gpu
+    if "rate" in keys:
+        return links(), Link
+    raise DpsimError(
+        f"{path}: must be the file of a GPU (with peak), a link (with rate) or a node (with "
+        "devices), but has none of these keys"
+    )
+
+
+def _check_aliases(path: Path, text: str, aliases: tuple[str, ...]) -> None:
+    """Names are looked up in the text, without a parser."""
+    if list(aliases) != stated_aliases(text):
+        raise DpsimError(
+            f"{path}: aliases: must stand on one line, such as aliases: [One, Another]"
+        )
