@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import ScenarioError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import progress
 
 
+@limited()
 def compare(
     file: File,
     vary: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from dpsim.studies.replay import Replay
 
 
+@limited()
 def converge(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[

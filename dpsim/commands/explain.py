@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.help import Commands, Group
@@ -51,6 +52,7 @@ def _explain() -> None:
 
 
 @explain_app.command(_OF_A_FILE)
+@limited()
 def scenario(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[
@@ -88,6 +90,7 @@ def scenario(
 
 
 @explain_app.command()
+@limited()
 def collective(
     cluster: Annotated[
         str, typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue.")

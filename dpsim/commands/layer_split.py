@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.progress import progress
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 
+@limited()
 def layer_split(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     devices: Annotated[

@@ -11,9 +11,11 @@ from typing import Annotated
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.terminal import show, show_json
 
 
+@limited()
 def memory(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     set_: Annotated[

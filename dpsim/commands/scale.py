@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.progress import progress
@@ -15,6 +16,7 @@ _KINDS = ("nodes", "workers", "batch")
 _NODES = "1,2,4,8,16,32"
 
 
+@limited()
 def scale(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     by: Annotated[

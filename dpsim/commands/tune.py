@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import bars
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from dpsim.studies.tune import Tuning
 
 
+@limited()
 def tune(
     file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
     objective: Annotated[

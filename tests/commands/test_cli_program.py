@@ -128,3 +128,36 @@ def test_answers_go_to_a_file_and_rows_to_csv(dpsim, tmp_path):
     # The next command in this process answers as ever.
     again = json.loads(dpsim(*ask, *few, "--json")[1])["rows"]
     assert [row["step_time_s"] for row in again] == [row["step_time_s"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["explain", "scenarios/quickstart.yaml"],
+        ["scale", "scenarios/quickstart.yaml"],
+        ["compare", "scenarios/quickstart.yaml", "--vary", "cluster.nodes=1,2,4,8,16,32"],
+    ],
+)
+def test_a_study_as_a_whole_keeps_to_the_limit_of_time(dpsim, monkeypatch, command):
+    monkeypatch.setenv("DPSIM_TIME_LIMIT", "0.5")
+    code, out, err = dpsim(*command, "--set", "run.steps=2000")
+    assert (code, out) == (1, "")
+    assert "s of the processor" in err
+
+
+def test_a_model_has_a_bounded_number_of_layers(dpsim, tmp_path):
+    sizes = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 10**12,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+        "max_position_embeddings": 128,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(sizes))
+    model = f"workload.model={{config: {path}}}"
+    code, _, err = dpsim("run", "scenarios/quickstart.yaml", "--set", model)
+    assert code == 2
+    assert "num_hidden_layers must be at most 2,000, but got 1,000,000,000,000" in err

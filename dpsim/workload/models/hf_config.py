@@ -24,6 +24,7 @@ from dpsim.workload.profile import read_file
 
 _LONG = 4096  # tokens when none are asked for, of models that could take more
 _MOST = 2**40  # of any size: larger ones are a slip of the pen
+_MOST_LAYERS = 2_000  # each is simulated; the deepest models known have a few hundred
 
 
 class _Sizes:
@@ -47,6 +48,8 @@ class _Sizes:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST:
             raise self.problem(f"{key} must be a positive integer, but got {value!r}")
+        if "layer" in key and value > _MOST_LAYERS:
+            raise self.problem(f"{key} must be at most {_MOST_LAYERS:,}, but got {value:,}")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
