@@ -23,6 +23,7 @@ from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
 
 if TYPE_CHECKING:
     from dpsim.collectives.arithmetic import execute
+    from dpsim.collectives.binary_trees import tree_edges
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
     from dpsim.collectives.groups import Groups, in_groups, once_each
@@ -63,4 +64,5 @@ __all__ = [
     "once_each",
     "ranks_array",
     "traffic",
+    "tree_edges",
 ]

@@ -95,6 +95,12 @@ def edges(ranks: int, trees: int) -> Edges:
     return Edges(tree, child, parent, depth, _two_colours(child, parent))
 
 
+def tree_edges(ranks: int) -> tuple[IntArray, IntArray]:
+    """Child and parent of each edge of the two trees that share an all-reduce of ``ranks``."""
+    both = edges(ranks, 2)
+    return both.child, both.parent
+
+
 def _parents(ranks: int) -> IntArray:
     """The parent of each place, -1 for the root.
 

@@ -112,6 +112,11 @@ class Gpu(Config):
     power: SourcedWatts | None = Field(default=None, description="Thermal design power, in watts.")
     nvlink: NvLinkPorts | None = Field(default=None, description="Its NVLinks, where it has any.")
     pcie: PciePort | None = Field(default=None, description="Its PCIe link.")
+    dies: PositiveInt = Field(
+        default=1,
+        le=4,
+        description="How many such dies a board holds, which share its PCIe link.",
+    )
     peer_access: bool = Field(
         default=True,
         description="Whether its driver lets GPUs copy to one another without the host's memory.",

@@ -1,9 +1,10 @@
 """Fits the constants that the package ships anew.
 
-``python -m tools.refits.nccl_refit`` (about three minutes).
+``python -m tools.refits.nccl_refit`` (about five minutes).
 
-Writes dpsim/network/libraries/nccl/constants.yaml (fitted on all machines) and left_out.json (on
-all machines but one, for each), from the tables in data/. Nothing else in the package is fitted on
+Writes dpsim/network/libraries/nccl/constants.yaml (fitted on all machines), residuals.json beside
+it (what is left of machines and generations that a fit did not see) and left_out.json (on all
+machines but one, for each), from the tables in data/. Nothing else in the package is fitted on
 these tables.
 """
 
@@ -11,7 +12,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +23,8 @@ import numpy as np
 import dpsim.network.libraries.nccl
 import validate.published
 from dpsim.base.terminal import write_whole
-from dpsim.network.libraries.nccl import COMMON, OWN_ONLY, PARAMS
+from dpsim.network.libraries.nccl import COMMON, OWN_ONLY, PARAMS, generation
+from tools.refits.nccl_residuals import residual_table
 from validate.published.nccl import (
     LEFT_OUT_FILE,
     MACHINE_KEY,
@@ -31,6 +36,7 @@ from validate.published.nccl import (
     build,
     fit_joint,
     fit_without,
+    fit_without_generation,
     label_graphs,
     read_table,
     scored,
@@ -42,9 +48,13 @@ from validate.published.nccl import (
 
 PUBLISHED = Path(validate.published.__path__[0])
 CONSTANTS = Path(dpsim.network.libraries.nccl.__path__[0]) / "constants.yaml"
+RESIDUALS = CONSTANTS.with_name("residuals.json")
+Constants = dict[Slot, float]
+_WORKERS = 2
 TABLES: tuple[tuple[str, Kind], ...] = (
     ("nccl_single_node.csv", "nccl-single-node"),
     ("nccl_tests.csv", "nccl-tests"),
+    ("nccl_tests_2.csv", "nccl-tests"),
     ("vtrain_allreduce.csv", "vtrain-allreduce"),
 )
 _HEADER = """\
@@ -57,9 +67,11 @@ from the curvature at the optimum.
 on rows of quality ok of the tables below.
 # left_out_error: mean over machines of each machine's mean absolute percentage error, \
 predicted without it; a fraction.
+# generation_left_out_error: the same without all machines of its generation or transport.
 """
 
 
+@cache
 def training_cases() -> list[Case]:
     """The curves that the shipped constants are fitted on."""
     return [
@@ -74,19 +86,29 @@ def main() -> None:
     """Fit, evaluate and write."""
     cases = training_cases()
     machines = sorted({case.machine_name for case in cases})
-    without: dict[str, dict[Slot, float]] = {}
-    scores: list[Score] = []
-    for done, machine in enumerate(machines, 1):
-        without[machine] = fit_without(cases, machine)
-        own = [case for case in cases if case.machine_name == machine]
-        scores += [
-            score
-            for predicted in specification(own, without[machine])
-            for score in scored(predicted, "left out")
-        ]
-        sys.stderr.write(f"{done}/{len(machines)} {machine}\n")
+    generations = sorted({generation(case.machine) for case in cases})
+    with ProcessPoolExecutor(_WORKERS) as workers:
+        without = _fits(workers, fit_without, machines)
+        without_generation = _fits(workers, fit_without_generation, generations)
+    scores = [
+        score
+        for machine in machines
+        for score in _scores(
+            [case for case in cases if case.machine_name == machine], without[machine]
+        )
+    ]
+    by_generation = [
+        score
+        for left_out in generations
+        for score in _scores(
+            [case for case in cases if generation(case.machine) == left_out],
+            without_generation[left_out],
+        )
+    ]
     known = fit_joint(cases)
-    write_whole(CONSTANTS, constants_text(known, cases, scores))
+    write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
+    table = residual_table(scores, by_generation)
+    write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
     curves = {case.fingerprint: case.machine_name for case in cases}
     content = {
         "curves": curves,
@@ -98,8 +120,37 @@ def main() -> None:
     )
 
 
+def _fits(
+    workers: ProcessPoolExecutor,
+    fit: Callable[[Iterable[Case], str], Constants],
+    left_out: Sequence[str],
+) -> dict[str, Constants]:
+    """A fit without each of ``left_out``: each from scratch, whichever process does it."""
+    found = {}
+    every = workers.map(partial(_fit, fit), left_out)
+    for done, (name, known) in enumerate(zip(left_out, every, strict=True), 1):
+        found[name] = known
+        sys.stderr.write(f"{done}/{len(left_out)} without {name}\n")
+    return found
+
+
+def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Constants:
+    return fit(training_cases(), left_out)
+
+
+def _scores(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Score]:
+    return [
+        score
+        for predicted in specification(cases, known)
+        for score in scored(predicted, "left out")
+    ]
+
+
 def constants_text(
-    known: Mapping[Slot, float], cases: Sequence[Case], scores: Sequence[Score]
+    known: Mapping[Slot, float],
+    cases: Sequence[Case],
+    by_machine: Sequence[Score],
+    by_generation: Sequence[Score],
 ) -> str:
     """constants.yaml; single machines' own effects are left out."""
     problem = build(label_graphs(cases, known))
@@ -114,22 +165,10 @@ def constants_text(
         "fitted_on:",
         *(f"  - validate/published/data/{name}" for name, _ in TABLES),
         "left_out_error:",
+        *_error_lines(by_machine),
+        "generation_left_out_error:",
+        *_error_lines(by_generation),
     ]
-    for kind, heading in sorted(
-        {(score.case.kind, transport_group(score.case.machine)) for score in scores}
-    ):
-        part = [
-            score
-            for score in scores
-            if (score.case.kind, transport_group(score.case.machine)) == (kind, heading)
-        ]
-        every, large = summary(part), summary([score for score in part if score.nbytes >= MIB])
-        lines.append(
-            f"  {kind} {heading}: "
-            f"{{all: {every['mean_over_machines']:.3f}, "
-            f"from_1MiB: {large['mean_over_machines']:.3f}, "
-            f"machines: {every['machines']}}}"
-        )
     units = {p.name: (p.unit, p.text) for p in PARAMS}
     lines.append("groups:")
     for key, group in sorted(
@@ -144,6 +183,22 @@ def constants_text(
                 f"{{value: {np.exp(value):.5e}, error: {errors[key, name]:.3f}{unit}}}{text}"
             )
     return _HEADER + "\n".join(lines) + "\n"
+
+
+def _error_lines(scores: Sequence[Score]) -> list[str]:
+    """A line for each group: the mean over machines, of all sizes and from 1 MiB."""
+    groups: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        groups[transport_group(score.case.machine, score.case.op)].append(score)
+    lines = []
+    for heading, part in sorted(groups.items()):
+        every, large = summary(part), [score for score in part if score.nbytes >= MIB]
+        error = f", from_1MiB: {summary(large)['mean_over_machines']:.3f}" if large else ""
+        lines.append(
+            f"  {heading}: {{all: {every['mean_over_machines']:.3f}{error}, "
+            f"machines: {every['machines']}}}"
+        )
+    return lines
 
 
 def _groups(known: Mapping[Slot, float], digits: int = 5) -> dict[str, dict[str, float]]:

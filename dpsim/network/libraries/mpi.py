@@ -48,12 +48,10 @@ class MpiModel(CollectiveModel):
         self.cluster = self.network = cluster
         self.itemsize = itemsize
         self.nodes, self.per_node = cluster.nodes, cluster.per_node
-        line_rate, transport = min(
-            (network_cards(kind) for kind in cluster.kinds), default=(1.0, "none")
-        )
-        sockets = transport in ("tcp", "unknown")
+        cards = min(network_cards(kind) for kind in cluster.kinds)
+        sockets = cards.transport in ("tcp", "unknown")
         self.latency = SOCKET_LATENCY if sockets else RDMA_LATENCY
-        self.rate = line_rate * (SOCKET_SHARE if sockets else RDMA_SHARE)
+        self.rate = cards.rate * (SOCKET_SHARE if sockets else RDMA_SHARE)
         names = {"doubling": "butterfly", "rabenseifner": "halving-doubling"}
         self._models = {
             name: RoundsModel(

@@ -8,11 +8,14 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm, traffic
+from dpsim.hardware import gpus as hardware_gpus
+from dpsim.hardware import nodes
 from dpsim.network import Background, Conditions, RoundsModel, named_model
 from dpsim.network.libraries.gloo import MESSAGE_SECONDS, GlooModel, segment_count
 from dpsim.network.libraries.library import library_model
 from dpsim.network.libraries.mpi import MpiModel
 from dpsim.network.libraries.nccl import NcclModel, predict
+from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
 
@@ -27,8 +30,8 @@ def cluster(node, nodes=1, **more):
         ("dgx-h100", 2, "nvswitch", 450e9, "ib", 400e9),
         ("dgx-a100", 1, "nvswitch", 300e9, "none", 0.0),
         ("dgx1-v100", 4, "nvlink-mesh", 150e9, "ib", 50e9),
-        ("aws-p4d", 2, "nvswitch", 300e9, "efa", 50e9),
-        ("gcp-a3-mega", 2, "nvswitch", 450e9, "gpudirect-tcpx", 200e9),
+        ("aws-p4d", 2, "nvswitch", 300e9, "efa-v1", 50e9),
+        ("gcp-a3-mega", 2, "nvswitch", 450e9, "tcpxo", 200e9),
         ("single-gpu", 2, "pcie", 15.7538e9, "tcp", 3.125e9),
     ],
 )
@@ -47,10 +50,14 @@ def test_the_network_of_the_scenario_replaces_the_nodes_own():
     assert (machine.transport, machine.nic_rate) == ("tcp", 25e9 / 8)
 
 
-def test_gpus_on_a_shared_bus_get_what_a_ring_leaves_them():
-    two, eight = (NcclModel(cluster("pcie-8gpu", gpus_per_node=gpus)).machine for gpus in (2, 8))
-    assert eight.shared
-    assert eight.intra_rate <= two.intra_rate <= 15.8e9
+def test_a_ring_within_a_socket_goes_from_peer_to_peer_and_is_staged_between_sockets():
+    def bus(gpus, gpu="v100-pcie-16gb"):
+        node = nodes()["pcie-8gpu"].model_copy(update={"gpu": hardware_gpus()[gpu]})
+        return NcclModel(cluster(node, gpus_per_node=gpus)).machine.bus
+
+    assert (bus(2), bus(8)) == (Bus(), Bus(staged=True))
+    # Without peer access the two GPUs under a switch share its uplink for all that they copy.
+    assert (bus(2, "rtx-4090"), bus(8, "rtx-4090")) == (Bus(True, 2), Bus(True, 2))
 
 
 def test_all_ranks_leave_together_after_the_last_has_entered():
@@ -69,12 +76,61 @@ def test_link_loads_are_those_of_rings_that_leave_by_all_cards():
     model = NcclModel(network, restriction="ring")
     loads = model.finish(np.zeros(16), 2**20).loads
     outside = loads[network.inside :]
-    assert outside.sum() == ring.loads(2**20)[network.inside :].sum()
+    assert outside.sum() == pytest.approx(ring.loads(2**20)[network.inside :].sum())
     used = outside[outside > 0]
     assert len(used) == 2 * 2 * 8  # two nodes, up and down, eight cards
     np.testing.assert_allclose(used, 2 * 15 / 16 * 2**20 / 8)
     moved = model.traffic(2**20)
     assert moved.total == traffic(ring.schedule, ring.schedule.chunking(2**20, 4)).total
+
+
+def test_trees_send_a_vector_up_and_down_between_two_nodes():
+    network = cluster("dgx-h100", 2)
+    loads = NcclModel(network, restriction="tree").finish(np.zeros(16), 2**20).loads
+    outside = loads[network.inside :]
+    # Half of it in each tree: the sum of a node goes one way, that of both the other.
+    np.testing.assert_allclose(outside[outside > 0], 2**20 / 8)
+
+
+def took(seconds_of, nbytes=10**9):
+    return float(seconds_of.finish(np.zeros(seconds_of.network.ranks), nbytes).finishes.max())
+
+
+@pytest.mark.parametrize("restriction", ["ring", "tree", "auto"])
+def test_an_oversubscribed_fabric_slows_all_that_crosses_it(restriction):
+    def seconds(oversubscription):
+        network = {
+            "fabric": "leaf-spine",
+            "nodes_per_leaf": 2,
+            "oversubscription": oversubscription,
+        }
+        model = NcclModel(cluster("dgx-h100", 8, network=network), restriction=restriction)
+        outcome = model.finish(np.zeros(64), 10**9)
+        busiest = (outcome.loads / model.network.capacities).max()
+        assert busiest <= outcome.finishes.max() * (1 + 1e-9)
+        return float(outcome.finishes.max())
+
+    assert seconds(1) < seconds(8) < seconds(64)
+    # 64 times less than two nodes' cards on the way out of a leaf, for a billion bytes.
+    assert seconds(64) > 10**9 / (2 * 400e9 / 64)
+
+
+def test_a_slow_uplink_takes_as_long_as_its_bytes_need():
+    slow = {"name": "slow", "rate": "10 MB/s", "achievable": 1.0, "latency": "1 us"}
+    network = {"fabric": "single-switch", "nic": slow, "nics_per_node": 1}
+    for operation, share in (("all-reduce", 1.0), ("all-gather", 15 / 16)):
+        model = NcclModel(cluster("dgx-a100", 2, network=network), operation=operation)
+        outcome = model.finish(np.zeros(16), 10**9)
+        assert outcome.finishes.max() >= share * 100
+        assert (outcome.loads / model.network.capacities).max() <= outcome.finishes.max()
+
+
+def test_directions_that_share_a_link_leave_half_of_it():
+    full, half = (
+        took(NcclModel(cluster("dgx-a100", 4, network={"fabric": "single-switch", "duplex": d})))
+        for d in (1.0, 0.5)
+    )
+    assert 1.5 * full < half < 2.5 * full
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dpsim.network.libraries.nccl.describe import (
     parse_version,
 )
 from dpsim.network.libraries.nccl.gpus import capability_of, named_gpu, nvlink_rate
+from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
 
 H100, _ = named_gpu("H100")
@@ -62,8 +63,8 @@ def test_an_unknown_gpu_is_noted_with_what_it_is_taken_as():
         ("NVLink4", "H800", "nvswitch", 200e9, False),
         ("NVLink2 hybrid cube mesh (DGX-1V class)", "V100-SXM2", "nvlink-mesh", 150e9, False),
         ("PCIe3 x16, no P2P (via host)", "V100-PCIE", "pcie", 15.7538e9, True),
-        ("PCIe Gen5 x16", "H100 PCIe", "pcie", 63.0154e9, False),
-        ("PCI-e 4.0 x8", "A10G", "pcie", 15.75385e9, False),
+        ("PCIe Gen5 x16, one switch", "H100 PCIe", "pcie", 63.0154e9, False),
+        ("PCI-e 4.0 x8", "A10G", "pcie", 15.75385e9, True),
         ("PCIe (host staged)", "RTX 4090", "pcie", 31.5077e9, True),
         ("PCIe4", "RTX 4090", "pcie", 31.5077e9, True),
         ("xGMI Infinity Fabric", "MI300X", "xgmi", 448e9, False),
@@ -72,13 +73,70 @@ def test_an_unknown_gpu_is_noted_with_what_it_is_taken_as():
 )
 def test_inside_a_node(text, gpu, kind, rate, staged):
     inside = parse_inside(text, named_gpu(gpu)[0], 8)[0]
-    assert (inside.kind, inside.rate, inside.staged) == (kind, rate, staged)
+    assert (inside.kind, inside.rate, inside.bus.staged) == (kind, rate, staged)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "gpu", "local", "bus"),
+    [
+        ("PCIe 3.0 x16 switch (PIX), no P2P", "", "RTX 2080 Ti", 2, Bus(True, 2)),
+        ("PCIe 5.0 x16, 2 switches of 4, P2P", "Ring", "RTX PRO 6000", 8, Bus()),
+        ("PCIe 5.0 x16 direct, 2 sockets, P2P", "", "RTX PRO 6000", 8, Bus(sockets=True)),
+        ("PCIe 4.0 x16 direct, 2 sockets, no P2P (host-staged)", "", "RTX 4090", 8, Bus(True)),
+        ("PCIe 4.0 x16, 2 switches, no P2P", "", "RTX 4090", 8, Bus(True, 4)),
+        ("PCIe 3.0 x16, one shared uplink (PIX), host-staged", "", "V100-PCIE", 2, Bus(True, 2)),
+        ("PCIe 3.0 x16, two uplinks, two sockets (SYS), host-staged", "", "V100", 2, Bus(True)),
+        ("PCIe 3.0 x16, 8 GPUs on four shared uplinks, host-staged", "", "V100", 8, Bus(True, 2)),
+        (
+            "PCIe 3.0 x16, one shared uplink (PIX), host-staged",
+            "NCCL_SHM_USE_CUDA_MEMCPY=1",
+            "V100-PCIE",
+            2,
+            Bus(True, 2, copy_engine=True),
+        ),
+        ("PCIe 3.0 x16, P2P (ACS redirect)", "", "V100-PCIE", 2, Bus(True)),
+        ("PCIe 4.0 x16", "NCCL_P2P_DISABLE=1", "A10", 2, Bus(True)),
+        ("PCIe 3.0 x16", "", "K80", 4, Bus(True, 2)),
+        ("NVLink3 pairs (NV12) + PCIe 4.0", "", "A100-PCIe-80GB", 4, Bus(one_way=True)),
+    ],
+)
+def test_how_copies_cross_the_bus(text, settings, gpu, local, bus):
+    assert parse_inside(text, named_gpu(gpu)[0], local, settings)[0].bus == bus
+
+
+@pytest.mark.parametrize(
+    ("text", "gpu", "local", "staged", "notes"),
+    [
+        ("PCIe 4.0 x16", "A10", 2, False, 1),
+        ("PCIe 4.0 x16, 2 sockets (P2P not stated)", "A100-PCIe-40GB", 4, True, 1),
+        ("PCIe 4.0, one socket (P2P use unclear)", "A100-PCIe-40GB", 4, True, 1),
+        ("PCIe 3.0 x16, one switch (by bus numbers)", "V100-PCIE", 4, False, 0),
+        ("PCIe 4.0 x16, P2P (patched driver)", "RTX 4090", 4, False, 0),
+        ("PCIe 4.0 x16", "RTX 4090", 2, True, 0),
+    ],
+)
+def test_a_way_that_is_not_stated_is_noted(text, gpu, local, staged, notes):
+    inside, said = parse_inside(text, named_gpu(gpu)[0], local)
+    assert inside.bus.staged is staged
+    assert len(said) == notes
+
+
+def test_a_bridged_pair_has_its_own_links():
+    inside, _ = parse_inside("NVLink3 NV4 per pair (100 GB/s)", named_gpu("A100")[0], 2)
+    assert (inside.kind, inside.rate) == ("nvlink-mesh", 4 * 25e9)
 
 
 @pytest.mark.parametrize(
     ("text", "transport", "rate"),
     [
-        ("EFA v1 4x100Gbps per node (400Gbps)", "efa", 50e9),
+        ("EFA v1 4x100Gbps per node (400Gbps)", "efa-v1", 50e9),
+        ("EFA v2 3200Gbps per node", "efa-v2", 400e9),
+        ("EFA v3 3200Gbps per node", "efa-v2", 400e9),
+        ("EFAv4 6400Gbps per node", "efa-v2", 800e9),
+        ("GPUDirect-TCPXO 8x200Gbps per node", "tcpxo", 200e9),
+        ("TCP sockets over IPoIB 100GbE", "tcp", 12.5e9),
+        ("Slingshot-11 200Gbps per GPU, aws-ofi-nccl cxi", "slingshot", 200e9),
+        ("RoCE 1x400Gbps per GPU (gIB)", "roce", 400e9),
         ("HDR 8x200Gbps per node", "ib", 200e9),
         ("8x 400 Gb/s NDR InfiniBand", "ib", 400e9),
         ("8 x ConnectX-7 400G", "ib", 400e9),
@@ -88,8 +146,8 @@ def test_inside_a_node(text, gpu, kind, rate, staged):
         ("InfiniBand HDR, one NIC", "ib", 25e9),
         ("RoCE 2x100Gbps per node", "roce", 25e9),
         ("RoCEv2 8 x 50 GB/s", "roce", 400e9),
-        ("32x100G EFA", "efa", 400e9),
-        ("GPUDirect-TCPX 4x200 Gbps", "gpudirect-tcpx", 100e9),
+        ("32x100G EFA", "efa-v2", 400e9),
+        ("GPUDirect-TCPX 4x200 Gbps", "tcpx", 100e9),
         ("Slingshot 4x200Gbps per node", "slingshot", 100e9),
         ("100GbE TCP", "tcp", 12.5e9),
         ("25 GbE", "tcp", 3.125e9),
@@ -132,6 +190,9 @@ def test_version_settings_launch_and_data_type():
     assert parse_settings("default (NVLSTree/Tree at large per maintainer)") == (None, None)
     assert parse_launch("float32 (torch bench)") == "torch"
     assert parse_launch("8x A100, single process -g 8") == "single-process"
+    assert parse_launch("4x A100, torch bench; launcher: one process -g 4; x") == "single-process"
+    assert parse_launch("launcher: one process per GPU under slurm") == "default"
+    assert parse_version("RCCL ROCm 4.2") is None
     assert parse_launch("nccl-tests -g 1") == "default"
     assert [
         dtype_bytes(text) for text in ("float32 (torch bench)", "half", "int8", "", "quaternion")

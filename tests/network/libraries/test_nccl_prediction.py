@@ -66,7 +66,7 @@ machines = st.builds(
     st.sampled_from([2, 4, 8]),
     nodes=st.sampled_from([1, 2, 3, 8, 100]),
     transport=st.sampled_from(
-        ["ib", "roce", "efa", "tcp", "slingshot", "gpudirect-tcpx", "unknown"]
+        ["ib", "roce", "efa-v1", "efa-v2", "tcpx", "tcpxo", "tcp", "slingshot", "unknown"]
     ),
     nic_rate=st.sampled_from([3e9, 25e9, 400e9]),
 )
@@ -104,7 +104,7 @@ def test_slower_networks_take_longer():
         predict(
             nvswitch(80, nodes=2, transport=transport, nic_rate=25e9), "all_reduce", 4, [1024]
         ).seconds[0]
-        for transport in ("ib", "efa")
+        for transport in ("ib", "efa-v1")
     ]
     assert times[0] < times[1]
 

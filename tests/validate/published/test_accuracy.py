@@ -19,45 +19,57 @@ from validate.published.nccl.joint_fit import fit_without
 from validate.published.nccl.sources import Shipped
 
 DATA = Path(__file__).parents[3] / "validate" / "published" / "data"
-FILES = {"nccl-tests": "nccl_tests.csv", "nccl-single-node": "nccl_single_node.csv"}
+FILES = {
+    "nccl_tests": "nccl-tests",
+    "nccl_tests_2": "nccl-tests",
+    "nccl_single_node": "nccl-single-node",
+}
 
 
 @cache
-def groups(kind, regime):
-    return compare(DATA / FILES[kind], kind, regime).groups
+def groups(name, regime):
+    return compare(DATA / f"{name}.csv", FILES[name], regime).groups
 
 
 SPECIFICATION = [
-    ("nccl-single-node", "single-node NVLink", 0.085, 0.085),
-    ("nccl-single-node", "single-node PCIe", 0.360, 0.255),
-    ("nccl-tests", "single-node NVLink", 0.095, 0.065),
-    ("nccl-tests", "single-node PCIe", 0.135, 0.120),
-    ("nccl-tests", "multi-node IB/RoCE", 0.200, 0.215),
-    ("nccl-tests", "multi-node other transports", 0.185, 0.270),
+    ("nccl_single_node", "single-node NVLink", 0.105, 0.090),
+    ("nccl_single_node", "single-node PCIe", 0.520, 0.535),
+    ("nccl_tests", "single-node NVLink", 0.095, 0.075),
+    ("nccl_tests", "single-node PCIe", 0.345, 0.580),
+    ("nccl_tests", "multi-node IB/RoCE", 0.195, 0.210),
+    ("nccl_tests", "multi-node EFA/TCPX", 0.180, 0.265),
+    ("nccl_tests_2", "single-node NVLink", 0.100, 0.070),
+    ("nccl_tests_2", "single-node PCIe", 0.250, 0.245),
+    ("nccl_tests_2", "multi-node IB/RoCE", 0.170, 0.145),
+    ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),
+    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.315, 0.295),
+    ("nccl_tests_2", "multi-node other collectives", 0.340, 0.280),
 ]
 CALIBRATED = [
-    ("nccl-tests", "single-node", 0.050, 0.045),
-    ("nccl-tests", "multi-node", 0.080, 0.050),
+    ("nccl_tests", "single-node", 0.055, 0.045),
+    ("nccl_tests", "multi-node", 0.080, 0.050),
+    ("nccl_tests_2", "single-node", 0.070, 0.055),
+    ("nccl_tests_2", "multi-node", 0.070, 0.060),
 ]
 
 
-@pytest.mark.parametrize(("kind", "group", "every", "large"), SPECIFICATION)
-def test_specification(kind, group, every, large):
-    found = groups(kind, "specification")
+@pytest.mark.parametrize(("table", "group", "every", "large"), SPECIFICATION)
+def test_specification(table, group, every, large):
+    found = groups(table, "specification")
     assert found[group]["mean_over_machines"] <= every
     assert found[f"{group}, from 1 MiB"]["mean_over_machines"] <= large
 
 
-@pytest.mark.parametrize(("kind", "group", "every", "large"), CALIBRATED)
-def test_calibrated(kind, group, every, large):
-    found = groups(kind, "calibrated")
+@pytest.mark.parametrize(("table", "group", "every", "large"), CALIBRATED)
+def test_calibrated(table, group, every, large):
+    found = groups(table, "calibrated")
     assert found[group]["mean_over_machines"] <= every
     assert found[f"{group}, from 1 MiB"]["mean_over_machines"] <= large
 
 
 @pytest.mark.long
 def test_calibrated_systems_of_one_node():
-    found = groups("nccl-single-node", "calibrated")
+    found = groups("nccl_single_node", "calibrated")
     assert found["single-node NVLink"]["mean_over_machines"] <= 0.045
 
 

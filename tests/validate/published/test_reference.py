@@ -79,6 +79,21 @@ def test_every_row_of_an_unseen_machine_is_predicted_by_the_shipped_constants(tm
     assert answer["not_understood"] == []
 
 
+def test_a_column_may_say_which_collective_was_run(tmp_path):
+    path = table(tmp_path / "t.csv", {**UNKNOWN, "inter_link": "EFA v2 3200Gbps per node"})
+    with path.open() as stream:
+        rows = [*csv.DictReader(stream)]
+    for collective in ("all_reduce", "alltoall", "sendrecv"):
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, [*COLUMNS, "collective"])
+            writer.writeheader()
+            writer.writerows({**row, "collective": collective} for row in rows)
+        answer = compare(path, "nccl-tests").to_json()
+        assert {row["collective"] for row in answer["rows"]} == {collective}
+        group = "EFA/TCPX" if collective == "all_reduce" else "other collectives"
+        assert f"multi-node {group}" in answer["groups"]
+
+
 def test_errors_are_those_of_the_rows(tmp_path):
     answer = compare(table(tmp_path / "t.csv", H200), "nccl-tests").to_json()
     errors = [abs(row["predicted_us"] / row["measured_us"] - 1) for row in answer["rows"]]

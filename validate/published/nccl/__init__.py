@@ -1,6 +1,11 @@
 """Published times of collectives beside the models of NCCL."""
 
-from validate.published.nccl.joint_fit import fit_joint, fit_without, label_graphs
+from validate.published.nccl.joint_fit import (
+    fit_joint,
+    fit_without,
+    fit_without_generation,
+    label_graphs,
+)
 from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_errors
 from validate.published.nccl.reference import Reference, compare
 from validate.published.nccl.regimes import specification
@@ -22,6 +27,7 @@ __all__ = [
     "compare",
     "fit_joint",
     "fit_without",
+    "fit_without_generation",
     "label_graphs",
     "read_table",
     "scored",

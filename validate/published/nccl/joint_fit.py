@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,11 +11,21 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.network.libraries.nccl import machine_logs, seconds
-from validate.published.nccl.map_fit import SIGMA, Slot, build, build_own, row_params, solve
+from dpsim.network.libraries.nccl import generation, machine_logs, seconds
+from validate.published.nccl.map_fit import (
+    SIGMA,
+    TOLERANCE,
+    Slot,
+    build,
+    build_own,
+    row_params,
+    solve,
+)
 from validate.published.nccl.table import Case
 
 Constants = dict[Slot, float]
+MOST_ROWS = 600  # of a machine, in a fit
+_ROUGHLY = 1e-3  # the gain at which a fit stops that only says which graph a table had
 GRAPHS = (0, 1)  # topology-search results that fits try (see NcclMachine.graph)
 _GRAPH_RELUCTANCE = 1.05  # how much better a table must fit with another graph than the shipped one
 
@@ -24,14 +36,36 @@ def fit_joint(cases: Iterable[Case]) -> Constants:
     What NCCL's topology search found is hidden: it is inferred for each table (one machine, one
     NCCL version), by turns with the constants. Raises DpsimError where nothing is left to fit on.
     """
-    good = [case for case in cases if case.quality == "ok"]
+    good = _thinned([case for case in cases if case.quality == "ok"])
     if not good:
         raise DpsimError(
             "the tables to fit on must hold rows of quality ok from other machines, but none is "
             "left"
         )
-    first = _fit_once(good, {})
-    return _fit_once(label_graphs(good, first), first)
+    first = _fit_once(good, {}, _ROUGHLY)
+    return _fit_once(label_graphs(good, first), first, TOLERANCE)
+
+
+def _thinned(cases: Sequence[Case]) -> list[Case]:
+    """The cases with at most about `MOST_ROWS` rows of each machine, spread over its curves.
+
+    A machine weighs no more for having more: its other rows only cost time.
+    """
+    rows: Counter[str] = Counter()
+    for case in cases:
+        rows[case.machine_name] += len(case.nbytes)
+    kept = []
+    for place, case in enumerate(cases):
+        stride = math.ceil(rows[case.machine_name] / MOST_ROWS)
+        # Curves begin at sizes of their own, so that together they have all.
+        picked = slice(min(place % stride, len(case.nbytes) - 1), None, stride)
+        kept.append(replace(case, nbytes=case.nbytes[picked], times=case.times[picked]))
+    return kept
+
+
+def fit_without_generation(cases: Iterable[Case], left_out: str) -> Constants:
+    """`fit_joint` on all but the cases of one `generation`, from scratch."""
+    return fit_joint(case for case in cases if generation(case.machine) != left_out)
 
 
 def fit_without(cases: Iterable[Case], machine: str) -> Constants:
@@ -42,12 +76,14 @@ def fit_without(cases: Iterable[Case], machine: str) -> Constants:
     return fit_joint(case for case in cases if case.machine_name != machine)
 
 
-def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float]) -> Constants:
+def _fit_once(cases: Sequence[Case], start: Mapping[Slot, float], tolerance: float) -> Constants:
     problem = build(cases)
     begin = np.array(
         [start.get(slot, prior) for slot, prior in zip(problem.slots, problem.prior, strict=True)]
     )
-    return dict(zip(problem.slots, solve(problem, begin).tolist(), strict=True))
+    return dict(
+        zip(problem.slots, solve(problem, begin, tolerance=tolerance).tolist(), strict=True)
+    )
 
 
 def label_graphs(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Case]:

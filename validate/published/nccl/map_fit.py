@@ -11,8 +11,8 @@ does not outvote the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,12 @@ from dpsim.network.libraries.nccl import (
     NAMES,
     OWN_ONLY,
     PARAMS,
+    PCIE,
+    Facts,
+    NcclMachine,
     Param,
     Work,
+    facts_of,
     level_keys,
     physical,
     prior_shift,
@@ -35,10 +39,10 @@ from validate.published.nccl.table import Case, concatenate
 
 Slot = tuple[str, str]
 SIGMA = 0.05  # of ln time: residuals well above it count by their size, no longer by its square
-MACHINE_ROWS = 300.0
+MACHINE_ROWS = 100.0
 CENTRE_SPREAD = 0.7  # ln 2: common centres are taken to be right within a factor of two
 STEP = 1e-4  # of ln theta, for forward differences
-TOLERANCE = 2e-5
+TOLERANCE = 1e-4
 # A machine's own rows may move its own constants further than the population's spread.
 OWN_WIDER = 5.0
 MACHINE_KEY = "machine: "
@@ -49,6 +53,7 @@ class Problem:
     """Rows, and for each (case, constant) the slots of x that add up to its logarithm."""
 
     cases: Sequence[Case]
+    facts: Facts
     work: Work
     logt: FloatArray
     owner: npt.NDArray[np.int64]
@@ -95,6 +100,8 @@ def _keys(p: Param, case: Case) -> tuple[str, str, str, str]:
     # One node says nothing of the network, and several hide what is inside a node behind it.
     of_network = p.name.startswith("net")
     told = p.name == "launch" or of_network == (case.machine.nodes > 1)
+    if p.name == "host_share":
+        told = case.machine.bus.staged
     own = MACHINE_KEY + case.machine_name if p.level == "machine" and told else ""
     common = "" if p.name in OWN_ONLY else COMMON
     return (common, *level_keys(p, case.machine), own)
@@ -137,6 +144,7 @@ def _problem(
     per_case = np.sqrt(np.array(shares))
     return Problem(
         cases,
+        facts_of([case.machine for case in cases]),
         concatenate(c.work() for c in cases),
         logt,
         owner,
@@ -157,7 +165,7 @@ def _looseness(key: str, name: str) -> int:
     """
     if name not in OWN_ONLY or key == COMMON:
         return 0
-    return 2 if name == "launch" or key == "own" else 1
+    return 2 if key == "own" and name == "launch" else 1
 
 
 def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
@@ -169,7 +177,7 @@ def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
 
 def row_params(problem: Problem, logs: FloatArray) -> dict[str, FloatArray]:
     """What `nccl_cost.seconds` takes, one value per row."""
-    theta = physical(logs, [c.machine for c in problem.cases])
+    theta = physical(logs, problem.facts)
     return {k: v[problem.owner] for k, v in theta.items()}
 
 
@@ -182,11 +190,40 @@ def log_times(problem: Problem, logs: FloatArray) -> FloatArray:
 def _slopes(problem: Problem, logs: FloatArray, at: FloatArray) -> FloatArray:
     """D ln t / d ln theta, rows x constants, by forward differences."""
     out = np.zeros((len(at), len(NAMES)))
-    for i in range(len(NAMES)):
+    parts = {which: _part(problem, touched) for which, touched in _TOUCHED.items()}
+    for i, p in enumerate(PARAMS):
+        rows, part = parts[_touches(p)]
         moved = logs.copy()
         moved[:, i] += STEP
-        out[:, i] = (log_times(problem, moved) - at) / STEP
+        out[rows, i] = (log_times(part, moved) - at[rows]) / STEP
     return out
+
+
+# Which machines a constant can make slower or faster: trying the others is wasted.
+_BUS = frozenset({"staged", "uplink", "sockets", "duplex", "host_share"})
+_TOUCHED: dict[str, Callable[[NcclMachine], bool]] = {
+    "all": lambda machine: True,
+    "network": lambda machine: machine.nodes > 1,
+    "bus": lambda machine: machine.intra == PCIE,
+    "floor": lambda machine: machine.launch != "default",
+}
+
+
+def _touches(p: Param) -> str:
+    if p.name in _BUS:
+        return "bus"
+    if p.name.startswith("net"):
+        return "network"
+    return "floor" if p.level == "floor" else "all"
+
+
+def _part(
+    problem: Problem, touched: Callable[[NcclMachine], bool]
+) -> tuple[npt.NDArray[np.bool_], Problem]:
+    """The rows of machines that are ``touched``, and the problem with these alone."""
+    rows = np.array([touched(case.machine) for case in problem.cases])[problem.owner]
+    work = Work(**{name: getattr(problem.work, name)[rows] for name in Work.__dataclass_fields__})
+    return rows, replace(problem, work=work, owner=problem.owner[rows])
 
 
 def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
@@ -215,11 +252,14 @@ def objective(problem: Problem, x: FloatArray) -> float:
 
 
 def solve(
-    problem: Problem, start: FloatArray | None = None, max_iterations: int = 80
+    problem: Problem,
+    start: FloatArray | None = None,
+    max_iterations: int = 80,
+    tolerance: float = TOLERANCE,
 ) -> FloatArray:
     """Levenberg-Marquardt on iteratively reweighted squares.
 
-    Stops when the gain falls under `TOLERANCE` of the cost.
+    Stops when the gain falls under ``tolerance`` of the cost.
     """
     x = (problem.prior if start is None else start).copy()
     cost, damping = objective(problem, x), 1e-3
@@ -245,7 +285,7 @@ def solve(
                 x, cost, damping = trial, value, damping / 5
                 break
             damping *= 6
-        if before - cost < TOLERANCE * before:
+        if before - cost < tolerance * before:
             break
     return x
 

@@ -13,6 +13,16 @@ from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
 
 MIB = 2**20
+_BETWEEN = {
+    "ib": "IB/RoCE",
+    "roce": "IB/RoCE",
+    "efa-v1": "EFA/TCPX",
+    "efa-v2": "EFA/TCPX",
+    "tcpx": "EFA/TCPX",
+    "tcpxo": "EFA/TCPX",
+    "tcp": "sockets/Slingshot",
+    "slingshot": "sockets/Slingshot",
+}
 _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
@@ -67,15 +77,13 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
     ]
 
 
-def transport_group(machine: NcclMachine) -> str:
-    """The heading under which a machine's error is held to a target."""
+def transport_group(machine: NcclMachine, op: str = "all_reduce") -> str:
+    """The heading under which the error of a machine's operation is held to a target."""
     if machine.nodes == 1:
         return f"single-node {_INSIDE.get(machine.intra, 'xGMI')}"
-    return (
-        "multi-node IB/RoCE"
-        if machine.transport in ("ib", "roce")
-        else "multi-node other transports"
-    )
+    if op != "all_reduce":
+        return "multi-node other collectives"
+    return f"multi-node {_BETWEEN.get(machine.transport, 'other transports')}"
 
 
 def summary(scores: Sequence[Score]) -> dict[str, float | int]:
@@ -106,11 +114,11 @@ def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
     Nodes, transports, each of these from 1 MiB up, machines and cases.
     """
     groups: dict[str, list[Score]] = {}
-    for score in sorted(scores, key=lambda score: transport_group(score.case.machine)):
+    for score in sorted(scores, key=lambda score: _group(score.case)):
         machine = score.case.machine
         heading = "single-node" if machine.nodes == 1 else "multi-node"
         transports = [] if machine.nodes == 1 else [f"transport {machine.transport}"]
-        for name in (heading, transport_group(machine), *transports):
+        for name in (heading, _group(score.case), *transports):
             groups.setdefault(name, []).append(score)
             if score.nbytes >= MIB:
                 groups.setdefault(f"{name}, from 1 MiB", []).append(score)
@@ -119,6 +127,10 @@ def grouped(scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:
     order = sorted(groups, key=lambda name: (name.startswith("transport"), name))
     found = {name: summary(groups[name]) for name in order}
     return found | _by("machine", scores) | _by("case", scores)
+
+
+def _group(case: Case) -> str:
+    return transport_group(case.machine, case.op)
 
 
 def _by(what: str, scores: Sequence[Score]) -> dict[str, dict[str, float | int]]:

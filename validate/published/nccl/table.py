@@ -46,7 +46,16 @@ _REQUIRED: dict[Kind, tuple[str, ...]] = {
 }
 # Columns that tell one row of a table from the others, in the order of the answer.
 _IDENTITY: dict[Kind, tuple[str, ...]] = {
-    "nccl-tests": ("case_id", "machine", "op", "dtype", "algo_proto", "n_ranks", "quality"),
+    "nccl-tests": (
+        "case_id",
+        "machine",
+        "collective",
+        "op",
+        "dtype",
+        "algo_proto",
+        "n_ranks",
+        "quality",
+    ),
     "nccl-single-node": ("system", "nccl_version", "op", "dtype", "num_gpus"),
     "vtrain-allreduce": ("gpu", "num_gpus"),
 }
@@ -151,17 +160,12 @@ def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
         "gpus_per_node" if row.text("gpus_per_node") or not row.text("n_ranks") else "n_ranks"
     )
     described = describe(row.values)
-    op = row.text("op").replace("-", "_")
-    operation = "all_reduce" if op in ("", "in_place", "out_of_place") else op
-    if operation not in OPS:
-        raise row.error(
-            "op", f"must be in-place or out-of-place (of an all-reduce), or one of {', '.join(OPS)}"
-        )
+    operation = _operation(row)
     size, notes = _element(row)
     name = " ".join(
         text
         for column, text in identity.items()
-        if column in ("case_id", "op", "algo_proto", "n_ranks") and text
+        if column in ("case_id", "collective", "op", "algo_proto", "n_ranks") and text
     )
     quality = row.text("quality") or "ok"
     return Case(
@@ -175,6 +179,22 @@ def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
         quality,
         described.notes + notes,
     )
+
+
+def _operation(row: Row) -> str:
+    """What the column ``collective`` names, or else ``op``, which may also say in which place."""
+    place = row.text("op").replace("-", "_")
+    collective = row.text("collective").replace("-", "_")
+    if collective:
+        if collective not in OPS:
+            raise row.error("collective", f"must be one of {', '.join(OPS)}")
+        return collective
+    operation = "all_reduce" if place in ("", "in_place", "out_of_place") else place
+    if operation not in OPS:
+        raise row.error(
+            "op", f"must be in-place or out-of-place (of an all-reduce), or one of {', '.join(OPS)}"
+        )
+    return operation
 
 
 def _element(row: Row) -> tuple[int, tuple[Note, ...]]:

@@ -3,7 +3,12 @@
 Its own choice of algorithm and protocol, priced with fitted constants.
 """
 
-from dpsim.network.libraries.nccl.assembly import level_keys, machine_logs, physical, prior_shift
+from dpsim.network.libraries.nccl.assembly import (
+    generation,
+    level_keys,
+    machine_logs,
+    prior_shift,
+)
 from dpsim.network.libraries.nccl.constants import shipped_constants
 from dpsim.network.libraries.nccl.cost import OPS, Work, seconds
 from dpsim.network.libraries.nccl.describe import (
@@ -18,6 +23,7 @@ from dpsim.network.libraries.nccl.model import NcclModel
 from dpsim.network.libraries.nccl.notes import Note
 from dpsim.network.libraries.nccl.of_cluster import network_cards
 from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
+from dpsim.network.libraries.nccl.physical import Facts, facts_of, physical
 from dpsim.network.libraries.nccl.prediction import Prediction, predict, work_for
 
 __all__ = [
@@ -31,6 +37,7 @@ __all__ = [
     "PCIE",
     "Description",
     "Explanation",
+    "Facts",
     "NcclMachine",
     "NcclModel",
     "Note",
@@ -42,6 +49,8 @@ __all__ = [
     "describe_system",
     "dtype_bytes",
     "explain",
+    "facts_of",
+    "generation",
     "level_keys",
     "machine_logs",
     "network_cards",

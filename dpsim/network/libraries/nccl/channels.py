@@ -1,28 +1,69 @@
-"""NCCL's channels on a cluster: rings that visit the GPUs of a node in turned order.
+"""NCCL's channels on a cluster: what they carry over each link of the routes between their ranks.
 
-So that each leaves nodes by another GPU and the network card next to it, as NCCL's search lays them
-out on nodes with a card a GPU.
+A channel visits the GPUs of a node in turned order, so that each leaves nodes by another GPU and
+the network card next to it, as NCCL's search lays them out on nodes with a card a GPU. All carry
+equal parts of the vector.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dpsim.collectives import Rings, Schedule, ranks_array
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.collectives import tree_edges
+from dpsim.topology import Cluster
 
 
-def rotated_ring(operation: str, nodes: int, per_node: int, first: int) -> Schedule:
-    """The ring through all nodes that enters each at its GPU ``first`` and goes on from there."""
-    ranks = nodes * per_node
-    local = (first + np.arange(per_node)) % per_node
-    order = (np.arange(nodes)[:, None] * per_node + local).ravel()
-    place, successor = np.empty(ranks, dtype=np.int64), np.empty(ranks, dtype=np.int64)
-    place[order] = np.arange(ranks)
-    successor[order] = np.roll(order, -1)
-    ring = Rings(ranks_array(ranks), place, successor, ranks)
-    phases = {
-        "all-reduce": ring.reduce_scatter() + ring.all_gather(),
-        "reduce-scatter": ring.reduce_scatter(),
-        "all-gather": ring.all_gather(),
-    }[operation]
-    return Schedule(operation, "ring", ranks, ranks, phases)
+def ring_loads(cluster: Cluster, meeting: IntArray, local: int, nbytes: float) -> FloatArray:
+    """Bytes on each capacity when every rank sends ``nbytes`` in all to the next of its rings.
+
+    ``meeting`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
+    """
+    loads = np.zeros(len(cluster.capacities))
+    turns = local if meeting.shape[1] > local else 1
+    for first in range(turns):
+        ring = _turned(meeting, local, first)
+        loads += _carried(cluster, ring, np.roll(ring, -1, axis=1), nbytes / turns)
+    return loads
+
+
+def tree_loads(
+    cluster: Cluster, meeting: IntArray, local: int, nbytes: float, *, in_switch: bool
+) -> FloatArray:
+    """Bytes on each capacity of an all-reduce of ``nbytes`` by two trees of nodes.
+
+    In a node a chain leads to the GPU that stands in the trees, or with ``in_switch`` its switches
+    reduce: then each GPU sends and receives its vector once, about half of what a chain takes. Half
+    of a channel's bytes go up and down each edge of each tree.
+    """
+    loads = np.zeros(len(cluster.capacities))
+    child, parent = tree_edges(meeting.shape[1] // local)
+    inside = 0.5 if in_switch else 1.0
+    for first in range(local):
+        nodes = _turned(meeting, local, first).reshape(len(meeting), -1, local)
+        heads = nodes[:, :, 0]
+        loads += _both_ways(cluster, heads[:, child], heads[:, parent], nbytes / local / 2)
+        chain = inside * nbytes / local
+        loads += _both_ways(cluster, nodes[:, :, 1:], nodes[:, :, :-1], chain)
+    return loads
+
+
+def _turned(meeting: IntArray, local: int, first: int) -> IntArray:
+    """The ranks of each collective, each node's from its GPU ``first`` on."""
+    nodes = meeting.reshape(len(meeting), -1, local)
+    return np.roll(nodes, -first, axis=2).reshape(meeting.shape)
+
+
+def _both_ways(cluster: Cluster, a: IntArray, b: IntArray, nbytes: float) -> FloatArray:
+    return _carried(cluster, a, b, nbytes) + _carried(cluster, b, a, nbytes)
+
+
+def _carried(
+    cluster: Cluster, source: IntArray, destination: IntArray, nbytes: float
+) -> FloatArray:
+    """Bytes on each capacity when each source sends ``nbytes`` to its destination."""
+    crossed = np.zeros(len(cluster.capacities) + 1)  # the last is for -1, no link
+    if source.size:
+        links = cluster.routes(source.ravel(), destination.ravel()).links
+        crossed += np.bincount(links.ravel() % len(crossed), minlength=len(crossed))
+    return nbytes * crossed[:-1]

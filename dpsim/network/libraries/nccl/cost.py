@@ -35,7 +35,17 @@ from dpsim.base.arrays import FloatArray
 
 Params = Mapping[str, FloatArray]
 
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
+OPS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "alltoall",
+    "broadcast",
+    "reduce",
+    "sendrecv",
+)
+_ALL_TO_ALL, _SEND = OPS.index("alltoall"), OPS.index("sendrecv")
+_CHAINS = (OPS.index("broadcast"), OPS.index("reduce"))  # from one rank through all, or back
 BRANCHES = (
     "ring/LL",
     "ring/LL128",
@@ -52,6 +62,8 @@ WARM_BYTES = 12e3
 P2P_SWITCH_BYTES = 25e3
 # NCCL's own caps on an NVLSTree channel beyond two nodes against two (Hopper 45.5 / 57.7)
 NVLSTREE_MANY = 0.79
+FLOOR_SHARPNESS = 4.0
+_NO_FLOOR = 1e-12  # s
 # How much harder the larger of network and node wins in a ring than in a tree.
 RING_SHARPER = 2.0
 
@@ -89,7 +101,13 @@ def _port_bytes(w: Work, p: Params) -> FloatArray:
     copy = np.select(
         [w.op == 0, w.op == 1, w.op == 2], [p["copy"], p["copy_ag"], p["copy_rs"]], p["copy_p2p"]
     )
-    return w.nbytes * (_rounds(w) * (w.ranks - 1) + copy) / w.ranks
+    shared = w.nbytes * (_rounds(w) * (w.ranks - 1) + copy) / w.ranks
+    # A rank of a chain passes the whole vector on, and so does one that sends it to another.
+    return np.where(_is_chain(w), w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
+
+
+def _is_chain(w: Work) -> npt.NDArray[np.bool_]:
+    return np.isin(w.op, _CHAINS)
 
 
 def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
@@ -105,7 +123,7 @@ def _stepped(w: Work, p: Params, proto: str) -> FloatArray:
 
 def _reduced_penalty(w: Work, p: Params) -> FloatArray:
     """One-byte sums run below copy rate: seconds per byte times the bytes that one rank sums."""
-    sums = (w.op == 0) | (w.op == 2)
+    sums = (w.op == 0) | (w.op == 2) | (w.op == OPS.index("reduce"))
     result: FloatArray = np.where(
         sums & (w.one_byte > 0), p["int8"] * w.nbytes / np.sqrt(w.ranks), 0.0
     )
@@ -133,8 +151,9 @@ def _p2p(w: Work, p: Params) -> FloatArray:
 
     LL below about 25 kB a peer, then Simple with a higher floor.
     """
-    switch = _hill(w.nbytes / w.ranks / P2P_SWITCH_BYTES)
-    latency = p["o"] + p["h_P"] * (w.ranks - 1) + p["a_P"] * switch
+    peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
+    switch = _hill(w.nbytes / np.where(w.op == _SEND, 1.0, w.ranks) / P2P_SWITCH_BYTES)
+    latency = p["o"] + p["h_P"] * peers + p["a_P"] * switch
     return _ramp(latency, _port_bytes(w, p) / p["B_P"], p["r_P"])
 
 
@@ -149,17 +168,21 @@ def _hops(w: Work, tree: bool) -> FloatArray:
 
 def _crossing(w: Work, tree: bool) -> FloatArray:
     """f: bytes over one node's NICs per byte of S, one direction."""
-    ring = _rounds(w) * (w.ranks - 1) / w.ranks
     if not tree:
-        return ring
+        return np.where(_is_chain(w), 1.0, _rounds(w) * (w.ranks - 1) / w.ranks)
     result: FloatArray = np.where(w.nodes <= 2, 1.0, 2 * (w.nodes - 1) / w.nodes)
     return result
 
 
 def _p2p_net(w: Work, p: Params) -> FloatArray:
-    """All-to-all over nodes: the share (N-1)/N of each node's g S bytes leaves it."""
-    latency = p["o"] + p["net_a"] + p["net_h_Simple"]
-    net = w.nbytes * w.local * (w.nodes - 1) / w.nodes / (p["net_e_Simple"] * w.nic_rate)
+    """All-to-all over nodes: the share (N-1)/N of each node's g S bytes leaves it.
+
+    Of ranks that each send to the next one leaves it, by its own share of the cards.
+    """
+    peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
+    latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
+    leaving = w.nbytes * w.local * np.where(w.op == _SEND, 1.0, (w.nodes - 1) / w.nodes)
+    net = leaving / (p["net_e_P"] * w.nic_rate)
     return _ramp(latency, _soft_max(net, _port_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
 
 
@@ -213,8 +236,8 @@ def seconds(w: Work, p: Params) -> FloatArray:
                 out[mask] = _branch(rows, values, algorithm, proto, net) + _reduced_penalty(
                     rows, values
                 )
-    floor: FloatArray = out + p["floor"]
-    return floor
+    # Launches of the next calls run beside this one: the slower of the two sets the pace.
+    return _soft_max(out, np.maximum(p["floor"], _NO_FLOOR), np.array(FLOOR_SHARPNESS))
 
 
 def _branch(w: Work, p: Params, algorithm: str, proto: str, net: bool) -> FloatArray:

@@ -6,11 +6,13 @@ that are results rather than descriptions ("plateau 71GB/s", "effective 0.74GB/s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsim.hardware import Gpu, links, pcie_rate, typical_gpus
+from dpsim.network.libraries.nccl.bus_text import parse_bus
 from dpsim.network.libraries.nccl.gpus import (
     capability_of,
     is_amd,
@@ -18,12 +20,27 @@ from dpsim.network.libraries.nccl.gpus import (
     nvlink_rate,
     pcie_generation,
 )
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, XGMI, NcclMachine
-from dpsim.network.libraries.nccl.network_text import parse_nics, parse_transport
+from dpsim.network.libraries.nccl.machine import (
+    DIRECT,
+    NVMESH,
+    NVSWITCH,
+    PCIE,
+    XGMI,
+    Bus,
+    NcclMachine,
+)
+from dpsim.network.libraries.nccl.network_text import (
+    nvlink_domain,
+    parse_nics,
+    parse_transport,
+    staged_through_the_host,
+)
 from dpsim.network.libraries.nccl.notes import Note
 
 XGMI_RATE = 448e9  # B/s of an MI300X, one way, all seven links
 _MESH_LINK = "nvlink2"
+_PAIR = 2
+_BRIDGE_GENERATION = 3  # of the bridges of a pair whose generation is not stated (A100, A30, A40)
 
 # Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
 # tables.
@@ -62,8 +79,7 @@ class Inside:
 
     kind: str
     rate: float
-    staged: bool = False
-    shared: bool = False
+    bus: Bus = DIRECT
 
 
 def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
@@ -72,19 +88,26 @@ def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
     return gpu, [] if known else [Note("gpu", text, "an A100-class GPU: its name is not known")]
 
 
-def parse_inside(text: str, gpu: Gpu, local: int) -> tuple[Inside, list[Note]]:
-    """What joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind."""
+def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[Inside, list[Note]]:
+    """What joins the ``local`` GPUs of a node, by the column ``intra_link`` and their kind.
+
+    ``settings`` is what NCCL was told of it, such as NCCL_P2P_DISABLE=1.
+    """
     lower = text.lower()
     if re.search(r"xgmi|infinity fabric", lower) or is_amd(gpu):
         return Inside(XGMI, XGMI_RATE), [
             Note("intra_link", text, "xGMI under RCCL, not NCCL: constants borrowed from NVLink")
         ]
     own = nvlink_rate(gpu)
+    bridged = re.search(r"\bnv(\d+)\b", lower)
+    if bridged and local == _PAIR and "pair" in lower:
+        link = links()[f"nvlink{_stated_nvlink(lower) or _BRIDGE_GENERATION}"]
+        return Inside(NVMESH, int(bridged.group(1)) * link.rate.value), []
     if "pci" in lower or (own == 0 and "nvlink" not in lower):
-        return _parse_pcie(text, gpu)
+        return _parse_pcie(text, gpu, local, settings)
     notes = [] if "nv" in lower else [Note("intra_link", text, f"NVLink, as {gpu.name} has it")]
-    stated = re.search(r"nvlink\s*(?:v|gen)?\s*(\d)", lower)
-    rate = _usual_nvlink_rate(f"nvlink{stated.group(1)}") if stated else own
+    stated = _stated_nvlink(lower)
+    rate = _usual_nvlink_rate(f"nvlink{stated}") if stated else own
     if not rate or 0 < own < rate:
         rate = own  # parts with fewer links (H800)
     meshed = capability_of(gpu) <= 70 and "switch" not in lower
@@ -93,25 +116,33 @@ def parse_inside(text: str, gpu: Gpu, local: int) -> tuple[Inside, list[Note]]:
     return Inside(NVSWITCH, rate), notes
 
 
+def _stated_nvlink(lower: str) -> int | None:
+    """The generation of NVLink that the words name."""
+    stated = re.search(r"nvlink\s*(?:v|gen)?\s*(\d)", lower)
+    return int(stated.group(1)) if stated else None
+
+
 def _usual_nvlink_rate(link: str) -> float:
     """B/s of as many of these NVLinks as the GPU of their generation has; 0 for unknown ones."""
     fabrics = (gpu.nvlink_fabric for gpu in typical_gpus())
     return next((fabric.rate for fabric in fabrics if fabric and fabric.link == link), 0.0)
 
 
-def _parse_pcie(text: str, gpu: Gpu) -> tuple[Inside, list[Note]]:
+def _parse_pcie(text: str, gpu: Gpu, local: int, settings: str) -> tuple[Inside, list[Note]]:
     lower = text.lower()
     stated = re.search(r"pcie?\s*(?:-?e)?\s*(?:v|gen)?\s*([2-6])\b|gen\s*([2-6])", lower)
     generation = int(stated.group(1) or stated.group(2)) if stated else pcie_generation(gpu)
     notes = [] if stated else [Note("intra_link", text, f"PCIe {generation}, as {gpu.name} has it")]
     lanes = re.search(r"x(4|8|16)\b", lower)
     width = int(lanes.group(1)) if lanes else 16
-    staged = bool(re.search(r"host|shm|no p2p|without p2p|staged", lower)) or not gpu.peer_access
-    return Inside(PCIE, pcie_rate(generation, width), staged), notes
+    bus, said = parse_bus(text, settings, gpu, local)
+    return Inside(PCIE, pcie_rate(generation, width), bus), notes + said
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
     """(2, 21, 5) from "2.21.5 (NGC TF 24.06)"; None where nothing is stated."""
+    if "rocm" in text.lower():
+        return None  # the version of AMD's stack, not of its NCCL
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     return tuple(int(x) for x in found.groups() if x) if found else None
 
@@ -131,9 +162,13 @@ def parse_settings(text: str) -> tuple[str | None, str | None]:
 def parse_launch(text: str) -> str:
     """How the benchmark was started, where the description says so."""
     lower = text.lower()
+    stated = re.search(r"launcher:\s*([^;]*)", lower)
+    lower = stated.group(1) if stated else lower
     if "torch" in lower:
         return "torch"
-    if re.search(r"single[ -]process|1[ -]?proc\b|(?<!\w)-g\s*([2-9]|1\d)", lower):
+    if re.search(
+        r"single[ -]process|1[ -]?proc\b|one process one thread|(?<!\w)-g\s*([2-9]|1\d)", lower
+    ):
         return "single-process"
     return "default"
 
@@ -148,13 +183,12 @@ def describe(row: Mapping[str, str]) -> Description:
     local = int(float(row.get("gpus_per_node") or 0)) or max(
         int(float(row.get("n_ranks") or 8)) // nodes, 1
     )
-    inside, said = parse_inside(row.get("intra_link") or "", gpu, local)
-    notes += said if local > 1 else []
     transport, nic = "none", 0.0
-    words = row.get("inter_link") or ""
-    if nodes > 1 and re.search(r"nvlink|mnnvl|nvl\s?\d\d", words.lower()):
-        notes.append(Note("inter_link", words, f"one NVLink domain of {nodes * local} GPUs"))
-        nodes, local = 1, nodes * local
+    intra, words = row.get("intra_link") or "", row.get("inter_link") or ""
+    nodes, local, said = _nvlink_domains(nodes, local, intra, words)
+    notes += said
+    inside, said = parse_inside(intra, gpu, local, row.get("algo_proto") or "")
+    notes += said if local > 1 else []
     if nodes > 1:
         transport, said = parse_transport(words)
         nic, more = parse_nics(words, gpu, local)
@@ -165,6 +199,7 @@ def describe(row: Mapping[str, str]) -> Description:
         nodes=nodes,
         transport=transport,
         nic_rate=nic,
+        nic_staged=nodes > 1 and staged_through_the_host(words),
         launch=parse_launch(
             " ".join(row.get(column) or "" for column in ("dtype", "machine", "notes"))
         ),
@@ -172,6 +207,26 @@ def describe(row: Mapping[str, str]) -> Description:
         forced_protocol=protocol,
     )
     return Description(machine, tuple(notes))
+
+
+def _nvlink_domains(nodes: int, local: int, intra: str, words: str) -> tuple[int, int, list[Note]]:
+    """Nodes and GPUs of each, where NVLink joins several machines into one node to NCCL."""
+    size = nvlink_domain(f"{intra} {words}")
+    if nodes == 1 or (size is None and not re.search(r"nvlink|mnnvl", words.lower())):
+        return nodes, local, []
+    ranks = nodes * local
+    domains = math.ceil(ranks / size) if size else 1
+    if ranks % domains:
+        return nodes, local, [Note("intra_link", intra, "nodes apart: domains are unequal")]
+    each = ranks // domains
+    text = intra if size and nvlink_domain(intra) else words
+    column = "intra_link" if text == intra else "inter_link"
+    said = (
+        f"{domains} NVLink domains of {each} GPUs"
+        if domains > 1
+        else (f"one NVLink domain of {ranks} GPUs")
+    )
+    return domains, each, [Note(column, text, said)]
 
 
 def describe_system(row: Mapping[str, str]) -> Description:
@@ -196,7 +251,7 @@ def _one_node(row: Mapping[str, str], gpu: Gpu, inside: Inside, local: int) -> N
         capability=capability_of(gpu),
         intra=inside.kind,
         intra_rate=inside.rate,
-        staged=inside.staged,
+        bus=inside.bus,
         gpus_per_node=local,
         nccl_version=parse_version(row.get("nccl_version") or ""),
     )

@@ -127,7 +127,7 @@ def _on_branch(
 
 
 def _rivals(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> tuple[Rival, ...]:
-    if op == "alltoall" or machine.ranks == 1:
+    if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
     table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
     names = {

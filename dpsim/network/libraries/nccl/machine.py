@@ -16,7 +16,39 @@ PCIE: Final = "pcie"
 XGMI: Final = "xgmi"
 
 INTRA_KINDS: Final = (NVSWITCH, NVMESH, PCIE, XGMI)
-TRANSPORTS: Final = ("none", "ib", "roce", "efa", "gpudirect-tcpx", "tcp", "slingshot", "unknown")
+TRANSPORTS: Final = (
+    "none",
+    "ib",
+    "roce",
+    "efa-v1",
+    "efa-v2",  # and later ones: RDMA writes by the card, which the first generation lacks
+    "tcpx",
+    "tcpxo",
+    "tcp",
+    "slingshot",
+    "unknown",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bus:
+    """How copies between the GPUs of a node cross PCIe.
+
+    ``staged``: through the host's memory, so that each byte crosses two links and the memory twice.
+    ``per_uplink`` GPUs share one link towards the host, which staged copies alone cross.
+    ``copy_engine``: copy engines stage, not kernels that load and store. ``sockets``: copies from
+    GPU to GPU cross the link between sockets. ``one_way``: each GPU only sends over PCIe or only
+    receives, as where bridges join pairs of them.
+    """
+
+    staged: bool = False
+    per_uplink: float = 1.0
+    copy_engine: bool = False
+    sockets: bool = False
+    one_way: bool = False
+
+
+DIRECT: Final = Bus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +57,12 @@ class NcclMachine:
 
     ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
     GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
-    those network cards of one node that the job's GPUs can use, one direction. ``staged``: copies
-    between GPUs pass through the host's memory; ``shared``: the rate is what is left to a GPU when
-    all use the bus together, not that of a pair. ``launch`` names how a benchmark was started,
-    which sets its floor: "default" (one process per GPU), "single-process" or "torch".
+    those network cards of one node that the job's GPUs can use, one direction. ``bus`` says how
+    their copies cross PCIe; ``nic_staged``: the cards reach the GPUs' memory only through the
+    host's; ``fabric_share`` is what slower links beyond the cards leave of their rate, which NCCL
+    does not know of when it chooses. ``launch`` names how a benchmark was started, which sets its
+    floor: "default" (one process per GPU), "single-process" (one thread for a node's GPUs) or
+    "torch".
     ``forced_algorithm`` and ``forced_protocol`` restate NCCL_ALGO and NCCL_PROTO, if set. ``graph``
     says what NCCL's topology search found where that cannot be known from outside (0 as shipped, 1
     twice the channels): only fits set it.
@@ -40,12 +74,13 @@ class NcclMachine:
     capability: int
     intra: str
     intra_rate: float
-    staged: bool = False
-    shared: bool = False
+    bus: Bus = DIRECT
     nodes: int = 1
     gpus_per_node: int = 8
     transport: str = "none"
     nic_rate: float = 0.0
+    nic_staged: bool = False
+    fabric_share: float = 1.0
     nccl_version: tuple[int, ...] | None = None
     launch: str = "default"
     forced_algorithm: str | None = None

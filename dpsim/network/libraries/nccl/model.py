@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Groups, Traffic, algorithm, in_groups, once_each, ranks_array, traffic
-from dpsim.network.libraries.nccl.channels import rotated_ring
+from dpsim.collectives import Groups, Traffic, algorithm, in_groups, ranks_array, traffic
+from dpsim.network.libraries.nccl.channels import ring_loads, tree_loads
 from dpsim.network.libraries.nccl.explain import Explanation, explain
-from dpsim.network.libraries.nccl.of_cluster import machine_of
+from dpsim.network.libraries.nccl.machine import NcclMachine
+from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
 from dpsim.network.rounds import RoundsModel
@@ -30,6 +29,7 @@ _OPERATIONS = {
     "all-to-all": ("alltoall", "all-to-all"),
 }
 # dpsim's algorithms as NCCL_ALGO knows them.
+_PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
 
 
@@ -40,8 +40,9 @@ class NcclModel(CollectiveModel):
 
     ``restriction`` is "auto" (NCCL chooses) or an algorithm that it is held to, like NCCL_ALGO:
     "ring", "tree" or "in-network" (NVLS, between nodes NVLSTree). Traffic is that of a ring,
-    whichever algorithm runs, and link loads are those of its channels, rings that leave nodes by
-    all cards: trees send about as much through them. Raises DpsimError for what NCCL does not have.
+    whichever algorithm runs. Link loads are those of its channels, which leave nodes by all cards.
+    Where they load a link of the fabric more than the cards, it sets the rate. Raises DpsimError
+    for what NCCL does not have.
     """
 
     abilities = Ability.NONE
@@ -98,23 +99,6 @@ class NcclModel(CollectiveModel):
         schedule = chosen.schedule(self.cluster.ranks)
         return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
 
-    @cached_property
-    def _channels(self) -> tuple[RoundsModel, ...]:
-        """Rings side by side, each of which leaves nodes by another GPU and its card.
-
-        Direct exchanges, and rings inside one node or through unequal ones, are as they are.
-        """
-        nodes, per_node = self.machine.nodes, self.machine.gpus_per_node
-        if self._schedule_name != "ring" or nodes == 1:
-            return (self._ring,)
-        channels = []
-        for first in range(per_node):
-            ring = rotated_ring(self._name, nodes, per_node, first)
-            if self.groups is not None:
-                ring = once_each(ring, self.groups, self.cluster.ranks)
-            channels.append(RoundsModel(ring, self.cluster, itemsize=self.itemsize))
-        return tuple(channels)
-
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """All ranks that meet leave together (s), having entered at ``starts``.
 
@@ -124,17 +108,39 @@ class NcclModel(CollectiveModel):
         ends = leaving_together(starts, self._meeting, seconds)
         return Outcome(ends, self._loads(nbytes, name))
 
-    @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _loads(self, nbytes: int, name: str) -> FloatArray:
-        """Bytes on each capacity, spread evenly over the channels.
+        """Bytes on each capacity by the channels of what runs (``name``)."""
+        if self._schedule_name != "ring":
+            return self._ring.loads(nbytes)
+        return nbytes * self._loads_of_a_byte(name.split("/", maxsplit=1)[0])
 
-        NVLS sends half as much inside nodes, where switches add up.
+    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
+    def _loads_of_a_byte(self, runs: str) -> FloatArray:
+        ranks, local = self.machine.ranks, self.machine.gpus_per_node
+        if self.machine.nodes > 1 and runs in ("tree", "nvlstree"):
+            in_switch = runs == "nvlstree"
+            return tree_loads(self.cluster, self._meeting, local, 1.0, in_switch=in_switch)
+        rounds = 2 if self.operation == "all_reduce" else 1
+        # Where switches add up, each GPU sends its vector once and receives the sum once.
+        rounds = 1 if runs == "nvls" else rounds
+        return ring_loads(self.cluster, self._meeting, local, rounds * (ranks - 1) / ranks)
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
+    def _fabric_share(self, runs: str) -> float:
+        """What the slowest link beyond the cards leaves of their rate, with these channels.
+
+        1 where none is slower: oversubscribed or slow links, cards that few GPUs can reach and
+        directions that share a link all show here.
         """
-        channels = self._channels
-        loads = np.mean([channel.loads(nbytes) for channel in channels], axis=0)
-        if name.startswith("nvls"):
-            loads[: self.cluster.inside] /= 2
-        return np.asarray(loads)
+        if self.machine.nodes == 1:
+            return 1.0
+        loads = self._loads(_PROBE, f"{runs}/")
+        outside = slice(self.cluster.inside, None)
+        links = float((loads[outside] / self.cluster.capacities[outside]).max())
+        usable = min(network_cards(kind).bandwidth for kind in self.cluster.kinds)
+        usable *= self.machine.gpus_per_node / self.cluster.per_node
+        cards = _PROBE * _leaving(self.machine, self.operation, runs) / usable
+        return min(1.0, cards / links)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
@@ -147,9 +153,26 @@ class NcclModel(CollectiveModel):
 
     def explain(self, nbytes: int) -> Explanation:
         """Why NCCL chooses what it does at this size."""
-        return explain(self.machine, self.operation, self.itemsize, nbytes)
+        share = self._fabric_share(self.algorithm_for(nbytes).split("/")[0])
+        machine = replace(self.machine, fabric_share=share)
+        return explain(machine, self.operation, self.itemsize, nbytes)
 
     @lru_cache(maxsize=4096)  # noqa: B019 - a model lives as long as its simulation
     def _time(self, nbytes: int) -> tuple[float, str]:
         found = predict(self.machine, self.operation, self.itemsize, [nbytes])
-        return float(found.seconds[0]), f"{found.algorithm[0]}/{found.protocol[0]}"
+        runs = found.algorithm[0]
+        share = self._fabric_share(runs)
+        if share < 1:
+            slowed = replace(self.machine, fabric_share=share)
+            found = predict(slowed, self.operation, self.itemsize, [nbytes])
+        return float(found.seconds[0]), f"{runs}/{found.protocol[0]}"
+
+
+def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:
+    """Bytes that leave the busiest node by its cards for each byte of the vector."""
+    if operation == "alltoall":
+        return machine.gpus_per_node * (machine.nodes - 1) / machine.nodes
+    if runs in ("tree", "nvlstree"):
+        # Of two trees a node is a leaf in one and has two children in the other.
+        return 1.0 if machine.nodes == 2 else 2.0
+    return (2 if operation == "all_reduce" else 1) * (machine.ranks - 1) / machine.ranks

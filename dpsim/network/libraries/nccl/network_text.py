@@ -21,6 +21,7 @@ _IB_BITS = {
     "fdr": 56e9,
     "qdr": 40e9,
 }
+_FULL_NODE = 8  # GPUs that share what is stated for a node
 _PLAIN_ETHERNET = 10e9  # bit/s of a card with TCP whose rate is not stated
 _MEASURED = re.compile(
     r"[\d.]+\s*GB/s\s+(?:plateau|busbw|effective)|\b(?:plateau|effective|reaches|busbw)\b[^();,]*\d[^();,]*",
@@ -37,14 +38,40 @@ _CARDS = re.compile(
 )
 _NUMBERS = {"one": 1, "single": 1, "two": 2, "four": 4, "eight": 8}
 _SINGLE = re.compile(r"(\d+(?:\.\d+)?)\s*" + _UNIT)
+# In the order in which words decide: sockets over the cards of a Slingshot are sockets.
 _TRANSPORTS = (
-    (r"tcpx|tcpxo|fastrak", "gpudirect-tcpx"),
-    (r"\befa|elastic fabric", "efa"),
+    (r"tcpxo|fastrak", "tcpxo"),
+    (r"tcpx", "tcpx"),
+    (r"\bsockets?\b|ipoib", "tcp"),
+    (r"(?:\befa|elastic fabric\w*)[\s-]*(?:v|gen)?\s*[2-9]\b(?![\s\d]*[x×]|\d)", "efa-v2"),
+    # Nodes of 3,200 Gbit/s, and cards of 200, came with the second generation.
+    (r"(?=.*(?:\befa|elastic fabric))(?=.*(?:\b32\s*[x×]\s*100|3200|\b200\s*g))", "efa-v2"),
+    (r"\befa|elastic fabric", "efa-v1"),
     (r"slingshot", "slingshot"),
     (r"roce|rdma over converged", "roce"),
     (r"infiniband|\bib\b|connectx|(?:\b|\dx)[xnhefq]dr\d*\b|quantum", "ib"),
     (r"tcp|socket|ethernet|gbe\b|gige", "tcp"),
 )
+
+
+# The card cannot reach the GPU's memory, so that each byte crosses the host's.
+_STAGED = re.compile(
+    r"host[ -]?staged|no gpudirect|without gpudirect|via (?:the )?host|gdr_level=(?:loc|pxb)"
+)
+_DOMAIN = re.compile(
+    r"(\d+)\s*gpus\s+(?:per|a|in one|to a)\s+(?:nvlink\s+)?domain|\bnvl[ -]?(\d+)\b"
+)
+
+
+def nvlink_domain(text: str) -> int | None:
+    """GPUs that one NVLink domain over several nodes joins, by such words; None without any."""
+    found = _DOMAIN.search(text.lower())
+    return int(found.group(1) or found.group(2)) if found else None
+
+
+def staged_through_the_host(text: str) -> bool:
+    """Whether ``text`` says that network cards reach GPUs only through the host's memory."""
+    return bool(_STAGED.search(text.lower()))
 
 
 def transport_of(text: str) -> str | None:
@@ -71,15 +98,21 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
     An assumed number of cards is noted.
     """
     cleaned = _MEASURED.sub(" ", text)
+    of = re.search(r"\bper (gpu|node)\b", cleaned.lower())
+    each = local if of and of.group(1) == "gpu" else 1
     counted = _COUNTED.search(cleaned)
     if counted:
         bits = _bits(counted.group(2), counted.group(3))
-        return usable_nics(int(counted.group(1)), local) * bits / 8, []
+        return usable_nics(int(counted.group(1)) * each, local) * bits / 8, []
     named = _COUNTED_WORD.search(cleaned)
     if named:
         return usable_nics(int(named.group(1)), local) * _IB_BITS[named.group(2).lower()] / 8, []
     word = next((w for w in _IB_BITS if re.search(rf"\b{w}\b", cleaned.lower())), None)
     single = _SINGLE.search(cleaned)
+    if single and not word and of:
+        # The rate of each GPU's, or the whole node's, of which a job's GPUs have their share.
+        share = local if of.group(1) == "gpu" else min(local / _FULL_NODE, 1.0)
+        return share * _bits(single.group(1), single.group(2)) / 8, []
     bits = (
         _IB_BITS[word]
         if word
@@ -88,7 +121,7 @@ def parse_nics(text: str, gpu: Gpu, local: int) -> tuple[float, list[Note]]:
         else 8 * network_rate(gpu)
     )
     cards = _CARDS.search(cleaned)
-    if cards and (word or single):
+    if cards:
         number = cards.group(1).lower()
         return usable_nics(_NUMBERS.get(number) or int(number), local) * bits / 8, []
     if not word and not single and transport_of(text) == "tcp":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups, RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
 from dpsim.network.libraries.nccl.describe import MESH_RINGS, Inside
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, Bus, NcclMachine
 from dpsim.network.libraries.nccl.network_text import transport_of
-from dpsim.network.maxmin import max_min_rates
 from dpsim.topology import Cluster, NodeGraph
 
 
@@ -32,19 +33,19 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         for place, kind in enumerate(cluster.kinds)
     )
     inside = min((_inside(kind, local) for kind in cluster.kinds), key=lambda found: found.rate)
-    nics = [network_cards(kind) for kind in cluster.kinds] if nodes > 1 else []
-    rate, transport = min(nics, default=(0.0, "none"))
+    cards = Cards(0.0, 0.0, "none")
+    if nodes > 1:
+        cards = min(network_cards(kind) for kind in cluster.kinds)
     return NcclMachine(
         gpu=name,
         capability=capability,
         intra=inside.kind,
         intra_rate=inside.rate,
-        staged=inside.staged,
-        shared=inside.shared,
+        bus=inside.bus,
         nodes=nodes,
         gpus_per_node=local,
-        transport=transport,
-        nic_rate=rate * local / per_node,
+        transport=cards.transport,
+        nic_rate=cards.rate * local / per_node,
     )
 
 
@@ -56,40 +57,69 @@ def _capability(gpu: Gpu) -> int:
 
 def _inside(kind: NodeGraph, local: int) -> Inside:
     """What joins a node's GPUs; a GPU alone counts as on PCIe."""
-    staged = not kind.node.gpu.peer_access
     if local == 1:
-        return Inside(PCIE, pcie_rate(3), staged)
+        return Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access))
     used = set(kind.gpus)
     first = kind.gpus[0]
     links = [edge for edge in kind.node.expand_edges() if first in edge[:2]]
     nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
-    if any("switch" in a + b for a, b, _, _ in nvlinks):
-        return Inside(NVSWITCH, sum(link.rate.value * count for _, _, link, count in nvlinks))
+    to_switches = [link.rate.value * count for a, b, link, count in nvlinks if "switch" in a + b]
+    if to_switches:
+        return Inside(NVSWITCH, sum(to_switches))
     if nvlinks and all(a in used or b in used for a, b, _, _ in nvlinks):
         _, _, link, _ = nvlinks[0]
         return Inside(NVMESH, MESH_RINGS.get(local, 6) * link.rate.value)
-    bus = max((link for _, _, link, _ in links), key=lambda link: link.rate.value)
-    return Inside(PCIE, _ring_rate(kind, bus), staged, shared=True)
+    slowest = min(link.rate.value for _, _, link, _ in links)
+    return Inside(PCIE, slowest, _bus(kind))
 
 
-def _ring_rate(kind: NodeGraph, bus: Link) -> float:
-    """Nominal B/s of the slowest hop when a ring through all GPUs shares the node's buses."""
-    place = np.arange(len(kind.gpus))
-    links = kind.between_gpus.links[place, (place + 1) % len(place)]
-    return float(max_min_rates(links, kind.capacities).min()) * bus.rate.value / bus.bandwidth
+def _bus(kind: NodeGraph) -> Bus:
+    """How a ring crosses PCIe: peer to peer under one socket, staged where it must leave one.
 
-
-def network_cards(kind: NodeGraph) -> tuple[float, str]:
-    """Line rate (B/s) of the cards that a node's GPUs use, and the transport.
-
-    The rate is what their buses carry of it. The transport is "unknown" where the link's name,
-    aliases and description do not say it.
+    Where only the hops between sockets are staged, a GPU of each has its uplink for itself.
     """
-    link = kind.node.nics.link
-    each = min(link.rate.value, kind.node.nic_bus.rate.value)
+    gpus, edges = kind.gpus, kind.node.expand_edges()
+    peers = {gpu: _towards_cpu(gpu, edges) for gpu in gpus}
+    sockets = {way[-1] for way in peers.values()}
+    if not kind.node.gpu.peer_access:
+        uplinks = Counter(way[-2:] for way in peers.values())
+        return Bus(staged=True, per_uplink=max(uplinks.values()))
+    return Bus(staged=len(sockets) > 1)
+
+
+def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple[str, ...]:
+    """The devices from a GPU to the nearest CPU, both included, or as far as its links lead."""
+    ways: list[tuple[str, ...]] = [(gpu,)]
+    for way in ways:
+        if way[-1].startswith("cpu"):
+            return way
+        for a, b, _, _ in edges:
+            beyond = b if a == way[-1] else a if b == way[-1] else None
+            if beyond and beyond not in way and not beyond.startswith("gpu"):
+                ways.append((*way, beyond))
+    return ways[-1]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cards:
+    """The network cards that a node's GPUs use: B/s in one direction, and their transport.
+
+    ``rate`` is nominal, as their buses carry it; ``bandwidth`` what they achieve of it. The
+    transport is "unknown" where the link's name, aliases and description do not say it.
+    """
+
+    rate: float
+    bandwidth: float
+    transport: str
+
+
+def network_cards(kind: NodeGraph) -> Cards:
+    """The cards of a kind of node, all together."""
+    link, bus, count = kind.node.nics.link, kind.node.nic_bus, len(set(kind.nic_of))
     named = (
         transport_of(" ".join([link.name, *link.aliases]))
         or transport_of(link.description)
         or "unknown"
     )
-    return len(set(kind.nic_of)) * each, named
+    rate = min(link.rate.value, bus.rate.value)
+    return Cards(count * rate, count * min(link.bandwidth, bus.bandwidth), named)

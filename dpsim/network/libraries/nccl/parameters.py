@@ -29,7 +29,7 @@ class Param:
 # Centres: a first look at A100, H100 and B200 tables (validate/published/data/README_NCCL.md);
 # spreads by judgement.
 PARAMS: tuple[Param, ...] = (
-    Param("o", "intra", "s", 6e-6, 0.2, "launch of one call"),
+    Param("o", "intra", "s", 6e-6, 0.1, "launch of one call"),
     Param("h_LL", "intra", "s", 1.0e-6, 0.3, "LL latency of one step"),
     Param(
         "d_LL", "intra", "s", 0.2e-6, 0.4, "what a step costs more beyond a few KiB (more channels)"
@@ -55,15 +55,20 @@ PARAMS: tuple[Param, ...] = (
     Param("r_P", "intra", "1", 0.85, 0.3, "exponent of all-to-all"),
     Param("copy_p2p", "intra", "1", 0.5, 0.4, "weight of the local copy in all-to-all"),
     Param("int8", "intra", "s/B", 3e-13, 0.5, "extra of one-byte sums per byte and 1/sqrt(n)"),
-    Param("gamma", "intra", "1", 1.5, 0.3, "PCIe: the rate falls as (2/n)^gamma"),
-    Param("staged", "intra", "1", 0.7, 0.3, "PCIe: share left when copies go through the host"),
+    Param("staged", "intra", "1", 0.7, 0.3, "PCIe: share left when kernels copy by the host"),
+    Param("uplink", "intra", "1", 0.75, 0.2, "PCIe: share of a link to the host that copies fill"),
+    Param("sockets", "intra", "1", 0.9, 0.2, "PCIe: share left to copies between sockets"),
+    Param("duplex", "intra", "1", 0.7, 0.2, "PCIe: share of its one-way rate when both ways run"),
     Param("net_a", "net", "s", 5e-6, 0.6, "fixed extra of a call over several nodes of 8 GPUs"),
     Param("net_h_LL", "net", "s", 5e-6, 0.3, "LL latency of a network hop"),
     Param("net_h_LL128", "net", "s", 9e-6, 0.3, "LL128 latency of a network hop"),
     Param("net_h_Simple", "net", "s", 15e-6, 0.3, "Simple latency of a network hop"),
+    Param("net_h_P", "net", "s", 1.5e-6, 0.5, "what each rank costs a rank that sends to all"),
     Param("net_e_LL", "net", "1", 0.35, 0.2, "share of the NICs' line rate that LL moves"),
     Param("net_e_LL128", "net", "1", 0.9, 0.05, "the same, LL128"),
     Param("net_e_Simple", "net", "1", 0.95, 0.05, "the same, Simple"),
+    Param("net_e_P", "net", "1", 0.85, 0.15, "the same, from each rank to each"),
+    Param("net_host", "net", "1", 0.8, 0.2, "share left where cards reach GPUs through the host"),
     Param(
         "net_port",
         "net",
@@ -78,12 +83,13 @@ PARAMS: tuple[Param, ...] = (
     Param("net_q", "net", "1", 6.0, 0.05, "how softly the larger of network and node wins"),
     Param("net_old", "net", "1", 0.8, 0.3, "share of the line rate left to NCCL before 2.10"),
     Param("port_share", "machine", "1", 1.0, 0.03, "this machine's port against its family's"),
+    Param("host_share", "machine", "1", 1.0, 0.2, "this machine's way through its host's memory"),
     Param("net_share", "machine", "1", 1.0, 0.05, "this machine's NICs against their line rate"),
     Param(
         "net_lag", "machine", "1", 1.0, 0.1, "this machine's hop latencies against its transport's"
     ),
     Param("launch", "machine", "1", 1.0, 0.1, "this machine's launch cost against its family's"),
-    Param("floor", "floor", "s", 20e-6, 0.5, "launch floor of single-process and torch tables"),
+    Param("floor", "floor", "s", 20e-6, 0.5, "launch floor of torch; of one thread, a GPU's"),
 )
 NAMES: tuple[str, ...] = tuple(p.name for p in PARAMS)
 OWN_ONLY = frozenset(p.name for p in PARAMS if p.level == "machine")
@@ -107,7 +113,18 @@ PCIE_CENTRES: Mapping[str, float] = {
 # one.
 STAGED_SHIFT: Mapping[str, float] = {"h_LL": 1.5, "h_LL128": 1.5, "h_S": 1.5}
 # a network whose kind is not stated, or never measured, is priced as its nearest measured kin
-TRANSPORT_KIN: Mapping[str, str] = {"roce": "ib", "unknown": "ib", "none": "ib"}
+TRANSPORT_KIN: Mapping[str, str] = {
+    "roce": "ib",
+    "unknown": "ib",
+    "none": "ib",
+    "efa-v1": "efa",
+    "efa-v2": "efa",
+    "tcpx": "gpudirect-tcp",
+    "tcpxo": "gpudirect-tcp",
+}
+# Transports of a family whose own distance from it is fitted.
+MEASURED_APART = frozenset({"roce", "efa-v1", "efa-v2", "tcpx", "tcpxo"})
+RCCL = "rccl"  # AMD's NCCL on any network
 # latency of a hop against the mean before any fit (about 6 us on InfiniBand, 30 on EFA, 50 on TCP)
 TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
     "efa": {
@@ -124,7 +141,7 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
         "net_a": 2.0,
         "net_e_Simple": 0.8,
     },
-    "gpudirect-tcpx": {
+    "gpudirect-tcp": {
         "net_h_LL": 6.0,
         "net_h_LL128": 5.0,
         "net_h_Simple": 4.0,
@@ -132,5 +149,10 @@ TRANSPORT_SHIFT: Mapping[str, Mapping[str, float]] = {
         "net_e_Simple": 0.85,
     },
     "slingshot": {"net_h_LL": 1.5, "net_h_LL128": 1.5, "net_h_Simple": 1.5},
+    # Cards of the first generation cannot write to a GPU elsewhere by themselves.
+    "efa-v2": {"net_h_LL": 0.5, "net_h_LL128": 0.5, "net_h_Simple": 0.7, "net_a": 0.3},
+    # One thread starts all GPUs of a node one after the other; Python starts one.
+    "single-process": {"floor": 0.2},
+    "torch": {"floor": 2.0},
 }
 Constants = Mapping[str, Mapping[str, float]]

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError, UnknownNameError
-from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs, physical
+from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs
 from dpsim.network.libraries.nccl.constants import shipped_constants
 from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS
+from dpsim.network.libraries.nccl.physical import facts_of, physical
 from dpsim.network.libraries.nccl.selection import choose
 
 
@@ -60,7 +61,7 @@ def predict(
 def machine_constants(machine: NcclMachine, known: Known | None = None) -> dict[str, FloatArray]:
     """What `dpsim.network.libraries.nccl.cost.seconds` takes, arrays of length 1."""
     logs = machine_logs(shipped_constants() if known is None else known, machine)
-    return physical(logs[None, :], [machine])
+    return physical(logs[None, :], facts_of([machine]))
 
 
 def constant_groups(machine: NcclMachine) -> tuple[str, ...]:
@@ -88,5 +89,5 @@ def work_for(machine: NcclMachine, op: str, element_bytes: int, nbytes: FloatArr
         np.full(len(nbytes), OPS.index(op)),
         np.asarray(branch, dtype=np.int64),
         full * (element_bytes == 1),
-        full * machine.nic_rate,
+        full * machine.nic_rate * machine.fabric_share,
     )

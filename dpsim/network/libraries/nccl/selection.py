@@ -20,6 +20,7 @@ from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, NcclMachine
 Choice = tuple[str, str]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
+CHAINS = ("broadcast", "reduce")
 BASE = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}
 HARDWARE = {
     "nvlink": {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)},
@@ -172,7 +173,8 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     n, nodes = machine.ranks, machine.nodes
     rounds = 2 if op == "all_reduce" else 1
     hops = 0 if nodes == 1 else rounds * (nodes - 1)
-    steps = rounds * (n - 1)
+    # NCCL counts n steps of a chain, each of which carries the whole vector.
+    steps = n if op in CHAINS else rounds * (n - 1)
     hardware = HARDWARE["nvlink" if g.nvlink else "pci"]["ring"][proto]
     overhead = 0.0 if nodes == 1 else NET_OVERHEAD * (3 if proto == 2 else 1)
     latency = (
@@ -219,7 +221,7 @@ def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | Non
     local, nodes = machine.gpus_per_node, machine.nodes
     if g.row < 2 or machine.intra != NVSWITCH or not machine.version_at_least(2, 18) or local < 3:
         return None
-    if nodes > 1 and op != "all_reduce":
+    if op in CHAINS or (nodes > 1 and op != "all_reduce"):
         return None
     speed = next(
         s
@@ -284,7 +286,7 @@ def _restrict(table: dict[Choice, FloatArray], machine: NcclMachine) -> dict[Cho
 
 def choose(machine: NcclMachine, op: str, dtype_bytes: int, nbytes: FloatArray) -> list[Choice]:
     """The (algorithm, protocol) that NCCL would take for each size."""
-    if op == "alltoall":
+    if op in ("alltoall", "sendrecv"):
         return [("p2p", "Simple")] * len(nbytes)
     table = costs(machine, op, dtype_bytes, nbytes)
     keys = list(table)

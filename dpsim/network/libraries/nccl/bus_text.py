@@ -1,0 +1,77 @@
+"""How copies cross PCIe, from words such as "PCIe 4.0 x16 direct, 2 sockets, no P2P".
+
+Which uplinks a ring crosses, whether peer to peer or staged through the host, by kernel or copy
+engine.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from dpsim.hardware import Gpu
+from dpsim.network.libraries.nccl.machine import Bus
+from dpsim.network.libraries.nccl.notes import Note
+
+_NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "eight": 8}
+_NUMBER = r"(\d+|one|two|three|four|eight)"
+_UPLINKS = re.compile(rf"\b{_NUMBER}\s+(?:shared\s+)?uplinks?\b")
+_SWITCHES = re.compile(rf"\b{_NUMBER}\s+switch(?:es)?(?:\s+of\s+(\d+))?\b")
+# With ACS redirection a switch sends copies between its GPUs up to the root complex all the same.
+_REDIRECTED = re.compile(r"acs redirect")
+_STAGED = re.compile(r"host|shm|no p2p|without p2p|staged|p2p_disable=1")
+_PEER = re.compile(r"p2p_disable=0|p2p_level|\bp2p\b(?!\s+(?:use\s+)?(?:unclear|not stated))")
+_SOCKETS = re.compile(r"\b(?:2|two|dual)[ -]sockets?|\(sys\)|numa nodes")
+_COPY_ENGINE = re.compile(r"shm_use_cuda_memcpy=1|copy[ -]engine")
+# A pair stands under one root by default. More GPUs than that meet at the host somewhere, where
+# NCCL leaves peer-to-peer off unless it is told otherwise.
+_UNDER_ONE_ROOT = 2
+
+
+def parse_bus(text: str, settings: str, gpu: Gpu, local: int) -> tuple[Bus, list[Note]]:
+    """How copies cross PCIe, by the column ``intra_link`` and what is set (``algo_proto``).
+
+    An assumed way is noted. What the texts say comes first, then what the GPU's driver offers.
+    """
+    lower = f"{text} {settings}".lower()
+    staged, notes = _staged(text, lower, gpu, local)
+    bus = Bus(
+        staged,
+        _per_uplink(lower, gpu, local) if staged else 1.0,
+        copy_engine=staged and bool(_COPY_ENGINE.search(lower)),
+        sockets=not staged and bool(_SOCKETS.search(lower)),
+        one_way="pair" in lower and "nv" in lower,
+    )
+    return bus, notes
+
+
+def _staged(text: str, lower: str, gpu: Gpu, local: int) -> tuple[bool, list[Note]]:
+    if _REDIRECTED.search(lower) or _STAGED.search(lower):
+        return True, []
+    if _PEER.search(lower) or "pair" in lower:
+        return False, []
+    if not gpu.peer_access:
+        return True, []
+    if "switch" in lower and not _SOCKETS.search(lower):
+        return False, []
+    staged = local > _UNDER_ONE_ROOT
+    way = "staged through the host" if staged else "peer to peer"
+    return staged, [Note("intra_link", text, f"{way}: not stated of {local} GPUs")]
+
+
+def _per_uplink(lower: str, gpu: Gpu, local: int) -> float:
+    """GPUs behind one link towards the host: of a switch, of a board with several dies, else 1."""
+    uplinks = _UPLINKS.search(lower)
+    if uplinks:
+        return local / min(_count(uplinks.group(1)), local)
+    switches = _SWITCHES.search(lower)
+    if switches:
+        behind = switches.group(2)
+        return int(behind) if behind else math.ceil(local / _count(switches.group(1)))
+    if "switch" in lower or "(pix)" in lower:
+        return local
+    return min(gpu.dies, local)
+
+
+def _count(word: str) -> int:
+    return _NUMBERS.get(word) or int(word)

@@ -1,0 +1,119 @@
+"""Constants in the units in which costs are counted: shares of a rate become bytes a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl.machine import PCIE, NcclMachine
+from dpsim.network.libraries.nccl.parameters import FULL_NODE, NAMES, OLD_NCCL
+
+BoolArray = npt.NDArray[np.bool_]
+Constants = dict[str, FloatArray]
+
+# How sharply the slower of the loading kernel and the uplink sets the rate.
+HOST_SHARPNESS = 6.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Facts:
+    """What machines are, an array over them each; see `NcclMachine` and `Bus`.
+
+    ``calls`` are the launches that one thread makes one after the other, 0 where there is no floor.
+    """
+
+    rate: FloatArray
+    local: FloatArray
+    on_bus: BoolArray
+    staged: BoolArray
+    per_uplink: FloatArray
+    copy_engine: BoolArray
+    sockets: BoolArray
+    one_way: BoolArray
+    nic_staged: BoolArray
+    old: BoolArray
+    twice_the_channels: BoolArray
+    calls: FloatArray
+
+
+def facts_of(machines: Sequence[NcclMachine]) -> Facts:
+    """The facts of these machines, in their order."""
+    calls = {"default": 0, "torch": 1}
+    return Facts(
+        rate=np.array([m.intra_rate for m in machines]),
+        local=np.array([float(m.gpus_per_node) for m in machines]),
+        on_bus=np.array([m.intra == PCIE for m in machines]),
+        staged=np.array([m.bus.staged for m in machines]),
+        per_uplink=np.array([float(m.bus.per_uplink) for m in machines]),
+        copy_engine=np.array([m.bus.copy_engine for m in machines]),
+        sockets=np.array([m.bus.sockets for m in machines]),
+        one_way=np.array([m.bus.one_way for m in machines]),
+        nic_staged=np.array([m.nic_staged for m in machines]),
+        old=np.array([not m.version_at_least(*OLD_NCCL) for m in machines]),
+        twice_the_channels=np.array([m.graph == 1 for m in machines]),
+        calls=np.array([float(calls.get(m.launch, m.gpus_per_node)) for m in machines]),
+    )
+
+
+def physical(logs: FloatArray, facts: Facts) -> Constants:
+    """Ln theta (machines x constants) -> what `dpsim.network.libraries.nccl.cost.seconds` takes."""
+    # A trial step of the fit may go far out: exp must stay finite for it to be refused.
+    values = np.exp(np.clip(logs.T, -50, 50))
+    theta = dict(zip(NAMES, values, strict=True))
+    port = _port_rate(theta, facts)
+    for protocol in ("LL", "LL128", "S", "N", "P"):
+        theta["B_" + protocol] = theta["f_" + protocol] * port
+    theta["a_P"] = theta["a_P"] * np.where(facts.twice_the_channels, theta["p2p_low"], 1.0)
+    # A machine that is slow to launch shows it in the floor where there is one.
+    theta["o"] = theta["o"] * np.where(facts.calls > 0, 1.0, theta["launch"])
+    theta["floor"] = theta["floor"] * facts.calls * theta["launch"]
+    theta["chain"] = _chain(theta, facts)
+    _network(theta, facts)
+    return theta
+
+
+def _network(theta: Constants, facts: Facts) -> None:
+    """The network's constants of each machine, in place."""
+    old = np.where(facts.old, theta["net_old"], 1.0)
+    host = np.where(facts.nic_staged, theta["net_host"], 1.0)
+    theta["net_e_P"] = theta["net_e_P"] * theta["net_share"] * host
+    for protocol in ("LL", "LL128", "Simple"):
+        share, hop = "net_e_" + protocol, "net_h_" + protocol
+        theta[share] = theta[share] * theta["net_share"] * old * host
+        theta[hop] = theta[hop] * theta["net_lag"]
+    # The proxies of a node's GPUs take turns at its cards: posting and polling add up over them.
+    theta["net_a"] = theta["net_a"] * theta["net_lag"] * facts.local / FULL_NODE
+    theta["net_h_P"] = theta["net_h_P"] * theta["net_lag"]
+
+
+def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
+    """B/s of one GPU's port while it sends and receives.
+
+    On PCIe peers reach one another at the rate of a link, over sockets at a share of it. Copies
+    that the host stages take each byte up one link and down another: kernels that load across the
+    bus wait for it, and GPUs behind one uplink divide what it carries.
+    """
+    over_sockets = np.where(facts.sockets, theta["sockets"], 1.0)
+    uplink = theta["uplink"] / facts.per_uplink
+    kernel = theta["staged"]
+    slower = (kernel**-HOST_SHARPNESS + uplink**-HOST_SHARPNESS) ** (-1 / HOST_SHARPNESS)
+    through_host = np.where(facts.copy_engine, uplink, slower) * theta["host_share"]
+    share = np.where(facts.staged, through_host, over_sockets)
+    one_way = np.where(facts.one_way, theta["duplex"], 1.0)
+    on_bus = np.where(facts.on_bus, share / one_way, 1.0)
+    return np.asarray(facts.rate * theta["port_share"] * on_bus)
+
+
+def _chain(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
+    """Time of a chain's bytes on PCIe against a ring's: two ranks use one way of their links.
+
+    One rank of a chain does not send and one does not receive, so that less crosses an uplink.
+    """
+    ranks = np.maximum(facts.local, 2)
+    crossing = np.where(facts.staged & (facts.per_uplink > 1), (ranks - 1) / ranks, 1.0)
+    factor = crossing * np.where(ranks == 2, theta["duplex"], 1.0)
+    return np.asarray(np.where(facts.on_bus, factor, 1.0))

@@ -1,0 +1,67 @@
+"""What the model of NCCL leaves of machines and generations that its fit did not see.
+
+Quantiles of ln(measured / predicted) by family: an intra-node fabric or a transport, an operation,
+and sizes below 1 MiB or from there on. Machines count alike, whatever the number of their rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.network.libraries.nccl import generation
+from validate.published.nccl import MIB, Score, transport_group
+
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+# The first left out the machine itself, the second all machines of its generation too.
+Family = tuple[str, str, str]
+
+
+def residual_table(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dict[str, Any]:
+    """The families, each with its residuals under both ways of leaving out.
+
+    ``machines`` and ``generations`` say what a family's quantiles rest on.
+    """
+    machine, gen = _by_family(by_machine), _by_family(by_generation)
+    return {
+        "quantiles": list(QUANTILES),
+        "families": [
+            {
+                "family": family[0],
+                "operation": family[1],
+                "sizes": family[2],
+                "machines": len({score.case.machine_name for score in scores}),
+                "generations": sorted({generation(score.case.machine) for score in scores}),
+                "machine_left_out": _quantiles(scores),
+                "generation_left_out": _quantiles(gen[family]),
+            }
+            for family, scores in sorted(machine.items())
+        ],
+    }
+
+
+def _by_family(scores: Sequence[Score]) -> dict[Family, list[Score]]:
+    families: dict[Family, list[Score]] = defaultdict(list)
+    for score in scores:
+        sizes = "from 1 MiB" if score.nbytes >= MIB else "below 1 MiB"
+        for operation in (score.case.op, "any"):
+            families[_heading(score), operation, sizes].append(score)
+    return families
+
+
+def _heading(score: Score) -> str:
+    machine = score.case.machine
+    return transport_group(machine) if machine.nodes == 1 else generation(machine)
+
+
+def _quantiles(scores: Sequence[Score]) -> list[float]:
+    """Quantiles of ln(measured / predicted), each machine with the same weight."""
+    residual = np.array([np.log(score.measured / score.predicted) for score in scores])
+    names = [score.case.machine_name for score in scores]
+    weight = np.array([1 / names.count(name) for name in names])
+    order = np.argsort(residual, kind="stable")
+    reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
+    return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]
