@@ -13,11 +13,12 @@ from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
 
 if TYPE_CHECKING:
-    from dpsim.imports import NodeDraft, NodeOptions
+    from dpsim.imports import NodeDraft, NodeOptions, ScenarioDraft, TrainingSizes
     from dpsim.workload import ModelProfile
 
 T = TypeVar("T")
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
+Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
@@ -54,6 +55,21 @@ Sockets = Annotated[
 UseNics = Annotated[
     str | None, typer.Option("--use-nics", metavar="NAME,...", help="The network cards in use.")
 ]
+
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
+]
+Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Nodes, as torchrun is told.")]
+PerNode = Annotated[
+    int | None, typer.Option("--nproc-per-node", min=1, help="GPUs in use of each node.")
+]
+NodeKind = Annotated[
+    str | None,
+    typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
+]
+Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Samples per GPU and pass.")]
+Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
 
 
 def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
@@ -219,6 +235,88 @@ def kineto(
     from dpsim.imports import profile_kineto
 
     _model_profile(profile_kineto(file, batch=batch, name=name), output, as_json)
+
+
+def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Configured]:
+    """Make a command of a function that builds a scenario of a configuration."""
+    argument = typer.Argument(..., help=file_help, show_default=False)
+
+    def register(build: Configured) -> Configured:
+        @import_app.command(name, help=build.__doc__)
+        def command(
+            file: Path = argument,
+            output: Output = None,
+            model: ModelName = None,
+            nnodes: Nodes = None,
+            nproc_per_node: PerNode = None,
+            node: NodeKind = None,
+            batch: Batch = None,
+            sequence_length: Length = None,
+            as_json: Json = False,
+        ) -> None:
+            from dpsim.imports import TrainingSizes
+
+            sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
+            draft = _read(file, lambda content: build(content, file.name, sizes))
+            _scenario(file, draft, output, as_json)
+
+        return build
+
+    return register
+
+
+@_scenario_command("deepspeed", "A DeepSpeed configuration (ds_config.json).")
+def deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn a DeepSpeed configuration into a scenario, with a comment on each value.
+
+    Example: dpsim import deepspeed ds_config.json --model llama3-8b --nnodes 2 -o run.yaml
+    """
+    from dpsim.imports import scenario_from_deepspeed
+
+    return scenario_from_deepspeed(content, name, sizes)
+
+
+@_scenario_command("accelerate", "accelerate's YAML, or Trainer's arguments with fsdp_config.")
+def accelerate(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn accelerate's configuration, or Trainer's with FSDP, into a scenario.
+
+    Example: dpsim import accelerate default_config.yaml --model llama3-8b --batch 2 -o run.yaml
+    """
+    from dpsim.imports import scenario_from_accelerate
+
+    return scenario_from_accelerate(content, name, sizes)
+
+
+@_scenario_command("torchtitan", "A job configuration of torchtitan (TOML).")
+def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """Turn a job configuration of torchtitan into a scenario, with a comment on each value.
+
+    Example: dpsim import torchtitan llama3_8b.toml --nnodes 8 --nproc-per-node 8 -o run.yaml
+    """
+    from dpsim.imports import scenario_from_torchtitan
+
+    return scenario_from_torchtitan(content, name, sizes)
+
+
+def _scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
+    """Check the scenario, and write or print it."""
+    from dpsim.scenario import Scenario, from_text, validate
+
+    text = draft.to_yaml()
+    try:
+        validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
+    except DpsimError as error:
+        first = str(error).splitlines()[0]
+        raise DpsimError(f"{file}: does not make a scenario: {first}") from None
+    for said in draft.assumed:
+        narrate(said)
+    if output is not None:
+        write_whole(output, text)
+        narrate(f"wrote {output}")
+    if as_json:
+        show_json({"schema_version": 1, "kind": "import-scenario", **draft.to_json()})
+    elif output is None:
+        typer.echo(text, nl=False)
 
 
 def _model_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:

@@ -3,6 +3,8 @@
 It knows hardware, workload and collectives, and takes every file to be hostile.
 """
 
+from dpsim.imports.accelerate import scenario_from_accelerate
+from dpsim.imports.deepspeed import scenario_from_deepspeed
 from dpsim.imports.draft import NodeDraft
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
@@ -11,14 +13,18 @@ from dpsim.imports.nccl_topo import node_from_nccl_topo
 from dpsim.imports.nvidia_topo import TopoMatrix, node_from_nvidia_topo, parse_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.imports.reading import ImportFileError, read_input
+from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
 from dpsim.imports.torch_model import profile_torch
+from dpsim.imports.torchtitan import scenario_from_torchtitan
 
 __all__ = [
     "ImportFileError",
     "NcclTestsLog",
     "NodeDraft",
     "NodeOptions",
+    "ScenarioDraft",
     "TopoMatrix",
+    "TrainingSizes",
     "fit_nccl_tests",
     "node_from_nccl_topo",
     "node_from_nvidia_topo",
@@ -27,4 +33,7 @@ __all__ = [
     "profile_kineto",
     "profile_torch",
     "read_input",
+    "scenario_from_accelerate",
+    "scenario_from_deepspeed",
+    "scenario_from_torchtitan",
 ]

@@ -30,7 +30,7 @@ from dpsim.strategy.aggregation.collective_call import (
 )
 from dpsim.strategy.aggregation.setting import Setting
 from dpsim.topology import GroupSize, Mesh
-from dpsim.workload import Model, Program
+from dpsim.workload import Model, Program, block_ranges, is_numbered
 
 _HALF = 2  # bytes of a gradient as it is computed
 _REPLICAS = "all-reduce-replicas"
@@ -73,6 +73,13 @@ class ShardedConfig(Aggregation):
         description=(
             "Stage 3: weights of successive layers are gathered in units of at least this much "
             "(fp32)."
+        ),
+    )
+    wrap: Literal["size", "block"] = Field(
+        default="size",
+        description=(
+            "Stage 3: what a unit is. size: layers of unit_size together; block: each block of the "
+            "model, as FSDP wraps transformers, whose gradients are sent as one."
         ),
     )
     prefetch: NonNegativeInt = Field(
@@ -156,13 +163,7 @@ class ShardedConfig(Aggregation):
 
         Weights are gathered at the start of a step, in stage 3 before each unit's passes.
         """
-        scatters = gradients(
-            model,
-            program,
-            "reduce-scatter",
-            width=self.gradients.width,
-            each_pass=self.gradients.sync_each_pass,
-        )
+        scatters = self._scatters(model, program)
         if self.stage < 3:
             # Weights are whole between steps: what each worker has updated is gathered once.
             size = model.parameters * self.weight_bytes
@@ -226,6 +227,21 @@ class ShardedConfig(Aggregation):
             scattered = float(model_of_parts.finish(start, parts).finishes.max())
         return broadcast + scattered
 
+    def _scatters(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
+        """Reduce-scatters of gradients: of each tensor, or of each unit that is a block."""
+        width, each_pass = self.gradients.width, self.gradients.sync_each_pass
+        if self.stage < 3 or self.wrap == "size":
+            return gradients(model, program, "reduce-scatter", width=width, each_pass=each_pass)
+        calls = []
+        for number in range(program.passes) if each_pass else (program.last,):
+            for index, (first, _, elements) in reversed([*enumerate(self.units(model))]):
+                name, nbytes = f"unit{index}-gradients", elements * width
+                ready, end = program.after_backward(number, first), program.end
+                calls.append(
+                    CollectiveCall(name, nbytes, ready, end, "reduce-scatter", width=width)
+                )
+        return tuple(calls)
+
     def _gathers(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """All-gathers of the units in every pass.
 
@@ -264,6 +280,8 @@ class ShardedConfig(Aggregation):
 
     def units(self, model: Model) -> list[Unit]:
         """Runs of layers that are gathered together."""
+        if self.wrap == "block":
+            return _blocks(model)
         units: list[Unit] = []
         first = elements = 0
         for index, layer in enumerate(model.layers, 1):
@@ -273,3 +291,16 @@ class ShardedConfig(Aggregation):
                 first, elements = index, 0
         # Layers without parameters at the end have nothing to gather.
         return [unit for unit in units if unit[2]]
+
+
+def _blocks(model: Model) -> list[Unit]:
+    """Each numbered block, and what stands before and behind them; of those that have weights."""
+    ranges: list[tuple[int, int]] = []
+    alone = False  # whether the layers so far, since the last block, stand in none
+    for first, end in block_ranges(model):
+        numbered = is_numbered(model.layers[first])
+        begin = ranges.pop()[0] if alone and not numbered else first
+        ranges.append((begin, end))
+        alone = not numbered
+    sizes = [sum(layer.own_weights for layer in model.layers[a:b]) for a, b in ranges]
+    return [(a, b, size) for (a, b), size in zip(ranges, sizes, strict=True) if size]

@@ -3,7 +3,7 @@
 import pytest
 
 from dpsim.strategy.aggregation import ShardedConfig
-from dpsim.workload import Layer, Model, Program
+from dpsim.workload import Layer, Model, Program, build_model
 
 # Layers of 1, 1, 2 and 3 MB of float32, so that units of 2 MB are layers 0 and 1, layer 2, layer 3.
 MODEL = Model(
@@ -66,3 +66,21 @@ def test_torchs_words_for_prefetching():
 def test_without_the_rate_limit_all_is_asked_for_at_once():
     assert asked(limit_all_gathers=False) == [0] * 6
     assert asked(limit_all_gathers=False, backward_prefetch="none") == [0, 0, 0, 0, 5, 6]
+
+
+def test_units_may_be_the_blocks_of_a_model_with_their_gradients():
+    model = build_model("gpt2")
+    config = ShardedConfig(kind="sharded", wrap="block")
+    units = config.units(model)
+    blocks = [elements for _, _, elements in units[1:-1]]
+    assert len(set(blocks)) == 1
+    assert len(blocks) == 12
+    assert sum(elements for _, _, elements in units) == model.parameters
+    # The runs follow one another, and a unit's gradients go when its first layer is done.
+    assert [one[1] for one in units[:-1]] == [one[0] for one in units[1:]]
+    program = Program(len(model.layers))
+    sent = [call for call in config.calls(model, program, 1) if call.payload == "gradients"]
+    assert [call.ready for call in sent] == [
+        program.after_backward(0, first) for first, _, _ in reversed(units)
+    ]
+    assert sum(call.nbytes for call in sent) == 4 * model.parameters

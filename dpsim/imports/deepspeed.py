@@ -1,0 +1,129 @@
+"""A scenario from a DeepSpeed configuration, ds_config.json.
+
+Keys and their defaults: DeepSpeed's documentation, "DeepSpeed Configuration JSON".
+"""
+
+from __future__ import annotations
+
+from dpsim.imports.reading import ImportFileError
+from dpsim.imports.scenario_draft import (
+    ScenarioDraft,
+    TrainingSizes,
+    gather_units,
+    name_model,
+    place_workers,
+    send_buckets,
+)
+from dpsim.imports.settings import Settings, json_settings
+
+_REDUCE_BUCKET = 500_000_000  # elements, the default
+_PREFETCH_BUCKET = 50_000_000
+_OPTIMIZERS = {"adam": "adam", "adamw": "adamw", "sgd": "sgd", "fusedadam": "adam"}
+_WIDTHS = {"fp32": 4, "fp16": 2, "bf16": 2, "bfp16": 2}
+_OFFLOAD = "offloading is not simulated: it saves memory and costs time"
+
+
+def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft:
+    """The scenario that a ds_config.json describes; raises ImportFileError for what cannot be."""
+    settings = json_settings(content)
+    draft = ScenarioDraft(name, "DeepSpeed")
+    tensors = settings.section("tensor_parallel").number("autotp_size")
+    if tensors is not None and tensors > 1:
+        raise ImportFileError(
+            "tensor_parallel.autotp_size must be 1, since data parallelism alone is simulated, "
+            f"but got {tensors}"
+        )
+    workers, source = _batches(draft, settings, sizes)
+    place_workers(draft, sizes, workers, source)
+    name_model(draft, sizes, None)
+    width = _precision(draft, settings)
+    _optimizer(draft, settings.section("optimizer"))
+    _zero(draft, settings, width)
+    for key in settings.left():
+        draft.ignore(key)
+    return draft
+
+
+def _batches(
+    draft: ScenarioDraft, settings: Settings, sizes: TrainingSizes
+) -> tuple[int | None, str]:
+    """Say the batch and its passes; the number of workers, where the three sizes tell it."""
+    whole = settings.number("train_batch_size")
+    micro = settings.number("train_micro_batch_size_per_gpu")
+    passes = settings.number("gradient_accumulation_steps")
+    if sizes.batch is not None:
+        draft.set("workload.batch_per_gpu", sizes.batch, "--batch")
+    elif micro is not None:
+        draft.set("workload.batch_per_gpu", micro, "train_micro_batch_size_per_gpu")
+    elif whole is None:
+        draft.assume("workload.batch_per_gpu", 1, "the file does not say; --batch N")
+    if passes is not None:
+        draft.set("workload.gradient_accumulation", passes, "gradient_accumulation_steps")
+    if whole is None:
+        return None, ""
+    if micro is None or passes is None or sizes.batch is not None:
+        draft.set("workload.global_batch", whole, "train_batch_size")
+        if sizes.batch is not None and passes is not None:
+            del draft.values["workload.gradient_accumulation"]
+        return None, ""
+    workers, rest = divmod(whole, micro * passes)
+    if rest or not workers:
+        raise ImportFileError(
+            "train_batch_size must be a multiple of train_micro_batch_size_per_gpu x "
+            f"gradient_accumulation_steps = {micro * passes}, but got {whole}"
+        )
+    return workers, "train_batch_size / micro batch / accumulation steps"
+
+
+def _precision(draft: ScenarioDraft, settings: Settings) -> int:
+    """Say the precision; the bytes of a weight and of a gradient on their way."""
+    for key in ("bf16", "fp16", "bfloat16"):
+        section = settings.section(key)
+        if section.flag("enabled"):
+            draft.set("workload.precision", key.replace("bfloat16", "bf16"), f"{key}.enabled")
+            return 2
+    draft.set("workload.precision", "fp32", "neither bf16.enabled nor fp16.enabled")
+    return 4
+
+
+def _optimizer(draft: ScenarioDraft, section: Settings) -> None:
+    kind = section.word("type")
+    if kind is None:
+        draft.assume("workload.optimizer", "adamw", "the program chooses it")
+    elif kind in _OPTIMIZERS:
+        draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.type")
+    else:
+        draft.assume("workload.optimizer", "adamw", f"optimizer.type {kind} is not known here")
+
+
+def _zero(draft: ScenarioDraft, settings: Settings, width: int) -> None:
+    """Say what is divided, and how gradients are put together."""
+    zero = settings.section("zero_optimization")
+    stage = zero.number("stage", least=0, most=3) or 0
+    travels = settings.word("communication_data_type", _WIDTHS)
+    carried = width if travels is None else _WIDTHS[travels]
+    bucket = zero.number("reduce_bucket_size") or _REDUCE_BUCKET
+    overlaps = zero.flag("overlap_comm")
+    if stage == 0:
+        draft.set("strategy.aggregation.kind", "allreduce", "zero_optimization.stage: 0 or none")
+    else:
+        draft.set("strategy.aggregation.kind", "sharded", "zero_optimization.stage")
+        draft.set("strategy.aggregation.stage", stage, "zero_optimization.stage")
+        draft.set("strategy.aggregation.weight_bytes", width, "weights of the precision")
+        said = "communication_data_type" if travels else "gradients of the precision"
+        draft.set("strategy.aggregation.gradients.dtype", "fp32" if carried == 4 else "bf16", said)
+    if stage >= 2:
+        partitioned = "stage 2 and 3 reduce gradients in every pass"
+        draft.set("strategy.aggregation.gradients.sync_each_pass", True, partitioned)
+    if stage == 3:
+        unit = zero.number("stage3_prefetch_bucket_size", least=0) or _PREFETCH_BUCKET
+        gather_units(draft, unit, "zero_optimization.stage3_prefetch_bucket_size")
+    # Left out, it is on in stage 3 alone.
+    if overlaps or (overlaps is None and stage == 3):
+        send_buckets(draft, bucket * carried, "zero_optimization.reduce_bucket_size")
+    else:
+        draft.set("strategy.overlap.kind", "sequential", "zero_optimization.overlap_comm")
+    for key in ("offload_optimizer", "offload_param"):
+        device = zero.section(key).word("device")
+        if device not in (None, "none"):
+            draft.ignore(f"zero_optimization.{key}", _OFFLOAD)

@@ -1,0 +1,203 @@
+"""A scenario that is put together from a configuration, with a word on where each value is from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import Any
+
+from dpsim.hardware import nodes
+from dpsim.imports.reading import ImportFileError
+
+Value = str | int | bool
+_WIDTH = 100
+_PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
+_ELEMENT = 4  # bytes: units are counted in fp32
+_ASSUMED = "assumed"
+_MODEL = "llama3.2-1b"  # small, and takes sequences of any length
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSizes:
+    """What no configuration says, or what the launcher is told: options of the command.
+
+    ``nodes`` and ``gpus_per_node`` are torchrun's --nnodes and --nproc-per-node.
+    """
+
+    model: str | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    node: str | None = None
+    batch: int | None = None
+    sequence_length: int | None = None
+
+
+@dataclass
+class ScenarioDraft:
+    """Values by their paths in the scenario, each with where it is from, and what was left out."""
+
+    file: str
+    program: str
+    values: dict[str, Value] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    ignored: list[tuple[str, str]] = field(default_factory=list)
+
+    def set(self, path: str, value: Value, source: str) -> None:
+        """Say what stands at ``path``, and where in the configuration that is from."""
+        self.values[path] = value
+        self.sources[path] = source
+
+    def assume(self, path: str, value: Value, why: str) -> None:
+        """The same of what the configuration does not say."""
+        self.set(path, value, f"{_ASSUMED}: {why}")
+
+    def ignore(self, key: str, why: str = "not used here") -> None:
+        """Say that a key of the configuration is not in the scenario."""
+        self.ignored.append((key, why))
+
+    @property
+    def name(self) -> str:
+        """The scenario's: the file's, without its ending."""
+        return self.file.rpartition(".")[0] or self.file
+
+    @property
+    def assumed(self) -> list[str]:
+        """What the configuration does not say, a line each."""
+        return [
+            f"{path} {_scalar(self.values[path])}, {source}"
+            for path, source in self.sources.items()
+            if source.startswith(_ASSUMED)
+        ]
+
+    def plain(self) -> dict[str, Any]:
+        """The scenario as mappings in mappings."""
+        root: dict[str, Any] = {"name": self.name, "cluster": {}, "workload": {}, "strategy": {}}
+        for path, value in self.values.items():
+            *way, last = path.split(".")
+            below = root
+            for key in way:
+                below = below.setdefault(key, {})
+            below[last] = value
+        return root
+
+    def to_yaml(self) -> str:
+        """The scenario file, with comments on what is from where and what was ignored."""
+        lines = [f"# From {_printable(self.file)}, a configuration of {self.program}."]
+        if self.ignored:
+            lines.append("# Ignored:")
+        for key, why in self.ignored:
+            lines += wrap(
+                f"{_printable(key)}: {why}",
+                _WIDTH,
+                initial_indent="# - ",
+                subsequent_indent="#   ",
+                break_long_words=False,
+            )
+        return "\n".join([*lines, *self._lines(self.plain(), "")]) + "\n"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``dpsim import deepspeed --json`` and its like."""
+        return {
+            "scenario": self.plain(),
+            "taken": [
+                {"path": path, "value": value, "from": self.sources[path]}
+                for path, value in self.values.items()
+            ],
+            "ignored": [{"key": key, "why": why} for key, why in self.ignored],
+        }
+
+    def _lines(self, values: dict[str, Any], before: str) -> Iterable[str]:
+        indent = "  " * before.count(".")
+        for key, value in values.items():
+            if isinstance(value, dict):
+                yield f"{indent}{key}:"
+                yield from self._lines(value, f"{before}{key}.")
+                continue
+            source = self.sources.get(f"{before}{key}")
+            comment = "" if source is None else f"  # {_printable(source)}"
+            yield f"{indent}{key}: {_scalar(value)}{comment}"
+
+
+def place_workers(
+    draft: ScenarioDraft, sizes: TrainingSizes, workers: int | None = None, source: str = ""
+) -> None:
+    """Say on which nodes the ``workers`` of the configuration run (None: it does not say).
+
+    Raises ImportFileError where options say otherwise, or nodes are not filled evenly.
+    """
+    kind = sizes.node or "dgx-h100"
+    if sizes.node is None:
+        draft.assume("cluster.node", kind, "the file names no machine; --node NAME")
+    else:
+        draft.set("cluster.node", kind, "--node")
+    most = nodes()[kind].gpus
+    each = sizes.gpus_per_node or min(workers or most, most)
+    count = sizes.nodes or (1 if workers is None else -(-workers // each))
+    if workers is not None and count * each != workers:
+        raise ImportFileError(
+            f"{source} must be {count} nodes x {each} GPUs = {count * each}, but got {workers} "
+            "(--nnodes, --nproc-per-node)"
+        )
+    if sizes.nodes is None and workers is None:
+        draft.assume("cluster.nodes", count, "the file does not say; --nnodes N")
+    else:
+        draft.set("cluster.nodes", count, source or "--nnodes")
+    if each != most:
+        draft.set("cluster.gpus_per_node", each, source or "--nproc-per-node")
+
+
+def name_model(draft: ScenarioDraft, sizes: TrainingSizes, known: tuple[str, str] | None) -> None:
+    """Say which model is trained: the option, what the file names (with where), or a small one."""
+    if sizes.model is not None:
+        draft.set("workload.model", sizes.model, "--model")
+    elif known is not None:
+        draft.set("workload.model", known[0], known[1])
+    else:
+        draft.assume("workload.model", _MODEL, "the file names no model known here; --model NAME")
+    if sizes.sequence_length is not None:
+        draft.set("workload.sequence_length", sizes.sequence_length, "--sequence-length")
+
+
+def wrap_blocks(draft: ScenarioDraft, source: str) -> None:
+    """Say that each block is a unit, gathered and sent as one."""
+    draft.set("strategy.aggregation.wrap", "block", source)
+    draft.set("strategy.overlap.kind", "wfbp", source)
+
+
+def gather_units(draft: ScenarioDraft, elements: int, source: str) -> None:
+    """Say of how many elements a unit of stage 3 is."""
+    draft.set("strategy.aggregation.unit_size", f"{_ELEMENT * elements} B", source)
+
+
+def send_buckets(draft: ScenarioDraft, nbytes: int, source: str) -> None:
+    """Say of how many bytes a bucket of gradients is, the first among them."""
+    draft.set("strategy.overlap.kind", "buckets", source)
+    draft.set("strategy.overlap.bucket_size", f"{nbytes} B", source)
+    draft.set("strategy.overlap.first_bucket", f"{nbytes} B", source)
+
+
+def gpus_of(draft: ScenarioDraft) -> int:
+    """How many GPUs its cluster has."""
+    of_a_node = nodes()[str(draft.values["cluster.node"])].gpus
+    return int(draft.values["cluster.nodes"]) * int(
+        draft.values.get("cluster.gpus_per_node", of_a_node)
+    )
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if isinstance(value, int) or re.fullmatch(r"\d+ B", text):
+        return text
+    reserved = text.lower() in ("true", "false", "yes", "no", "on", "off", "null")
+    return text if _PLAIN.fullmatch(text) and not reserved else json.dumps(text)
+
+
+def _printable(text: str) -> str:
+    """One line, whatever a hostile file calls its keys."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return plain if len(plain) <= _WIDTH else f"{plain[:_WIDTH]}..."

@@ -1,0 +1,144 @@
+"""Configurations of training programs, read key by key: what was asked for, and what was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpsim.imports.reading import ImportFileError
+
+_AUTO = "auto"  # in files for Hugging Face's Trainer: it fills the value in
+_LONGEST_SHOWN = 60
+_MOST = 2**40
+
+
+class Settings:
+    """The keys of a configuration, each checked and noted when it is asked for.
+
+    ``place`` is the path to them in the file.
+    """
+
+    def __init__(self, values: Mapping[Any, Any], place: str = "") -> None:
+        self._values = values
+        self._place = place
+        self._asked: set[str] = set()
+        self._sections: dict[str, Settings] = {}
+
+    def path(self, key: str) -> str:
+        """The whole path of a key, as errors and comments name it."""
+        return f"{self._place}.{key}" if self._place else key
+
+    def has(self, key: str) -> bool:
+        """Whether the file says something of it."""
+        return self._values.get(key) is not None
+
+    def section(self, key: str) -> Settings:
+        """The keys below one; none where the file has no such section."""
+        if key in self._sections:
+            return self._sections[key]
+        value = self._get(key)
+        if value is None:
+            value = {}
+        if not isinstance(value, Mapping):
+            raise self._problem(key, "must be a section of keys", value)
+        return self._sections.setdefault(key, Settings(value, self.path(key)))
+
+    def number(self, key: str, least: int = 1, most: int = _MOST) -> int | None:
+        """A whole number; None where the file leaves it open."""
+        value = self._get(key)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 5e8
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            limits = f"of at least {least}" if most == _MOST else f"from {least} to {most}"
+            raise self._problem(key, f"must be a whole number {limits}", value)
+        return value
+
+    def flag(self, key: str) -> bool | None:
+        """Whether something is on; None where the file leaves it open."""
+        value = self._get(key)
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"  # as accelerate writes some of them
+        if value is not None and not isinstance(value, bool):
+            raise self._problem(key, "must be true or false", value)
+        return value
+
+    def word(self, key: str, known: Mapping[str, Any] | None = None) -> str | None:
+        """A word in small letters, of those ``known``; None where the file leaves it open."""
+        value = self._get(key)
+        if value is None:
+            return None
+        word = str(value).lower() if isinstance(value, str | int) else None
+        if word is None or (known is not None and word not in known):
+            rule = "must be a word" if known is None else f"must be one of {', '.join(known)}"
+            raise self._problem(key, rule, value)
+        return word
+
+    def words(self, key: str) -> tuple[str, ...]:
+        """A list of words; none where the file leaves it open."""
+        value = self._get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self._problem(key, "must be a list of words", value)
+        return tuple(value)
+
+    def left(self) -> Iterator[str]:
+        """The paths of all keys that were not asked for."""
+        for key in self._values:
+            if str(key) not in self._asked:
+                yield self.path(str(key))
+        for section in self._sections.values():
+            yield from section.left()
+
+    def _get(self, key: str) -> Any:
+        self._asked.add(key)
+        value = self._values.get(key)
+        return None if value == _AUTO else value
+
+    def _problem(self, key: str, rule: str, value: object) -> ImportFileError:
+        shown = repr(value)
+        if len(shown) > _LONGEST_SHOWN:
+            shown = f"{shown[:_LONGEST_SHOWN]}..."
+        return ImportFileError(f"{self.path(key)} {rule}, but got {shown}")
+
+
+def json_settings(content: bytes) -> Settings:
+    """The settings in a JSON file; raises ImportFileError with the line where it is none."""
+    try:
+        values = json.loads(content)
+    except json.JSONDecodeError as error:
+        raise ImportFileError(f"must be JSON, but: {error.msg}", error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise ImportFileError(f"must be JSON, but: {error}") from None
+    return _sections_of(values)
+
+
+def toml_settings(content: bytes) -> Settings:
+    """The settings in a TOML file; raises ImportFileError with the line where it is none."""
+    import tomllib
+
+    try:
+        values = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ImportFileError(f"must be TOML, but: {error}") from None
+    return _sections_of(values)
+
+
+def yaml_settings(content: bytes, name: str) -> Settings:
+    """The settings in a YAML file; raises DpsimError with the line where it is none."""
+    from dpsim.scenario import from_text
+
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ImportFileError("must be text in UTF-8, but holds other bytes") from None
+    return _sections_of(from_text(text, name).plain())
+
+
+def _sections_of(values: object) -> Settings:
+    if not isinstance(values, Mapping) or not values:
+        raise ImportFileError("must be a configuration with keys, but is not")
+    return Settings(values)
