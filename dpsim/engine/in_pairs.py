@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import simpy
 
+from dpsim.base.arrays import IntArray
 from dpsim.collectives import Schedule, ranks_array
 from dpsim.disturbance import random_stream
 from dpsim.engine.alone import MeetingPoint, Process, Worker
@@ -17,6 +18,10 @@ from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
+from dpsim.topology import Routes
+
+# Between neighbours: more are found one by one, as they are needed.
+_MOST_ROUTES = 200_000
 
 
 class InPairs(MeetingPoint):
@@ -45,6 +50,37 @@ class InPairs(MeetingPoint):
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
+        self._rows: dict[tuple[int, int], int] = {}
+        self._routes = self._every_route()
+
+    def _every_route(self) -> Routes | None:
+        """The routes between neighbours, both ways, to send by; None where they are too many.
+
+        Whose are in which row of it is kept in ``_rows``.
+        """
+        pairs = {
+            (partner, rank)
+            for turn in self._neighbours
+            for rank, partners in enumerate(turn)
+            for partner in partners
+        }
+        if len(pairs) > _MOST_ROUTES:
+            return None
+        both = sorted(pairs | {(rank, partner) for partner, rank in pairs})
+        self._rows = {pair: row for row, pair in enumerate(both)}
+        routes = self.job.cluster.routes(*np.array(both, dtype=np.int64).T)
+        # A worker averages with one neighbour in each step, both ways.
+        exchanges = 2 * self.job.workers * self.job.counted.stop
+        self.network.fluid.expect(routes, exchanges / max(len(both), 1))
+        return routes
+
+    def _ways(self, rank: int, partner: int) -> tuple[Routes, tuple[IntArray, ...]]:
+        """The routes between two workers, and their rows, one for each way."""
+        pair = (rank, partner), (partner, rank)
+        if self._routes is not None:
+            return self._routes, tuple(np.array([self._rows[way]]) for way in pair)
+        routes = self.job.cluster.routes(*np.array(pair).T)
+        return routes, tuple(ranks_array(2)[:, None])
 
     def begin(self, worker: Worker) -> None:
         """Others average with it from now on, too."""
@@ -80,16 +116,16 @@ class InPairs(MeetingPoint):
             yield second
             begin = self.env.now
             exchanged = self.env.event()
-            pair = np.array([worker.rank, partner])
-            routes = self.job.cluster.routes(pair, pair[::-1])
             open_ = [2]  # both ways: a list, so that the function below can count down
 
-            def ended(rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-                open_[0] -= len(rows)
+            def ended(_: IntArray) -> None:
+                open_[0] -= 1
                 if not open_[0]:
                     exchanged.succeed()
 
-            self.network.send(routes, ranks_array(2), float(self._nbytes), ended)
+            routes, ways = self._ways(worker.rank, partner)
+            for way in ways:
+                self.network.send(routes, way, float(self._nbytes), ended)
             yield exchanged
             worker.communicated(f"average with {partner}", begin)
         if worker.world.log is not None:

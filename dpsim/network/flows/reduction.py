@@ -25,7 +25,7 @@ from dpsim.topology import Routes
 
 # Links that are tried as what holds another: so many of the tightest and of the widest of a route.
 _CANDIDATES = 2
-# A hub pays where routes are long.
+# Where routes are longer than this, fewer links and hubs pay.
 _LONG = 12
 
 
@@ -129,7 +129,10 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     of_other = np.zeros(len(most))  # what each route takes of B
     dropped = np.zeros(links, dtype=bool)
     flows = np.diff(column)
-    for link in np.flatnonzero(flows).tolist():
+    # Only where routes are long: what is left out of short ones does not pay for the search.
+    long = np.repeat(np.diff(entries.begin) > _LONG, np.diff(entries.begin))
+    sought = np.bincount(entries.link[long], minlength=links) > 0
+    for link in np.flatnonzero(sought).tolist():
         on = order[column[link] : column[link + 1]]
         routes, demand = row[on], entries.share[on]
         # The route that takes most of it is most likely to be held by the link that holds it.
