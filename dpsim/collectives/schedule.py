@@ -11,7 +11,7 @@ arrays of 16,384 numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -236,19 +236,17 @@ class Schedule:
     chunks: int
     phases: tuple[Phase, ...]
     vectors: int = 1
+    channels: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Count how many channels run side by side: asked for at every turn."""
+        last = max((int(np.max(phase.channel, initial=0)) for phase in self.phases), default=0)
+        object.__setattr__(self, "channels", last + 1)
 
     @property
     def rounds(self) -> int:
         """The number of rounds in all phases."""
         return sum(phase.rounds for phase in self.phases)
-
-    @property
-    def channels(self) -> int:
-        """How many channels run side by side."""
-        last = 0
-        for phase in self.phases:
-            last = max(last, int(np.max(phase.channel, initial=0)))
-        return last + 1
 
     @property
     def places(self) -> int:

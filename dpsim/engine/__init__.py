@@ -20,7 +20,7 @@ from dpsim.engine.one_time_costs import one_time_costs
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.beside import collective_seconds
-    from dpsim.engine.calibration import calibrated, scale_to
+    from dpsim.engine.calibration import calibrated, prepared_by, scale_to
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.job import (
         Job,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         reduction_cost,
         transport_costs,
     )
+    from dpsim.engine.kept_jobs import KeptJobs
     from dpsim.engine.kernel import simulate_steps, slow_downs
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
@@ -56,6 +57,7 @@ __all__ = [
     "Gradients",
     "Interval",
     "Job",
+    "KeptJobs",
     "LinkLoads",
     "Log",
     "MemoryUse",
@@ -88,6 +90,7 @@ __all__ = [
     "one_time_costs",
     "overlapping",
     "prepare",
+    "prepared_by",
     "provenance",
     "reduction_cost",
     "run_job",

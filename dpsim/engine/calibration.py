@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import numpy as np
 
 from dpsim.base.errors import DpsimError
@@ -9,7 +13,19 @@ from dpsim.engine.job import Job, prepare
 from dpsim.engine.kernel import simulate_steps
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 
+_prepare: ContextVar[Callable[[Scenario], Job]] = ContextVar("prepares jobs", default=prepare)
+
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
+
+
+@contextmanager
+def prepared_by(other: Callable[[Scenario], Job]) -> Iterator[None]:
+    """Let jobs inside be prepared by another than `prepare`: one that keeps them, say."""
+    token = _prepare.set(other)
+    try:
+        yield
+    finally:
+        _prepare.reset(token)
 
 
 def calibrated(scenario: Scenario) -> Job:
@@ -17,7 +33,7 @@ def calibrated(scenario: Scenario) -> Job:
 
     Raises DpsimError as `prepare` does, and where no scale gives the measured step.
     """
-    job, calibration = prepare(scenario), scenario.calibration
+    job, calibration = _prepare.get()(scenario), scenario.calibration
     if isinstance(calibration, MeasuredStep):
         measured_job = _on_measured_nodes(job, calibration)
         return job.scaled(scale_to(measured_job, calibration.step_time))

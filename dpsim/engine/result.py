@@ -59,7 +59,7 @@ class Result:
     spending: Spending | None = None
     work: Work | None = None
 
-    @property
+    @cached_property
     def step_time_s(self) -> dict[str, float]:
         """Mean, median and 95th percentile over steps and workers.
 

@@ -130,8 +130,9 @@ class ClusterConfig(Config):
         """The groups; of equal nodes, all of them as one."""
         if self.node is None:
             return self.groups
+        # Without checking again what has been checked: it is asked for many times in a run.
         return (
-            NodeGroup(
+            NodeGroup.model_construct(
                 nodes=self.nodes, node=self.node, gpu=self.gpu, gpus_per_node=self.gpus_per_node
             ),
         )

@@ -137,6 +137,11 @@ class Aggregation(Config):
         """Whether others than the workers take the optimiser's step, where gradients meet."""
         return False
 
+    @property
+    def drawn(self) -> bool:
+        """Whether its collectives depend on the seed."""
+        return False
+
     @abstractmethod
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """The calls of a step, after which all go on with what they hold in common.

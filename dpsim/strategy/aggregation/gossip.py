@@ -81,6 +81,11 @@ class GossipConfig(Aggregation):
 
         return 1 if sums_in_flight else max(most_neighbours(turn) for turn in self.turns(workers))
 
+    @property
+    def drawn(self) -> bool:
+        """Some graphs are."""
+        return True
+
     def turns(self, workers: int, seed: int = 0) -> tuple[Schedule, ...]:
         """The exchanges of successive steps, which then begin again."""
         from dpsim.collectives import gossip_turns

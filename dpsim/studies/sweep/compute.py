@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import simulate
+from dpsim.engine import KeptJobs, prepared_by, simulate
 from dpsim.studies.sweep.columns import row
 from dpsim.studies.sweep.journal import BEGUN, DONE, Row, worker_name, write
 
@@ -49,7 +49,8 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     start = time.perf_counter()
     answer: Row = {"error": None, "retry": False}
     try:
-        answer |= row(simulate(pickle.loads(content)))
+        with prepared_by(_jobs().prepare):
+            answer |= row(simulate(pickle.loads(content)))
     except DpsimError as error:
         answer["error"] = "; ".join(str(error).splitlines())
     except Exception as error:  # a row for each point, whatever happens to it
@@ -58,6 +59,12 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     if kept:
         write(where.journals, worker, DONE, answer)
     return {**answer, "kept": kept}
+
+
+@cache
+def _jobs() -> KeptJobs:
+    """Those of this process: points often differ in their seeds alone, and stand side by side."""
+    return KeptJobs()
 
 
 @cache

@@ -1,0 +1,62 @@
+"""A job that is kept for another seed answers what one made for that seed answers."""
+
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.engine import KeptJobs, prepare, prepared_by
+
+CASES = {
+    "ring": [],
+    "sharded": ["strategy.aggregation.kind=sharded"],
+    "gossip, drawn pairs": ["strategy.aggregation={kind: gossip, graph: random-pairs}"],
+    "servers alone": ["strategy.aggregation.kind=parameter-server", "strategy.sync.kind=ssp"],
+    "measured step": ["calibration={nodes: 1, step_time: 300 ms, source: here}"],
+    "averaging": ["strategy.sync={kind: local-sgd, every: 4}"],
+    "slow links": ["disturbance.background=[{source: 0, destination: 9}]"],
+}
+
+
+def scenario(overrides, *more):
+    small = ["cluster.nodes=2", "run.steps=6", "run.warmup=1"]
+    return load_scenario("scenarios/quickstart.yaml", [*small, *overrides, *more])
+
+
+def told(result):
+    return {key: value for key, value in result.to_json().items() if key != "provenance"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_seeds_answer_as_ever(case):
+    jobs = KeptJobs()
+    for seed in (0, 1, 0):
+        asked = scenario(CASES[case], f"run.seed={seed}")
+        with prepared_by(jobs.prepare):
+            kept = told(simulate(asked))
+        assert kept == told(simulate(asked))
+
+
+def test_what_seeds_share_is_made_once(monkeypatch):
+    made = []
+
+    def counted(asked):
+        made.append(asked)
+        return prepare(asked)
+
+    monkeypatch.setattr("dpsim.engine.kept_jobs.prepare", counted)
+    jobs = KeptJobs()
+    for seed in range(4):
+        job = jobs.prepare(scenario([], f"run.seed={seed}", f"name=seed-{seed}"))
+        assert (job.scenario.run.seed, job.setting.seed) == (seed, seed)
+        assert job.scenario.name == f"seed-{seed}"
+    assert len(made) == 1
+    jobs.prepare(scenario([], "workload.batch_per_gpu=32"))
+    jobs.prepare(scenario([], "cluster.nodes=1"))
+    jobs.prepare(scenario([]))  # the first of three: two are kept
+    assert len(made) == 4
+
+
+def test_a_collective_that_is_drawn_is_drawn_anew():
+    jobs = KeptJobs()
+    gossip = ["strategy.aggregation={kind: gossip, graph: random-pairs}"]
+    models = [jobs.prepare(scenario(gossip, f"run.seed={seed}")).collectives for seed in (0, 1)]
+    assert models[0] is not models[1]
