@@ -53,8 +53,8 @@ class Executor(Collective):
 
     Rounds are compiled when it is made, and laid out over a tensor when it first runs on it;
     scratch is reused. ``through_host`` says whether the vector is staged in the host's memory; if
-    left out, where the backend cannot send it from its device. Raises ValueError where the schedule
-    is for another number of ranks.
+    left out, where the backend cannot send it from its device. ``first_tag``: of what runs beside
+    others, a number of its own. Raises ValueError where the schedule is for other numbers of ranks.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Executor(Collective):
         redop: str = "sum",
         *,
         through_host: bool | None = None,
+        first_tag: int = 0,
     ) -> None:
         if schedule.ranks != world.size:
             raise ValueError(
@@ -77,6 +78,7 @@ class Executor(Collective):
         super().__init__(
             schedule.operation, schedule.algorithm, world, (total, total), parts, dtype, redop
         )
+        self._first_tag = first_tag
         self._in_groups = world.backend == "nccl"
         channels = rank_rounds(schedule, chunking, world.rank)
         self._channels = (tuple(lockstep(channels)),) if self._in_groups else channels
@@ -139,14 +141,14 @@ class Executor(Collective):
             other.result()
 
     def _run_rounds(self, channel: int, rounds: Iterable[_BoundRound]) -> None:
-        """The rounds of one channel, whose messages carry its number as tag.
+        """The rounds of one channel, whose messages carry its number as tag, from the first one on.
 
         Those of a pair arrive in the order of sending.
         """
-        group = self.world.group
+        group, tag = self.world.group, self._first_tag + channel
         for current in rounds:
-            works = [group.recv(views, peer, channel) for views, peer in current.receives]
-            works += [group.send(views, peer, channel) for views, peer in current.sends]
+            works = [group.recv(views, peer, tag) for views, peer in current.receives]
+            works += [group.send(views, peer, tag) for views, peer in current.sends]
             for work in works:
                 work.wait()
             self._finish(current)

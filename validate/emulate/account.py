@@ -81,8 +81,10 @@ def _network(carried: Sequence[Rows], steps: int) -> tuple[FloatArray, list[tupl
     """
     busy = np.zeros(steps)
     last: dict[int, tuple[float, float]] = {}
+    # Those of one group follow one another on all workers; those of several run side by side.
+    alike = [sorted(own, key=lambda row: row.get("group", "all")) for own in carried]
     # Not strict: where the run failed, some workers have carried less than others.
-    for same in zip(*carried, strict=False):
+    for same in zip(*alike, strict=False):
         step = same[0]["step"]
         if step >= steps:
             continue

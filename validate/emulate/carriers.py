@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from dpsim.collectives import Schedule, algorithm
 from dpsim.engine import Job, StagedCall
-from dpsim.network import CollectiveModel, HostPathModel, schedule_on
+from dpsim.network import CollectiveModel, FastestModel, HostPathModel, schedule_on
 from dpsim.network.libraries import GlooModel
 from validate.collectives import Executor
 from validate.emulate.clock import now, sleep_until
@@ -20,6 +20,7 @@ from validate.emulate.push_pull import Client
 from validate.ranks.processes import Place, World
 
 _FLOAT = 4
+_BESIDE = 500  # the first tag of what runs beside other collectives of the same ranks
 
 
 class Carrier(ABC):
@@ -36,12 +37,16 @@ class Carrier(ABC):
 class Scheduled(Carrier):
     """A schedule's transfers by the executor, on a vector of zeros of the right size."""
 
-    def __init__(self, schedule: Schedule, nbytes: int, world: World) -> None:
+    def __init__(
+        self, schedule: Schedule, nbytes: int, world: World, *, beside: bool = False
+    ) -> None:
         # What a rank holds after gossip depends on the graph; the executor promises only what all
         # hold alike. As a barrier the same transfers take place, and nothing is promised.
         if schedule.operation == "gossip":
             schedule = replace(schedule, operation="barrier")
-        self._executor = Executor(schedule, max(-(-nbytes // _FLOAT), 1), world)
+        tag = _BESIDE if beside else 0
+        elements = max(-(-nbytes // _FLOAT), 1)
+        self._executor = Executor(schedule, elements, world, first_tag=tag)
         self._vector, _ = self._executor.buffers(in_place=True)
         # Zeros can be summed in place over and over; other numbers would overflow.
         self._vector.zero_()
@@ -109,7 +114,7 @@ class Carriers:
         self._job = job
         self._client = client
         self._world = replace(world, place=Place(world.rank, job.workers))
-        self._made: dict[tuple[str, int, int], Carrier] = {}
+        self._made: dict[tuple[str, int, int, bool], Carrier] = {}
         # A collective may differ from step to step, as a graph's turns do: as many steps as its
         # longest cycle has make every carrier, none of which is then made while time counts.
         for calls in job.calls_of.values():
@@ -122,11 +127,12 @@ class Carriers:
         """What carries ``call`` in step ``step``, one after the other."""
         stages = dict(call.stages)
         if "push" in stages:
-            return [self._kept(("push", stages["push"], stages["pull"]), self._push_pull)]
+            return [self._kept(("push", stages["push"], stages["pull"], False), self._push_pull)]
         carriers = []
         for name, nbytes in call.stages:
             turn = step % len(self._job.collectives[name])
-            carriers.append(self._kept((name, nbytes, turn), self._collective))
+            key = name, nbytes, turn, call.group == "outer"
+            carriers.append(self._kept(key, self._collective))
         return carriers
 
     def warm_up(self) -> None:
@@ -142,24 +148,27 @@ class Carriers:
         for carrier in self._made.values():
             carrier.close()
 
-    def _kept(self, key: tuple[str, int, int], make: Callable[..., Carrier]) -> Carrier:
+    def _kept(self, key: tuple[str, int, int, bool], make: Callable[..., Carrier]) -> Carrier:
         if key not in self._made:
             self._made[key] = make(*key)
         return self._made[key]
 
-    def _push_pull(self, _: str, push: int, pull: int) -> Carrier:
+    def _push_pull(self, _: str, push: int, pull: int, __: bool) -> Carrier:
         assert self._client
         return PushPull(self._client, push, pull)
 
-    def _collective(self, name: str, nbytes: int, turn: int) -> Carrier:
+    def _collective(self, name: str, nbytes: int, turn: int, beside: bool) -> Carrier:
         model = self._job.collective(name, turn)
         if isinstance(model, HostPathModel):
             return ThroughHost(model, nbytes, self._world)
         if isinstance(model, GlooModel):
             return LibraryAllReduce(nbytes)
-        return Scheduled(self._schedule(model, nbytes), nbytes, self._world)
+        return Scheduled(self._schedule(model, nbytes), nbytes, self._world, beside=beside)
 
     def _schedule(self, model: CollectiveModel, nbytes: int) -> Schedule:
         """A model's own, or of one that chooses by size, that of its choice."""
+        chosen = model.algorithm_for(nbytes)
+        if isinstance(model, FastestModel):
+            model = model.candidates[chosen]
         schedule: Any = getattr(model, "schedule", None)
-        return schedule or schedule_on(self._job.cluster, algorithm(model.algorithm_for(nbytes)))
+        return schedule or schedule_on(self._job.cluster, algorithm(chosen))

@@ -74,6 +74,11 @@ def check(job: Job) -> None:
         repr(library),
     )
     _refuse(
+        library != "ideal" and job.scenario.strategy.sync.outer_step is not None,
+        "strategy.aggregation.library: must be ideal in real runs of groups",
+        repr(library),
+    )
+    _refuse(
         getattr(aggregation, "way", "copies") != "copies",
         "strategy.aggregation.way: must be copies in real runs",
         "single-process",

@@ -38,12 +38,13 @@ class Row:
 class Carried:
     """A message that one worker took part in carrying.
 
-    ``stamps`` are the begin and end of each of its collectives.
+    ``stamps`` are the begin and end of each of its collectives, ``group`` who meets.
     """
 
     step: int
     message: str
     stamps: list[tuple[float, float]]
+    group: str = "all"
 
     def to_json(self, case: int) -> dict[str, Any]:
         """As it is recorded."""

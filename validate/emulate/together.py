@@ -6,10 +6,12 @@ Passes are timed waits, and a communication thread carries calls in their order.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 from dpsim.base.arrays import FloatArray
 from dpsim.engine import Job, StagedCall
+from dpsim.strategy.aggregation import Group
 from validate.emulate.carriers import Carriers
 from validate.emulate.clock import now
 from validate.emulate.quorum import Quorum
@@ -18,17 +20,18 @@ from validate.emulate.walk import Ticket, Walk
 from validate.ranks.processes import World
 
 Say = Callable[[Row | Carried], None]
+Calls = Sequence[tuple[int, StagedCall]]  # with the steps in which they are sent
 
 
 class Courier:
-    """A worker's communication thread.
+    """A worker's communication thread for all, for its group or for the groups.
 
-    It carries every call of every step, one after the other, when its turn has come.
+    It carries every such call of every step, one after the other, when its turn has come.
     """
 
-    def __init__(self, job: Job, carriers: Carriers, steps: int, quorum: Quorum, say: Say) -> None:
+    def __init__(self, calls: Calls, carriers: Carriers, quorum: Quorum, say: Say) -> None:
         # A worker gives calls in the same order, so that a number says which one is meant.
-        self._calls = [(step, call) for step in range(steps) for call in job.calls(step)]
+        self._calls = calls
         self._tickets = [Ticket() for _ in self._calls]
         self._carriers = carriers
         self._quorum = quorum
@@ -70,20 +73,23 @@ class Courier:
                     carrier.carry()
                     stamps.append((began, now()))
                 self._tickets[number].set()
-                self._say(Carried(step, call.name, stamps))
+                self._say(Carried(step, call.name, stamps, call.group))
         except BaseException as error:
             self._failed = error
             for ticket in self._tickets:  # nobody waits for what will never come
                 ticket.set()
 
 
+Couriers = Mapping[Group, Courier]
+
+
 class TogetherWorker:
     """Worker ``rank`` of ``job``: its steps as `dpsim.engine.together` takes them."""
 
-    def __init__(self, job: Job, rank: int, walk: Walk, courier: Courier) -> None:
+    def __init__(self, job: Job, rank: int, walk: Walk, couriers: Couriers) -> None:
         self._job = job
         self._walk = walk
-        self._courier = courier
+        self._couriers = couriers
         self._kind = int(job.kind_of[rank])
         self._lag = job.gate().lag * walk.last
 
@@ -114,7 +120,8 @@ class TogetherWorker:
         for call in calls:
             self._walk.to(call.ready)
             self._walk.spend_coding(float(call.encode[self._kind]))
-            self._walk.wait_for(self._courier.give(), call.needed + self._lag)
+            needed = call.needed + self._lag + call.lag * self._walk.last
+            self._walk.wait_for(self._couriers[call.group].give(), needed)
 
     def _decode(self, calls: tuple[StagedCall, ...]) -> None:
         self._walk.spend_coding(sum(float(call.decode[self._kind]) for call in calls))
@@ -127,13 +134,20 @@ def work_together(
 
     Time 0 is ``start``.
     """
-    total = sum(len(job.calls(step)) for step in range(len(factors)))
-    gate = job.gate()
-    quorum = Quorum(world, job.workers, gate.quorum, total)
-    courier = Courier(job, carriers, len(factors), quorum, say)
-    worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), courier)
-    courier.start()
+    calls: dict[Group, list[tuple[int, StagedCall]]] = defaultdict(list)
+    for step in range(len(factors)):
+        for call in job.calls(step):
+            calls[call.group].append((step, call))
+    quorums = {
+        group: Quorum(world, job.workers, job.gate().quorum, len(own))
+        for group, own in calls.items()
+    }
+    couriers = {group: Courier(own, carriers, quorums[group], say) for group, own in calls.items()}
+    worker = TogetherWorker(job, world.rank, Walk(job, world.rank, start), couriers)
+    for courier in couriers.values():
+        courier.start()
     for step, factor in enumerate(factors[:, world.rank].tolist()):
         say(worker.step(step, factor))
-    courier.finish()
-    quorum.close()
+    for group, courier in couriers.items():
+        courier.finish()
+        quorums[group].close()

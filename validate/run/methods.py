@@ -73,7 +73,8 @@ def _compressed(scenario: Scenario) -> Method | None:
 
 def _averaged(scenario: Scenario) -> Method | None:
     sync = scenario.strategy.sync
-    if getattr(sync, "unit", "") != "steps" or not _by_ring(scenario):
+    in_steps = getattr(sync, "unit", "") == "steps"
+    if not in_steps or not _by_ring(scenario) or sync.outer_step is not None:
         return None
     return method_named(
         "local-sgd", every=getattr(sync, "every", 1), switch=getattr(sync, "switch_after", 0)

@@ -36,6 +36,12 @@ WAYS = {
     "backup": ("strategy.sync.kind=backup", SLOW),
     "asp": ("strategy.sync.kind=asp", SLOW),
     "local-sgd": ("strategy.sync={kind: local-sgd, every: 3, switch_after: 2}",),
+    "diloco": (
+        "strategy.sync={kind: local-sgd, group: 1, every: 1, outer: {every: 4, fragments: 2}}",
+    ),
+    "streaming": (
+        "strategy.sync={kind: local-sgd, group: 1, every: 1, outer: {every: 2, overlap: 1}}",
+    ),
     "sma": ("strategy.sync.kind=sma",),
     "gossip": ("strategy.aggregation.kind=gossip",),
     "ad-psgd": ("strategy.aggregation.kind=gossip", "strategy.sync.kind=asp", SLOW),
@@ -106,6 +112,14 @@ def test_only_steps_that_meet_communicate(met):
     _, steps = met["local-sgd"]
     waited = (steps.exposed_comm + steps.straggler_wait).max(axis=1)
     assert np.flatnonzero(waited > 0).tolist() == [0, 1, 4]
+
+
+def test_fragments_are_waited_for_when_they_are_needed(met):
+    """One after every second of 7 steps, at once, or where the step after the next begins."""
+    for name, steps in (("diloco", [1, 3, 5]), ("streaming", [3, 5])):
+        waits = met[name][1].exposed_comm + met[name][1].straggler_wait
+        assert set(np.flatnonzero(waits.max(axis=1) > 0).tolist()) <= {*steps, 0}
+    assert set(np.flatnonzero(met["diloco"][1].exposed_comm.max(axis=1) > 0)) == {1, 3, 5}
 
 
 @pytest.mark.parametrize("where", ["met", "served"])
