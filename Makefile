@@ -2,11 +2,13 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 SCENARIO ?= scenarios/quickstart.yaml
 BIN := .venv/bin
+BUNDLE_PYTHON ?= 3.11
+BUNDLE_PLATFORM ?= manylinux_2_28_x86_64
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run app all test test-long bench lint golden clean
+.PHONY: help run app all bundle test test-long bench lint golden clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +20,9 @@ app: .venv/.app ## install the dashboard's extra into .venv and open the dashboa
 	@$(BIN)/dpsim app
 
 all: .venv/.all ## install every extra into .venv: dashboard, tuning, Dask, torch
+
+bundle: .venv/.dev ## write a folder of wheels, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_PLATFORM)
+	@$(BIN)/python -m tools.bundle dist/bundle $(BUNDLE_PYTHON) $(BUNDLE_PLATFORM)
 
 test: lint ## lint, types, import arrows and the whole suite, in minutes
 	@$(BIN)/python -m pytest -n 2

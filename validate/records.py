@@ -121,8 +121,33 @@ def save_run_records(path: Path, records: RunRecords) -> None:
 
 
 def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
-    """The records of all files, in order. Raises DpsimError."""
-    return [record for path in paths for record in load_run_records(path).runs]
+    """The records of all files, in order, and of those in folders (``run*.json``, also gzipped).
+
+    A record in a folder names its scenario beside it, where it is not where it was. Raises
+    DpsimError.
+    """
+    found: list[RunRecord] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found += load_run_records(path).runs
+            continue
+        files = sorted({*path.rglob("run*.json"), *path.rglob("run*.json.gz")})
+        if not files:
+            raise DpsimError(f"{path}: must have files run*.json below it, but has none")
+        found += [_beside(record, file) for file in files for record in load_run_records(file).runs]
+    return found
+
+
+def _beside(record: RunRecord, file: Path) -> RunRecord:
+    """The record with its scenario, and the profile that it was given, taken from ``file``'s place.
+
+    So a folder can be moved, and contributed, as it is.
+    """
+    scenario = record.case.get("scenario")
+    if not isinstance(scenario, str) or not (file.parent / Path(scenario).name).exists():
+        return record
+    case = {**record.case, "scenario": str(file.parent / Path(scenario).name)}
+    return record.model_copy(update={"case": case})
 
 
 def _parsed(text: bytes) -> RunRecords:

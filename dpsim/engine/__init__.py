@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dpsim.engine.memory import MemoryUse, memory_use
     from dpsim.engine.parts import PARTS, Part, PartName
     from dpsim.engine.recording import Recording
+    from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
     from dpsim.engine.staged_call import StagedCall
@@ -54,6 +55,7 @@ __all__ = [
     "NEVER",
     "PARTS",
     "Act",
+    "Constants",
     "Gradients",
     "Interval",
     "Job",
@@ -65,6 +67,7 @@ __all__ = [
     "Part",
     "PartName",
     "Recording",
+    "RefittedModel",
     "Result",
     "Run",
     "StagedCall",
@@ -79,6 +82,7 @@ __all__ = [
     "calibrated",
     "clock_gaps",
     "collective_seconds",
+    "constants_of",
     "exchange_cycle",
     "learner_times",
     "learners_by_batch",
@@ -96,6 +100,7 @@ __all__ = [
     "run_job",
     "run_scenario",
     "run_together",
+    "same_on",
     "scale_to",
     "simulate",
     "simulate_steps",

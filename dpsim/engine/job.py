@@ -20,7 +20,7 @@ from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.staged_call import StagedCall, staged
 from dpsim.engine.utilisation import accelerator
-from dpsim.hardware import Gpu, Transport
+from dpsim.hardware import CalibrationProfile, Gpu, Transport
 from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
@@ -28,6 +28,7 @@ from dpsim.strategy.overlap import Outlook, in_order
 from dpsim.strategy.sync import Exchanged, Gate
 from dpsim.topology import Cluster, Mesh, build_cluster
 from dpsim.workload import (
+    Efficiency,
     LayerTimes,
     LearnersRow,
     Model,
@@ -35,6 +36,7 @@ from dpsim.workload import (
     Program,
     StorageInput,
     compute_times,
+    fitted,
 )
 
 if TYPE_CHECKING:
@@ -389,7 +391,28 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
         from dpsim.engine.outer_step import group_collectives
 
         found |= group_collectives(scenario, setting)
-    return found
+    return _by_profile(scenario, found)
+
+
+def _by_profile(scenario: Scenario, models: dict[str, Turns]) -> dict[str, Turns]:
+    """The models with constants refitted on the collectives that the calibration has measured."""
+    calibration = scenario.calibration
+    if not isinstance(calibration, CalibrationProfile) or not calibration.tables:
+        return models
+    library = getattr(scenario.strategy.aggregation, "library", "ideal")
+    tables = [each for each in calibration.tables if library in (each.backend, "ideal", "auto")]
+    if not tables:
+        return models
+    from dpsim.engine.refit import refitted, same_on
+
+    plain = scenario.model_copy(update={"calibration": "catalogue"})
+    measured = {}
+    for table in tables:
+        there = same_on(plain, table.ranks, table.hosts)
+        bases = there.strategy.aggregation.collectives(_setting(there))
+        measured[table.ranks] = {name: turns[0] for name, turns in bases.items()}
+    first = {name: turns[0] for name, turns in models.items() if len(turns) == 1}
+    return models | {name: (model,) for name, model in refitted(first, measured, tables).items()}
 
 
 def _setting(scenario: Scenario) -> Setting:
@@ -487,7 +510,17 @@ def learner_times(
         accumulation=workload.gradient_accumulation,
         recompute=workload.recompute,
         transformer=transformer,
+        efficiency=_measured_efficiency(scenario, gpu),
     )
+
+
+def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:
+    """The roofline's constants as the calibration has measured them; None where it has not."""
+    calibration = scenario.calibration
+    if not isinstance(calibration, CalibrationProfile) or not calibration.efficiency:
+        return None
+    found = {name: each.value for name, each in calibration.efficiency.items()}
+    return fitted(gpu.architecture, scenario.workload.execution).measured(found)
 
 
 def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:

@@ -267,11 +267,22 @@ class Run:
             epoch=_epoch(scenario),
             learners=learners_by_batch(scenario, memory) if shares_gpus else (),
             notes=(*memory.model.notes, *self.notes),
-            cautions=tuple(scenario.cluster.warnings),
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),
+            cautions=_cautions(scenario),
         )
+
+
+def _cautions(scenario: Scenario) -> tuple[str, ...]:
+    """What is to be known of the cluster, and of a calibration that was measured elsewhere."""
+    calibration = scenario.calibration
+    said = tuple(scenario.cluster.warnings)
+    if not isinstance(calibration, CalibrationProfile):
+        return said
+    gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
+    library = getattr(scenario.strategy.aggregation, "library", "ideal")
+    return (*said, *calibration.cautions(gpus, library))
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dpsim.base.lazy import on_demand
 from dpsim.hardware.calibration import (
     COMPUTE,
+    NODE,
     TRANSPORT,
     CalibrationProfile,
     Measured,
@@ -56,6 +57,7 @@ __all__ = [
     "COMPUTE",
     "GIVEN",
     "MOST_DEVICES",
+    "NODE",
     "OWN_FOLDER",
     "TRANSPORT",
     "Added",

@@ -30,6 +30,7 @@ COMPUTE = "compute"
 _MOST_BYTES = 64 * 2**20
 TRANSPORT = "transport"
 NCCL_TESTS = "nccl-tests"
+NODE = "node"
 
 
 class Parameter(Config):
@@ -64,6 +65,9 @@ class Measured(Config):
     )
     in_place_times_s: tuple[float | None, ...] = Field(
         default=(), description="Seconds of each row in place, where measured."
+    )
+    backend: str = Field(
+        default="nccl", description="The library that carried it out: nccl, gloo or mpi."
     )
 
     @model_validator(mode="after")
@@ -109,6 +113,12 @@ class MeasuredModel(Config):
 
     model: str = Field(description="Its name.")
     device: str = Field(description="What it was measured on.")
+    precision: str | None = Field(
+        default=None, description="What it computed in; it holds for every precision if left out."
+    )
+    tokens: PositiveInt | None = Field(
+        default=None, description="Of a sample, where the model is one of sequences."
+    )
     layers: tuple[str, ...] = Field(
         min_length=1, description="The layers' names, in forward order."
     )
@@ -266,6 +276,21 @@ class CalibrationProfile(Config):
     measured: Measured | None = Field(
         default=None, description="The table that was fitted on, of one operation over sizes."
     )
+    network: tuple[Measured, ...] = Field(
+        default=(),
+        description=(
+            "Tables of collectives, by which the constants of the library's model are refitted "
+            "for this machine."
+        ),
+    )
+    efficiency: dict[str, Parameter] = Field(
+        default={},
+        description=(
+            "Constants of the roofline as measured on this device, such as gemm_half, the fraction "
+            "of peak that large products reach; the others stay."
+        ),
+    )
+    gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")
     residuals: Residuals
     residuals_by: dict[str, Residuals] = Field(
         default={}, description="The same for parts of the rows, by what they are."
@@ -279,7 +304,7 @@ class CalibrationProfile(Config):
 
     @model_validator(mode="after")
     def _says_something(self) -> CalibrationProfile:
-        if not self.parameters and not self.compute:
+        if not (self.parameters or self.compute or self.tables or self.efficiency):
             raise ValueError(
                 "parameters must have at least 1 entry where compute has none, but got none"
             )
@@ -292,15 +317,16 @@ class CalibrationProfile(Config):
     def transport(self) -> Transport:
         """Its parameters as those of a transport.
 
-        Raises ValueError where it is of another kind, or they are not.
+        Raises ValueError where it is of another kind, or they are not. Those of an nccl-tests log
+        are its table's own, and of no transport.
         """
-        if self.kind not in (TRANSPORT, COMPUTE):
-            why = (
-                ", which describes one collective of one machine" if self.kind == NCCL_TESTS else ""
-            )
+        if self.kind == NCCL_TESTS:
+            return Transport()
+        if self.kind not in (TRANSPORT, COMPUTE, NODE):
             raise ValueError(
                 f"calibration must be a profile of kind {TRANSPORT} (dpsim validate calibrate), "
-                f"but {self.name!r} is of kind {self.kind}{why}"
+                f"{NODE} (dpsim validate node) or {NCCL_TESTS}, but {self.name!r} is of kind "
+                f"{self.kind}"
             )
         unknown = [name for name in self.parameters if name not in Transport.model_fields]
         if unknown:
@@ -312,9 +338,37 @@ class CalibrationProfile(Config):
             {name: parameter.value for name, parameter in self.parameters.items()}
         )
 
-    def layer_times(self, layers: Sequence[str]) -> MeasuredModel | None:
-        """The measured model whose layers have these names, if there is one."""
-        return next((model for model in self.compute if model.layers == tuple(layers)), None)
+    @property
+    def tables(self) -> tuple[Measured, ...]:
+        """All collectives that were measured: of a node, or of an nccl-tests log."""
+        return self.network if self.measured is None else (*self.network, self.measured)
+
+    def layer_times(
+        self, layers: Sequence[str], precision: str | None = None, tokens: int | None = None
+    ) -> MeasuredModel | None:
+        """The model that was measured with layers of these names, in ``precision``, if any."""
+        for model in self.compute:
+            told = model.precision in (None, precision) and model.tokens in (None, tokens)
+            if told and model.layers == tuple(layers):
+                return model
+        return None
+
+    def cautions(self, gpus: Sequence[str], library: str) -> list[str]:
+        """What is to be known where it is used for ``gpus`` and ``library``, a sentence each."""
+        said = []
+        others = [gpu for gpu in gpus if self.gpu and gpu != self.gpu]
+        if others:
+            said.append(
+                f"calibration {self.name!r} was measured on {self.gpu}, and is used for "
+                f"{', '.join(others)}"
+            )
+        backends = {table.backend for table in self.tables}
+        if backends and library not in (*backends, "ideal", "auto"):
+            said.append(
+                f"calibration {self.name!r} has collectives by {', '.join(sorted(backends))}, and "
+                f"none by {library}: those are as the catalogue has them"
+            )
+        return said
 
 
 def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:

@@ -167,7 +167,7 @@ class Scenario(Config):
     @field_validator("calibration")
     @classmethod
     def _of_a_transport(cls, calibration: Any) -> Any:
-        """Profiles of other kinds describe one collective on one machine, not a transport."""
+        """Profiles of kinds that are not known say nothing of a scenario."""
         if isinstance(calibration, CalibrationProfile):
             calibration.transport()
         return calibration
@@ -178,7 +178,8 @@ class Scenario(Config):
         calibration = self.calibration
         if not isinstance(calibration, CalibrationProfile) or not calibration.parameters:
             return None
-        return calibration.transport()
+        found = calibration.transport()
+        return None if found == Transport() else found
 
     @property
     def global_batch(self) -> int:
@@ -191,7 +192,8 @@ class Scenario(Config):
         model, calibration = self.workload.build(flash=flash), self.calibration
         if not isinstance(calibration, CalibrationProfile):
             return model
-        found = calibration.layer_times([layer.name for layer in model.layers])
+        names = [layer.name for layer in model.layers]
+        found = calibration.layer_times(names, self.workload.precision, model.tokens)
         if found is None:
             return model
         return replace(model, measured=_times(found, self.workload.optimizer))

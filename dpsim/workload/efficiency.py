@@ -17,7 +17,7 @@ measured table of layers is worth more than any of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -32,6 +32,9 @@ Kernels = Literal["2022", "2023"]
 WITHOUT_TENSOR_CORES = ("kepler", "maxwell", "pascal")
 _HALF = ("fp16", "bf16")
 _CLASS: Mapping[Kind, str] = {"conv": "conv", "linear": "gemm", "attention": "gemm"}
+
+# What is a constant of its own; other names are fractions of peak by class and precision.
+_MEASURABLE = ("memory", "launch", "ramp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,18 @@ class Efficiency:
     step: float = 0.0
     throttle: float = 1.0
     usual: float = 1.0
+
+    def measured(self, found: Mapping[str, float]) -> Efficiency:
+        """The same with what was measured on one device, by name: its products, its memory.
+
+        What products reach there is of that GPU and its libraries, so that neither its generation's
+        speed nor what frameworks usually add counts again.
+        """
+        own = {name: value for name, value in found.items() if name in _MEASURABLE}
+        fractions = {name: value for name, value in found.items() if name not in _MEASURABLE}
+        if fractions:
+            own |= {"speed": 1.0, "usual": 1.0, "winograd": 1.0}
+        return replace(self, fractions={**self.fractions, **fractions}, **own)
 
     def large(self, layer: Layer, precision: str) -> float:
         """Fraction of peak that a large product of this layer reaches.

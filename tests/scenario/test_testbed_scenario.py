@@ -42,7 +42,7 @@ def scenario(tmp_path, monkeypatch):
         )
 
     write("profile.json")
-    write("nccl.json", kind="nccl-tests")
+    write("other.json", kind="other")
     write("odd.json", parameters={"latency": 1e-4, "speed": 3.0})
 
     def load(added="", *overrides):
@@ -69,7 +69,7 @@ def test_what_was_loaded_reads_back(scenario, overrides):
 
 BAD = {
     "cluster: {nodes: 4, node: single-gpu}": "testbed: testbed must stand without cluster, which follows from it, but got another",
-    "calibration: nccl.json": "must be a profile of kind transport (dpsim validate calibrate), but 'ours' is of kind nccl-tests",
+    "calibration: other.json": "must be a profile of kind transport (dpsim validate calibrate), node (dpsim validate node) or nccl-tests, but 'ours' is of kind other",
     "calibration: odd.json": "parameters of a transport must be among latency, overhead",
     "calibration: none.json": "none.json: cannot be read: No such file or directory",
     "calibration: fast": "profile.json, or a profile's name (known: catalogue, testbed), but got 'fast'",

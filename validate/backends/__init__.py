@@ -3,9 +3,10 @@
 Knows ranks and collectives; needs torch.
 """
 
-from validate.backends.matrix import DOCUMENTATION, Cell, here, matrix, pairs, to_json
+from validate.backends.matrix import CLASSIC, DOCUMENTATION, Cell, here, matrix, pairs, to_json
 
 __all__ = [
+    "CLASSIC",
     "DOCUMENTATION",
     "Cell",
     "here",

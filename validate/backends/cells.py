@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from validate.collectives import Collective, LibraryCollective, Part
@@ -79,7 +78,7 @@ def try_operations(world: World, operations: Sequence[str]) -> Iterator[tuple[st
     with ExitStack() as stack:
         grouped_now = False
         for operation in operations:
-            name = f"{world.backend}-{world.device.type}-{operation}"
+            name = f"{world.backend}-{world.face.kind}-{operation}"
             problem = ""
             if not grouped_now:
                 problem = _attempt(partial(_enter, stack, world, name))
@@ -129,8 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     backend, device, timeout, *operations = arguments
     place = place_from_environment()
     chosen, where = choose(place, backend, device)
-    if where.type == "cuda":
-        torch.cuda.set_device(where)
+    where.use()
     # The store waits longer than a group: it carries the news that an operation did not end in
     # time.
     world = World(place, chosen, where, meet(place, 3 * float(timeout)), float(timeout))

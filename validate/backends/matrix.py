@@ -42,6 +42,20 @@ _EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpi", "cpu"): {"reduce_scatter": _NO},
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
+# The same table in the documentation of torch 1.7, by which backends are still taught.
+CLASSIC = "https://pytorch.org/docs/1.7.1/distributed.html#backends"
+_CLASSIC: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("gloo", "cpu"): {"reduce_scatter": _NO, "all_to_all": _NO},
+    ("gloo", "cuda"): {
+        **dict.fromkeys(OPERATIONS, _NO),
+        "broadcast": _YES,
+        "all_reduce": _YES,
+    },
+    ("nccl", "cpu"): dict.fromkeys(OPERATIONS, _NO),
+    ("nccl", "cuda"): dict.fromkeys(("send", "recv", "gather", "scatter", "all_to_all"), _NO),
+    ("mpi", "cpu"): {"reduce_scatter": _NO},
+    ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
+}
 _START_S = 45.0  # for interpreters to start and ranks to meet
 
 
@@ -50,7 +64,7 @@ class Cell:
     """One operation of one backend on one kind of tensor.
 
     ``detail`` is the first line of the error, or why it was not tried; ``documented`` is what
-    torch's documentation says.
+    torch's documentation says now, ``classic`` what that of torch 1.7 said.
     """
 
     backend: str
@@ -59,6 +73,7 @@ class Cell:
     verdict: Verdict
     detail: str
     documented: str
+    classic: str
 
     def to_json(self) -> dict[str, str]:
         """Its fields by name."""
@@ -71,6 +86,11 @@ Done = Callable[[int], None]
 def documented(backend: str, device: str, operation: str) -> str:
     """What torch's documentation says of an operation: see `DOCUMENTATION`."""
     return _EXCEPTIONS[backend, device].get(operation, _YES)
+
+
+def classic(backend: str, device: str, operation: str) -> str:
+    """What the classic edition says of an operation: see `CLASSIC`."""
+    return _CLASSIC[backend, device].get(operation, _YES)
 
 
 def pairs() -> Iterator[tuple[str, str]]:
@@ -132,7 +152,9 @@ def here(timeout: float = 20.0) -> list[Cell]:
         if reason:
             cells += _not_tried(backend, device, reason)
             continue
-        world = World(place, *choose(place, backend, device), store, timeout)
+        chosen, face = choose(place, backend, device)
+        face.use()
+        world = World(place, chosen, face, store, timeout)
         cells += [_answer(backend, device, *found) for found in try_operations(world, OPERATIONS)]
     return cells
 
@@ -192,7 +214,10 @@ def _answer(backend: str, device: str, operation: str, problem: str) -> Cell:
 
 
 def _cell(backend: str, device: str, operation: str, verdict: Verdict, detail: str) -> Cell:
-    return Cell(backend, device, operation, verdict, detail, documented(backend, device, operation))
+    said = documented(backend, device, operation)
+    return Cell(
+        backend, device, operation, verdict, detail, said, classic(backend, device, operation)
+    )
 
 
 def to_json(cells: Sequence[Cell]) -> dict[str, Any]:
@@ -201,5 +226,6 @@ def to_json(cells: Sequence[Cell]) -> dict[str, Any]:
         "schema_version": 1,
         "kind": "validate-backends",
         "documentation": DOCUMENTATION,
+        "classic": CLASSIC,
         "rows": [cell.to_json() for cell in cells],
     }

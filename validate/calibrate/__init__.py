@@ -6,11 +6,14 @@ measures, and needs torch and the testbed; all else reads records and run files.
 
 from validate.calibrate.cases import CollectiveCase, case_of
 from validate.calibrate.combined import fit_profile
+from validate.calibrate.compute import measured_models, step_errors
+from validate.calibrate.copies import copies_of, fit_copies
 from validate.calibrate.fit import MOST_PREDICTIONS
 from validate.calibrate.measure import measure, measure_messages
 from validate.calibrate.plan import full_plan, own_plan
 from validate.calibrate.predict import predicted_s, with_predictions
 from validate.calibrate.profile import LEAST_CASES, fit_collectives
+from validate.calibrate.residuals import residuals_of
 from validate.calibrate.sources import Measurements, parse_testbed, read_measurements
 
 __all__ = [
@@ -19,14 +22,19 @@ __all__ = [
     "CollectiveCase",
     "Measurements",
     "case_of",
+    "copies_of",
     "fit_collectives",
+    "fit_copies",
     "fit_profile",
     "full_plan",
     "measure",
     "measure_messages",
+    "measured_models",
     "own_plan",
     "parse_testbed",
     "predicted_s",
     "read_measurements",
+    "residuals_of",
+    "step_errors",
     "with_predictions",
 ]

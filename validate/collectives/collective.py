@@ -66,8 +66,9 @@ class Collective(ABC):
 
     @cached_property
     def _input(self) -> Any:
-        made = values(self.world.rank, 0, self.elements_in, self.dtype, self.redop)
-        return made.to(self.world.device)
+        return values(
+            self.world.rank, 0, self.elements_in, self.dtype, self.redop, self.world.device
+        )
 
     @cached_property
     def _check(self) -> Check:

@@ -86,7 +86,7 @@ class Executor(Collective):
         beside = len(self._channels) - 1
         self._threads = ThreadPoolExecutor(beside) if beside > 0 else None
         self._reduce = reduction(redop)
-        on_gpu = world.device.type == "cuda"
+        on_gpu = world.on_gpu
         staged = (on_gpu and not self._in_groups) if through_host is None else through_host
         self._where = torch.device("cpu") if staged else world.device
         self._host = torch.empty(total, dtype=dtype, pin_memory=on_gpu) if staged else None

@@ -23,19 +23,22 @@ class Timing:
     """Seconds at which ranks began and ended, (repetitions, ranks).
 
     On one clock they count from when the first rank of a repetition began, elsewhere each rank's
-    from its own beginning. ``wrong`` is how many elements of outputs were wrong, on all ranks and
-    in all repetitions.
+    from its own beginning. ``on_device``, of the same shape, is what devices took by their own
+    marks, ``in_a_row_s`` what one takes of many without a pause between. ``wrong`` is how many
+    elements of outputs were wrong, on all ranks and in all repetitions.
     """
 
     begins: FloatArray
     ends: FloatArray
+    on_device: FloatArray
+    in_a_row_s: float
     one_clock: bool
     wrong: int
 
     @property
     def times(self) -> FloatArray:
-        """Seconds of each repetition: the longest that a rank took."""
-        return np.asarray((self.ends - self.begins).max(axis=1))
+        """Seconds of each repetition: the longest that a rank's device took."""
+        return np.asarray(self.on_device.max(axis=1))
 
     @property
     def since_last(self) -> FloatArray | None:
@@ -62,7 +65,7 @@ def measure(
     """
     world = collective.world
     source, target = collective.buffers(in_place=in_place)
-    stamps = np.empty((repetitions, 2))
+    stamps = np.empty((repetitions, 3))
     wrong = 0
     for turn in range(-warmup, repetitions):
         collective.prepare(source, target)
@@ -72,24 +75,41 @@ def measure(
             stamps[turn] = stamp
         if done is not None:
             done()
-    return _gathered(world, stamps, wrong)
+    return _gathered(world, stamps, _in_a_row(collective, source, target, repetitions), wrong)
 
 
-def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, float]:
-    """When this rank began and ended, on its own clock."""
+def _timed(collective: Collective, source: Any, target: Any) -> tuple[float, float, float]:
+    """When this rank began and ended on its own clock, and its device's seconds between."""
     world = collective.world
     world.barrier()
     begin = time.perf_counter()
+    first = world.face.mark()
     collective.run(source, target)
-    world.synchronize()
-    return begin, time.perf_counter()
+    last = world.face.mark()
+    world.face.finish()
+    return begin, time.perf_counter(), world.face.seconds(first, last)
 
 
-def _gathered(world: World, stamps: FloatArray, wrong: int) -> Timing:
-    everyone = world.gather((stamps, wrong))
-    begins = np.stack([own[:, 0] for own, _ in everyone], axis=1)
-    ends = np.stack([own[:, 1] for own, _ in everyone], axis=1)
+def _in_a_row(collective: Collective, source: Any, target: Any, repetitions: int) -> float:
+    """Seconds of one of ``repetitions`` that follow each other without a pause, as nccl-tests."""
+    world = collective.world
+    collective.prepare(source, target)
+    world.barrier()
+    first = world.face.mark()
+    for _ in range(repetitions):
+        collective.run(source, target)
+    last = world.face.mark()
+    world.face.finish()
+    return world.face.seconds(first, last) / repetitions
+
+
+def _gathered(world: World, stamps: FloatArray, in_a_row: float, wrong: int) -> Timing:
+    everyone = world.gather((stamps, in_a_row, wrong))
+    begins, ends, on_device = (
+        np.stack([own[:, column] for own, _, _ in everyone], axis=1) for column in range(3)
+    )
     one_clock = same_clock(world)
     zero = begins.min(axis=1, keepdims=True) if one_clock else begins
-    wrong_anywhere = sum(count for _, count in everyone)
-    return Timing(begins - zero, ends - zero, one_clock, wrong_anywhere)
+    slowest = max(seconds for _, seconds, _ in everyone)
+    wrong_anywhere = sum(count for *_, count in everyone)
+    return Timing(begins - zero, ends - zero, on_device, slowest, one_clock, wrong_anywhere)

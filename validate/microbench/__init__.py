@@ -7,24 +7,35 @@ from validate.microbench.benchmark import Benchmark
 from validate.microbench.benchmarks import BENCHMARKS
 from validate.microbench.layers import profile
 from validate.microbench.machine import machine, provenance
+from validate.microbench.precision import FORMATS, casting, computing_in, products_in
 from validate.microbench.run_file import RankPlace, RunFile, load_run_file
 from validate.microbench.runs import here, launched
 from validate.microbench.settings import ALL, LIBRARY, Settings
 from validate.microbench.tables import parts
+from validate.microbench.torch_codecs import TorchEncoded, decode, encode
+from validate.microbench.updates import OPTIMIZER_CLASSES
 
 __all__ = [
     "ALL",
     "BENCHMARKS",
+    "FORMATS",
     "LIBRARY",
+    "OPTIMIZER_CLASSES",
     "Benchmark",
     "RankPlace",
     "RunFile",
     "Settings",
+    "TorchEncoded",
+    "casting",
+    "computing_in",
+    "decode",
+    "encode",
     "here",
     "launched",
     "load_run_file",
     "machine",
     "parts",
+    "products_in",
     "profile",
     "provenance",
 ]

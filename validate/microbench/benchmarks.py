@@ -12,12 +12,23 @@ from validate.microbench.copies import COPIES
 from validate.microbench.layers import LAYERS
 from validate.microbench.learners import LEARNERS
 from validate.microbench.point_to_point import POINT_TO_POINT
+from validate.microbench.products import PRODUCTS
 from validate.microbench.reduction import REDUCTION
 from validate.microbench.settings import Settings
 from validate.microbench.updates import OPTIMIZER
 from validate.ranks.processes import World
 
-_MEMBERS = (COLLECTIVES, POINT_TO_POINT, REDUCTION, COPIES, LAYERS, OPTIMIZER, CODECS, LEARNERS)
+_MEMBERS = (
+    COLLECTIVES,
+    POINT_TO_POINT,
+    REDUCTION,
+    COPIES,
+    LAYERS,
+    OPTIMIZER,
+    CODECS,
+    LEARNERS,
+    PRODUCTS,
+)
 BENCHMARKS: Registry[Benchmark] = Registry(
     "microbenchmark", {benchmark.name: benchmark for benchmark in _MEMBERS}
 )
@@ -31,12 +42,13 @@ def run_benchmarks(world: World, settings: Settings, report: Report, progress: P
 
     On rank 0, ``report`` gets each row, and ``progress`` (name, done, total) after a measurement. A
     row has ``what``, the benchmark's name; one of a benchmark that cannot run has ``not_run``, why.
+    What rank 0 would run alone, all run where the settings say ``at_once``.
     """
     for name in settings.what:
         benchmark = BENCHMARKS[name]
         if reason := benchmark.missing(world):
             _on_rank_0(world, report, {"what": name, "not_run": reason})
-        elif benchmark.together:
+        elif benchmark.together or settings.at_once:
             _run(benchmark, world, settings, report, progress)
         else:
             with world.alone(f"microbench/{name}") as mine:

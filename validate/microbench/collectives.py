@@ -1,9 +1,9 @@
 """Collectives over sizes, with nccl-tests' columns: the backend's own, and dpsim's schedules.
 
-A repetition begins with a barrier and ends when the slowest rank is done; ``time_s`` is the median
-over repetitions (nccl-tests prints the mean of repetitions that follow each other without a pause:
-its times of small messages may be shorter). Sizes, counts, algbw and busbw are counted as in
-nccl-tests. Every output of every repetition is checked.
+A repetition begins with a barrier and ends when the slowest rank's device is done; ``time_s`` is
+the median over repetitions. ``in_a_row_s`` is the mean of as many that follow each other without a
+pause, as nccl-tests prints it: shorter for small messages. Sizes, counts, algbw and busbw are
+counted as in nccl-tests. Every output of every repetition is checked.
 """
 
 from __future__ import annotations
@@ -116,12 +116,21 @@ def _element_bytes(dtype: Any) -> int:
 
 def _columns(prefix: str, timing: Timing | None, operation: str, size: int, ranks: int) -> Row:
     """Time, rates and wrong values of one way; None where there is none."""
-    names = ("time_s", "times_s", "since_last_s", "algbw_Bps", "busbw_Bps", "wrong")
+    names = (
+        "time_s",
+        "times_s",
+        "since_last_s",
+        "in_a_row_s",
+        "algbw_Bps",
+        "busbw_Bps",
+        "wrong",
+    )
     if timing is None:
         return {prefix + name: None for name in names}
     since_last = timing.since_last
     columns = timed(timing.times.tolist())
     columns["since_last_s"] = None if since_last is None else since_last.tolist()
+    columns["in_a_row_s"] = timing.in_a_row_s
     algbw = rate(size, columns["time_s"])
     columns["algbw_Bps"] = algbw
     columns["busbw_Bps"] = (

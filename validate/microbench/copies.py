@@ -1,6 +1,7 @@
 """Copies between host and GPU over sizes, from pinned and from pageable memory.
 
-Not run on a GPU yet.
+By rank 0 alone, then by all ranks at once, who share the host's memory: ``at_once`` says how many,
+and of several the slowest counts. Has run against a fake of ``torch.cuda`` alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import product
 
+import numpy as np
 import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
@@ -20,32 +22,45 @@ _MEMORY = ("pinned", "pageable")
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
-    for direction, memory, size in product(_DIRECTIONS, _MEMORY, settings.sizes()):
-        host = torch.zeros(max(size, 1), dtype=torch.uint8, pin_memory=memory == "pinned")
-        device = torch.zeros_like(host, device=world.device)
-        source, target = (host, device) if direction == _DIRECTIONS[0] else (device, host)
-        copy = partial(target.copy_, source, non_blocking=True)
-        columns = timed(seconds(copy, world, settings))
+    crowds = (1, world.size) if world.size > 1 else (1,)
+    cases = product(crowds, _DIRECTIONS, _MEMORY, settings.sizes())
+    for at_once, direction, memory, size in cases:
+        world.barrier()
+        times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
+        everyone = [own for own in world.gather(times) if own]
         tick()
+        slowest = max(everyone, key=lambda own: float(np.median(own)))
+        columns = timed(slowest)
         yield {
             "direction": direction,
             "memory": memory,
+            "at_once": at_once,
             "bytes": size,
             **columns,
             "rate_Bps": rate(size, columns["time_s"]),
         }
 
 
+def _measured(
+    direction: str, memory: str, size: int, world: World, settings: Settings
+) -> list[float]:
+    host = torch.zeros(max(size, 1), dtype=torch.uint8, pin_memory=memory == "pinned")
+    device = torch.zeros_like(host, device=world.device)
+    source, target = (host, device) if direction == _DIRECTIONS[0] else (device, host)
+    return seconds(partial(target.copy_, source, non_blocking=True), world, settings)
+
+
 def _count(world: World, settings: Settings) -> int:
-    return len(_DIRECTIONS) * len(_MEMORY) * len(settings.sizes())
+    crowds = min(world.size, 2)
+    return crowds * len(_DIRECTIONS) * len(_MEMORY) * len(settings.sizes())
 
 
 def _missing(world: World) -> str:
-    if world.device.type == "cuda":
+    if world.on_gpu:
         return ""
     return "there is no GPU to copy to: the device is the CPU"
 
 
 COPIES = Benchmark(
-    "copies", "copies between host and GPU, pinned and pageable", False, _rows, _count, _missing
+    "copies", "copies between host and GPU, pinned and pageable", True, _rows, _count, _missing
 )

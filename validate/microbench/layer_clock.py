@@ -2,33 +2,36 @@
 
 Time is cut at every change of the innermost module that runs, and each piece put down to that
 module: in the forward pass by hooks on modules, in the backward pass by hooks on the nodes of the
-graph, each belonging to the module whose forward made it. On a GPU the cuts are events on its
-stream (not run on a GPU yet). Hooks take time themselves: `shares` says how a pass divides, and
+graph, each belonging to the module whose forward made it. The cuts are marks of the device's face:
+on a GPU, events on its stream. Hooks take time themselves: `shares` says how a pass divides, and
 what a pass takes must be measured without them.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any
 
 import torch
 
 from dpsim.workload import NodeOwners, collect_outputs, hooked
+from validate.ranks.device import DeviceFace
+
+Around = Callable[[], AbstractContextManager[Any]]
 
 
 class LayerClock:
-    """Follows one module through its passes.
+    """Follows one module through its passes, within ``context`` (of a precision, say).
 
     Names are those of ``named_modules``: the module itself is the empty one.
     """
 
-    def __init__(self, module: Any, device: Any) -> None:
+    def __init__(self, module: Any, face: DeviceFace, context: Around = nullcontext) -> None:
         self._module = module
-        self._device = device
+        self._face = face
+        self._context = context
         self._stack: list[str] = []
         self._owner = ""
         self._cuts: list[tuple[str, Any]] = []  # whose piece ends, and when
@@ -36,13 +39,13 @@ class LayerClock:
 
     def forward_shares(self, batch: Any) -> dict[str, float]:
         """Each module's share of a forward pass; they add up to 1."""
-        with hooked(self._module, self._enter, self._leave), self._pass():
+        with hooked(self._module, self._enter, self._leave), self._pass(), self._context():
             self._module(batch)
         return self._shares()
 
     def backward_shares(self, batch: Any) -> dict[str, float]:
         """Each module's share of a backward pass; they add up to 1."""
-        with hooked(self._module, self._claim_input, self._claim_output):
+        with hooked(self._module, self._claim_input, self._claim_output), self._context():
             outputs = outputs_of(self._module, batch)
         gradients = [torch.ones_like(output) for output in outputs]
         with self._pass():
@@ -53,32 +56,21 @@ class LayerClock:
     @contextmanager
     def _pass(self) -> Iterator[None]:
         self._cuts, self._owner = [], ""
-        self._synchronize()
+        self._face.synchronize()
         self._cut("")
         yield
         self._cut("")
-        self._synchronize()
-
-    def _synchronize(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        self._face.finish()
 
     def _cut(self, to: str) -> None:
         """Ends the current piece; the next belongs to ``to``."""
-        mark: Any
-        if self._device.type == "cuda":
-            mark = torch.cuda.Event(enable_timing=True)
-            mark.record()
-        else:
-            mark = time.perf_counter()
-        self._cuts.append((self._owner, mark))
+        self._cuts.append((self._owner, self._face.mark()))
         self._owner = to
 
     def _shares(self) -> dict[str, float]:
         pieces: dict[str, float] = {}
         for (_, begin), (owner, end) in pairwise(self._cuts):
-            taken = begin.elapsed_time(end) if self._device.type == "cuda" else end - begin
-            pieces[owner] = pieces.get(owner, 0.0) + taken
+            pieces[owner] = pieces.get(owner, 0.0) + self._face.seconds(begin, end)
         total = sum(pieces.values())
         return {owner: taken / total for owner, taken in pieces.items()}
 

@@ -8,7 +8,7 @@ the layer before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,11 +19,12 @@ import torch
 from dpsim.base.provenance import stamp
 from dpsim.workload import MeasuredTimes, Model, ModelProfile, trace_module
 from validate.microbench.benchmark import Benchmark, Row, Tick, seconds, timed
-from validate.microbench.layer_clock import LayerClock, outputs_of
+from validate.microbench.layer_clock import LayerClock, forward_and_backward, outputs_of
 from validate.microbench.machine import device_name
 from validate.microbench.models import Subject, subject
+from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
-from validate.microbench.updates import OPTIMIZER_CLASSES
+from validate.microbench.updates import optimizer_of
 from validate.ranks.processes import World
 
 _UPDATE = "momentum"
@@ -51,12 +52,19 @@ def _measure(
 ) -> Row:
     module = measured.module(world.device)
     batch = measured.batch(batch_size, module, world.device)
-    passes = _passes(module, batch, world, settings)
-    clock = LayerClock(module, world.device)
+    context = partial(computing_in, settings.precision, world.face)
+    with context():
+        passes = _passes(module, batch, world, settings)
+    clock = LayerClock(module, world.face, context)
     names = [layer.name for layer in model.layers]
     # The tracer calls what is outside of all layers by the name of the model's class.
     root = type(module).__name__
-    row: Row = {"model": measured.name, "layers": names, "batch_size": batch_size}
+    row: Row = {
+        "model": measured.name,
+        "layers": names,
+        "batch_size": batch_size,
+        "precision": settings.precision,
+    }
     for way, shares_of in (("forward", clock.forward_shares), ("backward", clock.backward_shares)):
         shares = _shares(names, root, partial(shares_of, batch), settings)
         row[f"{way}_s"] = of_layers(shares, passes[f"{way}_pass_"])
@@ -68,8 +76,12 @@ def _measure(
 
 
 def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[str, list[float]]:
-    """Seconds of whole passes and of updates, without hooks, by the prefix of their columns."""
-    update = OPTIMIZER_CLASSES[_UPDATE](module)
+    """Seconds of whole passes and of updates, without hooks, by the prefix of their columns.
+
+    Passes that are waited for one by one take longer than in a step, where the host runs ahead of
+    the device: all are brought down to what a whole step takes.
+    """
+    update = optimizer_of(_UPDATE, module)
     outputs: list[Any] = []
     gradients: list[Any] = []
 
@@ -78,13 +90,30 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         outputs[:] = outputs_of(module, batch)
         gradients[:] = [torch.ones_like(output) for output in outputs]
 
-    return {
+    def step() -> None:
+        module.zero_grad(set_to_none=True)
+        forward_and_backward(module, batch)
+        update.step()
+
+    apart = {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
         "backward_pass_": seconds(
             lambda: torch.autograd.backward(outputs, gradients), world, settings, prepare
         ),
         "optimizer_": seconds(update.step, world, settings),
     }
+    whole = seconds(step, world, settings)
+    factor = of_a_step(apart.values(), whole)
+    inside = {name: [factor * each for each in times] for name, times in apart.items()}
+    return {**inside, "step_": whole}
+
+
+def of_a_step(apart: Iterable[Sequence[float]], whole: Sequence[float]) -> float:
+    """What parts that were timed one by one are multiplied by to make up the ``whole``.
+
+    Never above 1: what a step has besides its passes (gradients set to nothing) is no part of them.
+    """
+    return min(float(np.median(whole)) / sum(float(np.median(times)) for times in apart), 1.0)
 
 
 def of_layers(shares: Sequence[Sequence[float]], passes: Sequence[float]) -> list[float]:

@@ -1,8 +1,8 @@
 """Replicas of a model that share one device, each with a batch of its own, all at the same time.
 
-Each learner is a thread: on a CPU it computes in that thread alone, on a GPU with a stream of its
-own (not run on a GPU yet). One learner's rows over batch sizes are the utilisation curve that
-``workload.utilisation`` takes. Source: Koliousis et al., "Crossbow", VLDB 12(11), 2019.
+On a GPU each learner is a stream, and one thread launches for all; on a CPU each is a thread, which
+computes alone. ``by`` says which. One learner's rows over batch sizes are the utilisation curve
+that ``workload.utilisation`` takes. Source: Koliousis et al., "Crossbow", VLDB 12(11), 2019.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import product
 from threading import Barrier, BrokenBarrierError
-from typing import Any
 
 import torch
 
 from validate.microbench.benchmark import Benchmark, Row, Tick, timed
 from validate.microbench.layer_clock import forward_and_backward
 from validate.microbench.models import Subject, subject
+from validate.microbench.precision import computing_in
 from validate.microbench.settings import Settings
 from validate.ranks.processes import World
 
@@ -27,62 +27,90 @@ from validate.ranks.processes import World
 class _Learner:
     """A replica with its batch and, on a GPU, its stream."""
 
-    def __init__(self, measured: Subject, batch_size: int, world: World) -> None:
+    def __init__(self, measured: Subject, batch_size: int, world: World, precision: str) -> None:
         self._module = measured.module(world.device)
         self._batch = measured.batch(batch_size, self._module, world.device)
-        self._stream = torch.cuda.Stream(world.device) if world.device.type == "cuda" else None
+        self._face = world.face
+        self._precision = precision
+        self._stream = world.face.new_stream()
         world.synchronize()  # weights and batch are there before another stream reads them
+
+    def compute(self) -> None:
+        """A pass both ways; on a GPU it is only queued."""
+        with self._face.on_stream(self._stream), computing_in(self._precision, self._face):
+            self._module.zero_grad(set_to_none=True)
+            forward_and_backward(self._module, self._batch)
 
     def passes(self, start: Barrier, end: Barrier, turns: int) -> None:
         """Passes both ways, ``turns`` times, each between two barriers of all learners."""
         try:
             for _ in range(turns):
                 start.wait()
-                self._pass()
+                self.compute()
                 end.wait()
         except BaseException:
             start.abort()  # so that nobody waits for one that failed
             end.abort()
             raise
 
-    def _pass(self) -> None:
-        context: Any = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-        with context:
-            self._module.zero_grad(set_to_none=True)
-            forward_and_backward(self._module, self._batch)
-        if self._stream is not None:
-            self._stream.synchronize()
-
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     measured = subject(settings)
+    by = "streams" if world.on_gpu else "threads"
     for batch_size, learners in product(settings.batch_sizes, settings.learners):
-        with _one_thread_each(world):
-            replicas = [_Learner(measured, batch_size, world) for _ in range(learners)]
-            columns = timed(_together(replicas, settings))
+        replicas = [
+            _Learner(measured, batch_size, world, settings.precision) for _ in range(learners)
+        ]
+        if world.on_gpu:
+            times = _in_streams(replicas, world, settings)
+        else:
+            with _one_thread_each():
+                times = _in_threads(replicas, settings)
+        columns = timed(times)
         tick()
         yield {
             "model": measured.name,
             "batch": batch_size,
             "learners": learners,
+            "by": by,
             **columns,
             "samples_per_s": batch_size * learners / columns["time_s"],
         }
 
 
 @contextmanager
-def _one_thread_each(world: World) -> Iterator[None]:
+def _one_thread_each() -> Iterator[None]:
     """Keeps torch from spreading an operation of one learner over the cores of the others."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if world.device.type == "cpu" else before)
+    torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def _together(learners: list[_Learner], settings: Settings) -> list[float]:
-    """Seconds of each repetition, from when all may begin until all are done."""
+def _in_streams(learners: list[_Learner], world: World, settings: Settings) -> list[float]:
+    """Seconds of each repetition: one thread queues all learners' passes, a stream each.
+
+    Python's threads would launch their kernels in turns, and wait for one another besides.
+    """
+    times = []
+    for turn in range(-settings.warmup, settings.iterations):
+        world.synchronize()
+        begin = time.perf_counter()
+        for learner in learners:
+            learner.compute()
+        world.synchronize()
+        if turn >= 0:
+            times.append(time.perf_counter() - begin)
+    return times
+
+
+def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
+    """Seconds of each repetition, from when all may begin until all are done.
+
+    On a processor torch lets other threads run while it computes.
+    """
     parties = len(learners) + 1  # the stopwatch waits at the barriers too
     start, end = Barrier(parties), Barrier(parties)
     turns = settings.warmup + settings.iterations

@@ -5,28 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from dpsim.base.provenance import stamp
+from validate.ranks.device import processor
 from validate.ranks.processes import World
-
-
-def processor() -> str:
-    """The name of this machine's CPU."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def device_name(world: World) -> str:
     """The name of a rank's device: its GPU's, or the CPU's with torch's threads on it."""
-    if world.device.type == "cuda":
-        return str(torch.cuda.get_device_name(world.device))
-    return f"{processor()}, {torch.get_num_threads()} threads"
+    return world.face.name
 
 
 def machine() -> dict[str, Any]:

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from dpsim.base.errors import DpsimError
-from dpsim.workload import check_factory, find_factory
+from dpsim.workload import MODELS, WorkloadConfig, check_factory, find_factory
 from validate.microbench.settings import Settings
+from validate.twins import subject_of
 
 _TOKENS, _WIDTH, _VOCABULARY = 64, 128, 1000
 _HEADS = 4
@@ -122,6 +123,13 @@ BUILT_IN = {
 }
 
 
+def _of_catalogue(name: str) -> Subject:
+    twin = subject_of(WorkloadConfig(model=name, batch_per_gpu=1))
+    if twin is None:
+        raise DpsimError(f"--model must be one that torch can build here, but got {name!r}")
+    return Subject(name, twin.build, twin.shape, twin.dtype)
+
+
 def subject(settings: Settings) -> Subject:
     """The model that ``--model`` names.
 
@@ -129,10 +137,12 @@ def subject(settings: Settings) -> Subject:
     """
     if settings.model in BUILT_IN:
         return BUILT_IN[settings.model]
+    if settings.model in MODELS:
+        return _of_catalogue(settings.model)
     if ":" not in settings.model:
         raise DpsimError(
-            f"--model must be {', '.join(BUILT_IN)} or package.module:factory, but got "
-            f"{settings.model!r}"
+            f"--model must be {', '.join(BUILT_IN)}, a model of the catalogue or "
+            f"package.module:factory, but got {settings.model!r}"
         )
     check_factory(settings.model)
     if not settings.input:

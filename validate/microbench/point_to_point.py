@@ -4,7 +4,7 @@
   ``time_s`` is half of both.
 - exchange: both ranks send at once, receives posted first; ``time_s`` until both have both. Over
   the ping-pong's, this is the duplex factor.
-- burst: `BURST` messages one after another, all receives posted before, then an answer of one byte;
+- burst: `BURST` messages one after another, all receives posted before, then an answer of a byte;
   ``time_s`` is what one more message costs: (time of the burst - median time of a burst of one) /
   (`BURST` - 1).
 """
@@ -83,8 +83,11 @@ def _ping_pong(first: bool, peer: int, buffers: list[Any]) -> None:
 def _burst(count: int, first: bool, peer: int, buffers: list[Any]) -> None:
     messages = [(buffer, peer) for buffer in buffers[:count]]
     answer = [(buffers[-1][:1], peer)]
+    # The answer is a group of its own: NCCL carries out what one group has for one peer in order,
+    # pair by pair, and so would wait for the answer before the second message.
     if first:
-        _move(answer, messages)
+        _move([], messages)
+        _move(answer, [])
     else:
         _move(messages, [])
         _move([], answer)
@@ -105,7 +108,7 @@ def _count(world: World, settings: Settings) -> int:
 def _missing(world: World) -> str:
     if world.size < 2:
         return "it needs at least 2 ranks: --ranks 2, or torchrun"
-    if (world.backend, world.device.type) == ("gloo", "cuda"):
+    if world.backend == "gloo" and world.on_gpu:
         return "gloo sends no CUDA tensors point to point"
     return ""
 

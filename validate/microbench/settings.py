@@ -62,10 +62,17 @@ class Settings(Config):
     input_type: Literal["float32", "int64"] = Field(
         default="float32", description="Of the input, for a factory."
     )
+    precision: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
+        default="fp32", description="Of layers and learners; fp16 and bf16 by autocast."
+    )
     batch_sizes: tuple[PositiveInt, ...] = Field(
         default=(1, 4, 16), min_length=1, description="Samples in a batch."
     )
     optimizers: tuple[str, ...] = Field(default=OPTIMIZERS, description="sgd, momentum, adam.")
+    at_once: bool = Field(
+        default=False,
+        description="All ranks measure what rank 0 would alone, as they compute in training.",
+    )
     learners: tuple[PositiveInt, ...] = Field(
         default=(1, 2, 4), description="Replicas that share a device."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,11 +14,19 @@ from validate.ranks.processes import World
 
 _RATE = 1e-6  # so small that weights stay what they were
 
-OPTIMIZER_CLASSES: Mapping[str, Callable[[Any], Any]] = {
-    "sgd": lambda module: torch.optim.SGD(module.parameters(), lr=_RATE),
-    "momentum": lambda module: torch.optim.SGD(module.parameters(), lr=_RATE, momentum=0.9),
-    "adam": lambda module: torch.optim.Adam(module.parameters(), lr=_RATE),
+# Torch's class of each, and what it is told beside its parameters.
+OPTIMIZER_CLASSES: Mapping[str, tuple[Any, dict[str, float]]] = {
+    "sgd": (torch.optim.SGD, {"lr": _RATE}),
+    "momentum": (torch.optim.SGD, {"lr": _RATE, "momentum": 0.9}),
+    "adam": (torch.optim.Adam, {"lr": _RATE}),
+    "adamw": (torch.optim.AdamW, {"lr": _RATE}),
 }
+
+
+def optimizer_of(name: str, module: Any) -> Any:
+    """A new one for all parameters of ``module``."""
+    kind, settings = OPTIMIZER_CLASSES[name]
+    return kind(module.parameters(), **settings)
 
 
 def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
@@ -28,7 +36,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         parameters = list(module.parameters())
         for parameter in parameters:
             parameter.grad = torch.ones_like(parameter)
-        columns = timed(seconds(OPTIMIZER_CLASSES[name](module).step, world, settings))
+        columns = timed(seconds(optimizer_of(name, module).step, world, settings))
         tick()
         elements = sum(parameter.numel() for parameter in parameters)
         counted = {"elements": elements, "tensors": len(parameters)}

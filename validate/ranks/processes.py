@@ -13,7 +13,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
 from dpsim.base.errors import DpsimError, FailedError, UnknownNameError
+from dpsim.base.terminal import narrate
+from validate.ranks.device import CpuFace, CudaFace, DeviceFace
 
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
@@ -47,14 +49,24 @@ class Place:
 class World:
     """The ranks of a run as one of them sees them.
 
-    ``store`` is the key-value store through which they met.
+    ``store`` is the key-value store through which they met, ``face`` what is asked of the device.
     """
 
     place: Place
     backend: str
-    device: Any
+    face: DeviceFace
     store: Any
     timeout: float
+
+    @property
+    def device(self) -> Any:
+        """Where torch puts this rank's tensors."""
+        return self.face.place
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether this rank computes on a GPU."""
+        return self.face.on_gpu
 
     @property
     def rank(self) -> int:
@@ -73,8 +85,7 @@ class World:
 
     def synchronize(self) -> None:
         """Waits until the device has done all that it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        self.face.synchronize()
 
     def barrier(self) -> None:
         """Waits until every rank is here and its device is idle."""
@@ -133,12 +144,12 @@ def _number(environment: Mapping[str, str], name: str, least: int, most: int) ->
     return int(text)
 
 
-def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, Any]:
-    """The backend and the torch device: CUDA and NCCL where each rank here has a GPU.
+def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, DeviceFace]:
+    """The backend and the device: CUDA and NCCL where there are GPUs.
 
-    Otherwise it is what there is. Ranks share GPUs in turns where there are fewer; NCCL does not
-    take part in that, so gloo is chosen. Raises DpsimError for what is not known or not on this
-    machine.
+    Otherwise it is what there is. Ranks share GPUs in turns where there are fewer. NCCL does not
+    take part in that: `agreed` sees to it when ranks have met. Raises DpsimError for what is not
+    known or not on this machine.
     """
     _known("backend", backend, (AUTO, *BACKENDS))
     _known("device", device, (AUTO, *DEVICES))
@@ -150,14 +161,39 @@ def choose(place: Place, backend: str = AUTO, device: str = AUTO) -> tuple[str, 
     if device == AUTO:
         device = "cuda" if gpus else "cpu"
     if backend == AUTO:
-        gpu_each = device == "cuda" and gpus >= place.local_size
-        backend = "nccl" if gpu_each and dist.is_nccl_available() else "gloo"
+        backend = "nccl" if device == "cuda" and dist.is_nccl_available() else "gloo"
     missing = why_missing(backend)
     if missing:
         raise DpsimError(f"--backend must be one that is here, but got {backend}: {missing}")
-    if device == "cuda":
-        return backend, torch.device("cuda", place.local_rank % gpus)
-    return backend, torch.device("cpu")
+    face: DeviceFace = CudaFace(place.local_rank % gpus) if device == "cuda" else CpuFace()
+    return backend, face
+
+
+def agreed(world: World, asked: str) -> World:
+    """The same world, by gloo where ranks share GPUs and ``asked`` leaves the backend open.
+
+    All ranks call it once they have met. They compare the GPUs that they have, not how many each
+    sees: a scheduler may show each rank one of its own. Raises DpsimError where nccl was asked for
+    and ranks share a GPU.
+    """
+    if world.backend != "nccl":
+        return world
+    world.store.set(f"gpu/{world.rank}", world.face.identity)
+    owners: dict[str, int] = {}
+    for rank in range(world.size):
+        identity = world.store.get(f"gpu/{rank}").decode()
+        first = owners.setdefault(identity, rank)
+        if first == rank:
+            continue
+        if asked == "nccl":
+            raise DpsimError(
+                f"--backend nccl must have a GPU for each rank, but ranks {first} and {rank} share "
+                f"GPU {identity}: start fewer ranks, or use --backend gloo"
+            )
+        if world.rank == 0:
+            narrate(f"ranks {first} and {rank} share GPU {identity}: they meet by gloo, not nccl")
+        return replace(world, backend="gloo")
+    return world
 
 
 def _known(what: str, name: str, names: tuple[str, ...]) -> None:
@@ -191,11 +227,12 @@ def joined(
     a choice that cannot be, and FailedError, naming rank and host, where ranks do not meet.
     """
     place = place_from_environment()
-    chosen, where = choose(place, backend, device)
-    if where.type == "cuda":
-        torch.cuda.set_device(where)
+    chosen, face = choose(place, backend, device)
+    if chosen == "nccl" and not face.on_gpu:
+        raise DpsimError("--backend must be gloo or mpi with --device cpu, but got nccl")
+    face.use()
     store = meet(place, timeout)
-    with grouped(World(place, chosen, where, store, timeout), "world") as world:
+    with grouped(agreed(World(place, chosen, face, store, timeout), backend), "world") as world:
         yield world
 
 
@@ -205,7 +242,7 @@ def grouped(world: World, name: str) -> Iterator[World]:
 
     A ``name`` is used once a store.
     """
-    on_gpus = (world.backend, world.device.type) == ("nccl", "cuda")
+    on_gpus = world.backend == "nccl" and world.on_gpu
     try:
         dist.init_process_group(
             world.backend,

@@ -8,22 +8,27 @@
 gives the records that `validate.compare` reads.
 """
 
+from validate.run.methods import method_of
 from validate.run.plan import Plan, load_plan, run_plan, write
 from validate.run.real import real_run
 from validate.run.runs import PartialRunError, here, on_testbed
-from validate.run.step_run import StepRun, step_run
+from validate.run.step_run import EVERY_STEP, StepRun, step_run
 from validate.run.typical import typical
+from validate.run.waits import waits_of
 
 __all__ = [
+    "EVERY_STEP",
     "PartialRunError",
     "Plan",
     "StepRun",
     "here",
     "load_plan",
+    "method_of",
     "on_testbed",
     "real_run",
     "run_plan",
     "step_run",
     "typical",
+    "waits_of",
     "write",
 ]

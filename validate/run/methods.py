@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 from validate.emulate import placement
 from validate.training import Method, method_named
+
+_TORCH = ("gloo", "nccl")  # whose all-reduce is torch's own: that of the backend
 
 
 def method_of(scenario: Scenario) -> Method:
@@ -42,10 +45,10 @@ def _check_network(scenario: Scenario) -> None:
 
 
 def _by_ring(scenario: Scenario) -> bool:
-    """Whether gloo's own all-reduce, a ring, is what the scenario asks for."""
+    """Whether the backend's own all-reduce, gloo's a ring, is what the scenario asks for."""
     aggregation = scenario.strategy.aggregation
     library = getattr(aggregation, "library", "")
-    return library == "gloo" or (
+    return library in _TORCH or (
         library == "ideal" and getattr(aggregation, "algorithm", "") == "ring"
     )
 
@@ -62,7 +65,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     library = getattr(aggregation, "library", "")
     if library == "ideal":
         return method_named("schedule", algorithm=getattr(aggregation, "algorithm", "ring"))
-    return method_named("library") if library == "gloo" else None
+    return method_named("library") if library in _TORCH else None
 
 
 def _compressed(scenario: Scenario) -> Method | None:
@@ -77,8 +80,30 @@ def _averaged(scenario: Scenario) -> Method | None:
     if not in_steps or not _by_ring(scenario) or sync.outer_step is not None:
         return None
     return method_named(
-        "local-sgd", every=getattr(sync, "every", 1), switch=getattr(sync, "switch_after", 0)
+        "local-sgd",
+        every=getattr(sync, "every", 1),
+        switch=getattr(sync, "switch_after", 0),
+        **_in_groups(scenario),
     )
+
+
+def _in_groups(scenario: Scenario) -> dict[str, Any]:
+    """The groups that average, and the step that all of them take, where the scenario has them."""
+    sync = scenario.strategy.sync
+    outer = getattr(sync, "outer", None)
+    if outer is None:
+        return {}
+    nesterov = outer.optimizer == "nesterov"
+    asked: Any = getattr(sync, "group", "all")
+    group = scenario.cluster.mesh.size(asked, "strategy.sync.group")
+    step = {
+        "every": outer.every,
+        "learning_rate": outer.learning_rate or (0.7 if nesterov else 1.0),
+        "momentum": outer.momentum if nesterov else 0.0,
+        "fragments": outer.fragments,
+        "overlap": outer.overlap,
+    }
+    return {"group": group, "outer": step}
 
 
 def _drawn_together(scenario: Scenario) -> Method | None:

@@ -35,6 +35,8 @@ from validate.training import Training, train
 
 WIDTH = 64  # channels: 84,000 parameters, 0.3 MB of gradients
 _TIMEOUT_S = 300.0
+# Where its ranks train, and so where its layers are measured.
+_BACKEND, _DEVICE = "gloo", "cpu"
 _FACTORY = "validate.run.real:network"
 
 
@@ -88,22 +90,23 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
 def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
     """The case with the network's own times, and the file of the waits that go with it.
 
-    Both files are written to ``folder``.
+    All files are written to ``folder``: what was measured alone, the same stretched, and the waits.
     """
-    file, waits = folder / "digits.json", folder / "waits.json"
+    waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     alone = _measured_profile(batch)
-    write_whole(file, alone.to_json())
-    workload = {"model": {"profile": str(file)}, "batch_per_gpu": batch}
-    own = Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
-    found: Waits = waits_of(own.job())
-    assert alone.measured is not None
-    write_whole(
-        file,
-        alone.model_copy(update={"measured": stretched(alone.measured, found.stretch)}).to_json(),
-    )
+    found: Waits = waits_of(_with_profile(case, folder / "alone.json", alone, batch).job())
     write_whole(waits, json.dumps(found.seconds))
-    return own, waits
+    assert alone.measured is not None
+    longer = alone.model_copy(update={"measured": stretched(alone.measured, found.stretch)})
+    return _with_profile(case, folder / "digits.json", longer, batch), waits
+
+
+def _with_profile(case: Case, file: Path, profile: ModelProfile, batch: int) -> Case:
+    """The case with ``profile``, written to ``file``, as what is trained."""
+    write_whole(file, profile.to_json())
+    workload = {"model": {"profile": str(file)}, "batch_per_gpu": batch}
+    return Case(case.file, (*case.set, f"workload={json.dumps(workload)}"))
 
 
 def _training(scenario: Scenario, waits: Path) -> Training:
@@ -118,7 +121,12 @@ def _training(scenario: Scenario, waits: Path) -> Training:
 def _measured_profile(batch: int) -> ModelProfile:
     """The network's layers as one rank alone computes them."""
     settings = Settings(
-        what=("layers",), model=_FACTORY, input=(1, 8, 8), batch_sizes=(batch,)
+        what=("layers",),
+        model=_FACTORY,
+        input=(1, 8, 8),
+        batch_sizes=(batch,),
+        backend=_BACKEND,
+        device=_DEVICE,
     ).checked()
     run = launched(settings, loopback(1), lambda what, done, total: None)
     return profile(run.of("layers"), run.settings)
@@ -143,7 +151,7 @@ def _steps(rows: Sequence[Mapping[str, Any]], placed: Placement) -> Steps:
 def as_rank(text: str, waits: str) -> None:
     """What `real_run` starts: one rank's training, and its record."""
     scenario = Case(*json.loads(text)).scenario()
-    with joined("gloo", "cpu") as world:
+    with joined(_BACKEND, _DEVICE) as world:
         connected()
         said = train(method_of(scenario), world, _training(scenario, Path(waits))).summary()
         write_row({key: said[key] for key in ("step_s", "parts_s", "losses")})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ class StepRun:
     """One scenario predicted, and measured in some repetitions.
 
     ``collectives`` has mean seconds of each by both. ``failed`` says why what was measured is not
-    all, "" where it is.
+    all, "" where it is. ``memory`` has the bytes that a rank takes by both, where they were
+    measured; ``hidden`` says whether communication beside computing was; ``notes`` what is to be
+    known of the comparison.
     """
 
     case: Case
@@ -32,6 +34,11 @@ class StepRun:
     collectives: Mapping[str, Mapping[str, float | None]]
     repetitions_s: tuple[float, ...]
     failed: str = ""
+    device: str = "cpu"
+    backend: str = "gloo"
+    memory: Mapping[str, float | None] = field(default_factory=dict)
+    hidden: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def error(self) -> dict[str, float]:
@@ -51,6 +58,8 @@ class StepRun:
     def to_json(self) -> dict[str, Any]:
         """The object of ``dpsim validate run --json``; ``once_s`` is not measured."""
         measured = {**self.measured.to_json(), "once_s": {"startup": None, "consensus": None}}
+        if not self.hidden:
+            measured["overlapped_comm_s"] = None
         return {
             "schema_version": 1,
             "kind": "validate-run",
@@ -63,6 +72,10 @@ class StepRun:
             "repetitions_s": list(self.repetitions_s),
             "partial": bool(self.failed),
             "failed": self.failed or None,
+            "device": self.device,
+            "backend": self.backend,
+            "memory": {"predicted_bytes": None, "measured_bytes": None, **self.memory},
+            "notes": list(self.notes),
         }
 
     def record(self, name: str = "", setting: str = "", *, fitted: bool = False) -> RunRecord:
@@ -78,6 +91,8 @@ class StepRun:
             "overlap": strategy.overlap.kind,
             "compression": strategy.compression.kind,
             "workers": self.predicted.workers,
+            "device": self.device,
+            "backend": self.backend,
             "repetitions_s": list(self.repetitions_s),
             **shared,
         }

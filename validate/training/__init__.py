@@ -16,23 +16,33 @@ if find_spec("torch") is None:
     raise DpsimError(f"training needs torch; {how_to_install('validate')}")
 
 from validate.training.all_workers import Replayed
+from validate.training.fsdp import blocks_of
+from validate.training.local import Replica
 from validate.training.method import Method
+from validate.training.proof import Proof, names_of, prove
 from validate.training.record import Event, Record
 from validate.training.replay import replay
 from validate.training.settings import Training
 from validate.training.staleness import clock_gaps, version_gaps
+from validate.training.task import Task
 from validate.training.train import METHODS, method_named, train
 
 __all__ = [
     "METHODS",
     "Event",
     "Method",
+    "Proof",
     "Record",
     "Replayed",
+    "Replica",
+    "Task",
     "Training",
+    "blocks_of",
     "clock_gaps",
     "cnn",
     "method_named",
+    "names_of",
+    "prove",
     "replay",
     "train",
     "version_gaps",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from dpsim.base.arrays import RealArray
-from validate.training.digits import digits
 from validate.training.local import Replica
 from validate.training.settings import Training
 from validate.training.shard import Shard
+from validate.training.task import Digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class AllWorkers:
 
     def __init__(self, training: Training, workers: int) -> None:
         self.training = training
-        self.digits = digits(training.precision)
+        self.digits = Digits(training, "cpu")
         self.replicas = [Replica(training) for _ in range(workers)]
         self.shards = [
             Shard(len(self.digits), each, workers, training.batch, training.seed)
@@ -46,8 +46,8 @@ class AllWorkers:
         They are at the weights that its replica has now.
         """
         indices = self.shards[worker].indices(step)
-        loss = self.replicas[worker].learn(self.digits.images[indices], self.digits.labels[indices])
-        self.losses[worker].append(loss)
+        loss = self.replicas[worker].learn(*self.digits.batch(indices))
+        self.losses[worker].append(float(loss))
 
     def learn_all(self, step: int) -> None:
         """The same for all workers."""

@@ -38,6 +38,11 @@ class Buckets(Method):
         default=2.0**20, description="The same for the first bucket."
     )
 
+    @property
+    def hides(self) -> bool:
+        """What goes beside passes is not timed."""
+        return True
+
     def run(self, worker: Worker) -> None:
         """What of the averages backward has not covered is the communication."""
         reducer = Reducer(list(worker.replica.model.parameters()), worker.world)

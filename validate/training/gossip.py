@@ -42,6 +42,11 @@ class Gossip(Method):
         self._at_least(ranks, 2)
         return ranks
 
+    @property
+    def hides(self) -> bool:
+        """What goes beside passes is not timed."""
+        return True
+
     def run(self, worker: Worker) -> None:
         """Models set out while the gradient is computed; once mixed, they move by it."""
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)

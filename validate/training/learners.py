@@ -14,7 +14,7 @@ sizes on multi-GPU servers", VLDB 12, 2019 (algorithm 1).
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 import torch
@@ -22,7 +22,6 @@ import torch.distributed as dist
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from validate.training.local import Replica
 from validate.training.method import Method
 from validate.training.shard import Shard
 from validate.training.worker import Worker
@@ -53,6 +52,11 @@ class Learners(Method):
         """The factor a among ``learners`` in all."""
         return self.pull or 1.0 / learners
 
+    @property
+    def hides(self) -> bool:
+        """What goes beside passes is not timed."""
+        return True
+
     def run(self, worker: Worker) -> None:
         """Threads learn; meanwhile another forms the average model of the step before.
 
@@ -70,8 +74,8 @@ class Learners(Method):
                         threads.submit(group.learn, learner, step)
                         for learner in range(self.learners)
                     ]
-                    mean_loss = sum(loss.result() for loss in losses) / self.learners
-                    worker.record.losses.append(mean_loss)
+                    mean_loss = torch.stack([loss.result() for loss in losses]).mean()
+                    worker.lost(mean_loss)
                 with worker.part("communication"):
                     moved.result()
                 with worker.part("update"):
@@ -111,20 +115,17 @@ class LearnerGroup:
 
     def __init__(self, worker: Worker, learners: int) -> None:
         self.worker, self.everywhere = worker, learners * worker.workers
-        self.replicas = [Replica(worker.training, worker.world.device) for _ in range(learners)]
+        self.replicas = [worker.replica_like() for _ in range(learners)]
         self.shards: list[Shard] = [
             worker.shard(worker.rank * learners + i, self.everywhere) for i in range(learners)
         ]
-        on_gpu = worker.world.device.type == "cuda"
-        self._streams: list[Any] = [
-            torch.cuda.Stream(worker.world.device) if on_gpu else None for _ in range(learners)
-        ]
+        self._streams = [worker.world.face.new_stream() for _ in range(learners)]
         for replica in self.replicas:
             replica.weights.copy_(worker.replica.weights)
         # Copies run on the default stream, for which the learners' own streams do not wait.
         worker.world.synchronize()
 
-    def learn(self, learner: int, step: int) -> float:
+    def learn(self, learner: int, step: int) -> Tensor:
         """The loss of a learner's batch; its gradient stays in its replica."""
         self.worker.pause(step)
         with self._streamed(learner):
@@ -145,5 +146,4 @@ class LearnerGroup:
         return total
 
     def _streamed(self, learner: int) -> AbstractContextManager[Any]:
-        stream = self._streams[learner]
-        return nullcontext() if stream is None else torch.cuda.stream(stream)
+        return self.worker.world.face.on_stream(self._streams[learner])

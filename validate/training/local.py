@@ -3,45 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from validate.training.models import build
 from validate.training.settings import Training
-from validate.training.sgd import Sgd
+from validate.training.task import Digits, Forward, Task
+
+Between = Callable[[], AbstractContextManager[Any]]
 
 
 class Replica:
-    """A model and its SGD.
+    """A model and its optimiser.
 
     ``weights`` and ``gradient`` are flat vectors of which the model's parameters are views, so that
-    a method of training that changes either vector in place has changed the model.
+    a method of training that changes either vector in place has changed the model. Where a library
+    divides or wraps the model itself, it is not ``flat``, and has neither.
     """
 
-    def __init__(self, training: Training, device: Any = "cpu", seed: int | None = None) -> None:
-        self.model = build(training, training.seed if seed is None else seed).to(device)
-        self.weights, self.gradient = flattened(self.model)
-        self.optimiser = Sgd(self.weights, self.gradient, training.learning_rate, training.momentum)
+    def __init__(
+        self,
+        training: Training,
+        device: Any = "cpu",
+        seed: int | None = None,
+        task: Task | None = None,
+        *,
+        flat: bool = True,
+    ) -> None:
+        self.task = task or Digits(training, device)
+        self.model = self.task.model(training.seed if seed is None else seed)
+        self.flat = flat
+        self.optimiser: Any = None
+        if flat:
+            self.weights, self.gradient = flattened(self.model)
+            self.optimiser = self.task.flat_optimiser(self.weights, self.gradient)
 
     def learn(
-        self, images: Tensor, labels: Tensor, forward: Callable[[Tensor], Tensor] | None = None
-    ) -> float:
-        """The mean loss of a batch, and its gradient in ``gradient``.
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        forward: Forward | None = None,
+        between: Between = nullcontext,
+    ) -> Tensor:
+        """The mean loss of a batch, and its gradient, that of the mean over all passes.
 
-        ``forward`` stands for the model where given.
+        ``forward`` stands for the model where given. All passes but the last are taken in
+        ``between``.
         """
-        # Not set_to_none, as torch's optimisers do: the parameters' gradients must stay views.
-        self.gradient.zero_()
-        loss = functional.cross_entropy((forward or self.model)(images), labels)
-        loss.backward()
-        return float(loss.detach())
+        # Not set_to_none where it is flat, as torch's optimisers do: the parameters' gradients must
+        # stay views.
+        if self.flat:
+            self.gradient.zero_()
+        else:
+            self.model.zero_grad(set_to_none=True)
+        losses = []
+        for number in range(self.task.passes):
+            last = number == self.task.passes - 1
+            with nullcontext() if last else between():
+                loss = self.task.loss(forward or self.model, inputs, labels) / self.task.passes
+                loss.backward()
+            losses.append(loss.detach())
+        # A tensor still: to ask for its number would hold the host up until the device is done.
+        return torch.stack(losses).sum()
 
     def update(self) -> None:
-        """The weights move by what is in ``gradient``."""
+        """The weights move by what is in the gradient."""
+        if self.optimiser is None:
+            self.optimiser = self.task.optimiser(list(self.model.parameters()))
         self.optimiser.step()
+
+    def final(self) -> Tensor:
+        """All weights in one vector on the host, also where a library has divided them."""
+        if self.flat:
+            return self.weights.detach().cpu().clone()
+        whole = [
+            getattr(each, "full_tensor", lambda own=each: own)() for each in self._parameters()
+        ]
+        return torch.cat([each.detach().cpu().reshape(-1) for each in whole])
+
+    def _parameters(self) -> list[Any]:
+        return list(self.model.parameters())
 
 
 def flattened(model: nn.Module) -> tuple[Tensor, Tensor]:

@@ -5,20 +5,56 @@ With ``switch``, the first steps average gradients in every step, and local step
 since all started the step alike and SGD is linear in the gradient. Momentum stays where it is: each
 worker's own. Source: Stich, "Local SGD converges fast and communicates little", ICLR 2019; Lin et
 al., "Don't use large mini-batches, use local SGD", ICLR 2020.
+
+With an outer step, workers average inside groups, and now and then all of them meet: the mean of
+how far each has moved is a gradient for an optimiser of its own, by which a fragment of the model
+moves. Source: Douillard et al., "DiLoCo", 2023; "Streaming DiLoCo", 2025.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+import torch
 import torch.distributed as dist
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
+from dpsim.base.config import Config
+from dpsim.base.errors import DpsimError
 from validate.training.method import Method
 from validate.training.worker import Worker
 
 AVERAGED_GRADIENTS, AVERAGED_MODELS = "gradients averaged", "models averaged"
+MOVED = "all groups moved"
+
+
+class Outer(Config):
+    """The step that all groups take together."""
+
+    every: PositiveInt = Field(default=1, description="Averagings inside groups between two.")
+    learning_rate: PositiveFloat = Field(default=1.0, description="Multiplies the mean movement.")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Nesterov's; plain SGD without it."
+    )
+    fragments: PositiveInt = Field(
+        default=1, description="Parts of the model, which take turns over the period."
+    )
+    overlap: NonNegativeInt = Field(
+        default=0, description="Steps that go on while a fragment is on its way."
+    )
+
+    def due(self, averaging: int) -> list[int]:
+        """The fragments that set out after an averaging, counted from 1.
+
+        Fragment i goes (i + 1) K / F averagings into each period of K, rounded up.
+        """
+        offsets = [-(-(part + 1) * self.every // self.fragments) for part in range(self.fragments)]
+        return [
+            part
+            for part, offset in enumerate(offsets)
+            if averaging % self.every == offset % self.every
+        ]
 
 
 class LocalSgd(Method):
@@ -33,16 +69,39 @@ class LocalSgd(Method):
     switch: NonNegativeInt = Field(
         default=0, description="Steps at the start that average gradients instead."
     )
+    group: PositiveInt | None = Field(
+        default=None, description="Workers that average with one another; all if left out."
+    )
+    outer: Outer | None = Field(default=None, description="The step over all groups, if any.")
+
+    def workers(self, ranks: int) -> int:
+        """All; groups must come out even."""
+        if self.group is not None and ranks % self.group:
+            raise DpsimError(f"local-sgd: group must divide the {ranks} ranks, got {self.group}")
+        return ranks
 
     def run(self, worker: Worker) -> None:
         """Steps, then one last average where the last step was not followed by one."""
+        group, size = own_group(worker, self.group)
+        steps = worker.training.steps
+        outer = None if self.outer is None else OuterStep(self.outer, worker)
+        averagings = 0
         for step in worker.steps():
             worker.learn(step)
-            if step < self.switch:
-                _average(worker, worker.replica.gradient, AVERAGED_GRADIENTS, step)
+            # Inside a group that averages in every step, gradients do: the same, before the update.
+            each_step = self.outer is not None and self.every == 1
+            if step < self.switch or (each_step and size > 1):
+                _average(worker, worker.replica.gradient, AVERAGED_GRADIENTS, step, group, size)
             worker.update()
-            if self._averages_models(step, worker.training.steps):
-                _average(worker, worker.replica.weights, AVERAGED_MODELS, step)
+            if outer is not None:
+                outer.arrive(step)
+            if not self._averages_models(step, steps):
+                continue
+            if size > 1 and not each_step:
+                _average(worker, worker.replica.weights, AVERAGED_MODELS, step, group, size)
+            averagings += 1
+            if outer is not None:
+                outer.set_out(averagings, step, last=step == steps - 1)
 
     def _averages_models(self, step: int, steps: int) -> bool:
         # The last step is averaged after whatever is left of a period: all must end alike.
@@ -50,9 +109,69 @@ class LocalSgd(Method):
         return local > 0 and (local % self.every == 0 or step == steps - 1)
 
 
-def _average(worker: Worker, vector: Tensor, what: str, step: int) -> None:
-    """Replace every worker's ``vector`` by the mean of all."""
+class OuterStep:
+    """Where all groups were when they met last, and what is on its way between them."""
+
+    def __init__(self, settings: Outer, worker: Worker) -> None:
+        self._settings = settings
+        self._worker = worker
+        # Views: what moves a fragment moves the whole.
+        self._anchor = worker.replica.weights.clone()
+        self._velocity = torch.zeros_like(self._anchor)
+        self._anchors = self._anchor.tensor_split(settings.fragments)
+        self._velocities = self._velocity.tensor_split(settings.fragments)
+        self._weights = worker.replica.weights.tensor_split(settings.fragments)
+        self._flying: list[tuple[int, int, Tensor, Tensor, Any]] = []
+
+    def set_out(self, averaging: int, step: int, *, last: bool) -> None:
+        """Send the fragments whose turn it is, all of them at the ``last`` step, and wait then."""
+        parts = range(self._settings.fragments) if last else self._settings.due(averaging)
+        if last:
+            self.arrive(None)
+        with self._worker.part("communication"):
+            for part in parts:
+                left = self._weights[part].clone()
+                moved = self._anchors[part] - left
+                work = dist.all_reduce(moved, group=self._worker.world.group, async_op=True)
+                self._flying.append((step + self._settings.overlap, part, left, moved, work))
+        if last or not self._settings.overlap:
+            self.arrive(None)
+
+    def arrive(self, step: int | None) -> None:
+        """Take what is due at ``step``, or everything."""
+        due = [each for each in self._flying if step is None or each[0] <= step]
+        for each in due:
+            self._flying.remove(each)
+            _, part, left, moved, work = each
+            with self._worker.part("communication"):
+                work.wait()
+            with self._worker.part("update"):
+                self._move(part, left, moved / self._worker.workers)
+            self._worker.note(MOVED, self._worker.rank, step or 0)
+
+    def _move(self, part: int, left: Tensor, mean: Tensor) -> None:
+        """Nesterov's step from where all were; steps taken meanwhile stay on top of it."""
+        settings, anchor, velocity = self._settings, self._anchors[part], self._velocities[part]
+        velocity.mul_(settings.momentum).add_(mean)
+        anchor.sub_(mean + settings.momentum * velocity, alpha=settings.learning_rate)
+        meanwhile = self._weights[part] - left
+        self._weights[part].copy_(anchor + meanwhile)
+
+
+def own_group(worker: Worker, size: int | None) -> tuple[Any, int]:
+    """The process group of the worker's neighbours, and how many they are."""
+    if size is None or size == worker.workers:
+        return worker.world.group, worker.workers
+    # Every rank must ask for every group, its own or not.
+    groups = [
+        dist.new_group(range(first, first + size)) for first in range(0, worker.workers, size)
+    ]
+    return groups[worker.rank // size], size
+
+
+def _average(worker: Worker, vector: Tensor, what: str, step: int, group: Any, size: int) -> None:
+    """Replace every worker's ``vector`` by the mean of its group."""
     with worker.part("communication"):
-        dist.all_reduce(vector, group=worker.world.group)
-        vector /= worker.workers
+        dist.all_reduce(vector, group=group)
+        vector /= size
     worker.note(what, worker.rank, step)

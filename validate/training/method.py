@@ -19,6 +19,16 @@ class Method(Config):
 
     kind: str
 
+    @property
+    def flat(self) -> bool:
+        """Whether it works on the model as one vector; libraries divide or wrap it themselves."""
+        return True
+
+    @property
+    def hides(self) -> bool:
+        """Whether it communicates beside computing without telling for how long."""
+        return False
+
     def workers(self, ranks: int) -> int:
         """How many of the ranks, the first ones, compute gradients.
 

@@ -36,8 +36,10 @@ class Record:
     Lists have one entry for each of its iterations; none for a rank that only serves.
 
     ``parts_s``: seconds of compute, communication and update; what methods do at the same time as
-    computing is in compute. ``weights``: what the run ends with on this rank, flat. ``log``: in the
-    order in which it happened here. ``not_run``: why nothing of all this is there, "" where it is.
+    computing is in compute. ``carried``: of each iteration the buckets that a library took beside
+    it, with the seconds after its begin at which each set out and came. ``weights``: what the run
+    ends with on this rank, flat. ``log``: in the order in which it happened here. ``not_run``: why
+    nothing of all this is there, "" where it is.
     """
 
     method: str
@@ -46,6 +48,7 @@ class Record:
     losses: list[float] = field(default_factory=list)
     step_s: list[float] = field(default_factory=list)
     parts_s: dict[str, list[float]] = field(default_factory=dict)
+    carried: list[list[tuple[int, float, float]]] = field(default_factory=list)
     log: list[Event] = field(default_factory=list)
     weights: RealArray = field(default_factory=lambda: np.zeros(0))
     not_run: str = ""
@@ -60,6 +63,7 @@ class Record:
             "losses": self.losses,
             "step_s": self.step_s,
             "parts_s": self.parts_s,
+            "carried": self.carried,
             "log": [asdict(event) for event in self.log],
             "not_run": self.not_run,
         }

@@ -2,32 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
+import torch.distributed as dist
 from pydantic import Field
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from dpsim.base.units import PositiveBytes
+from dpsim.strategy.compression import CompressionConfig, NoCompressionConfig
+from validate.training.hooks import CodecHook, TimedAverage, by_hook
 from validate.training.method import Method
 from validate.training.worker import Worker
+
+_BUCKET = 25 * 2.0**20  # torch's own size of a bucket
 
 
 class Ddp(Method):
     """torch's DistributedDataParallel, with its own buckets, averages and overlap."""
 
     kind: Literal["ddp"] = Field(default="ddp", description="torch's DistributedDataParallel.")
+    bucket_size: PositiveBytes = Field(
+        default=_BUCKET, description="A bucket is closed when it holds this much."
+    )
+    first_bucket: PositiveBytes = Field(
+        default=2.0**20,
+        description="The same for the first bucket; torch takes it where bucket_size is 25 MiB.",
+    )
+    codec: CompressionConfig = Field(
+        default=NoCompressionConfig(kind="none"),
+        description="What a communication hook compresses by.",
+    )
+
+    @property
+    def flat(self) -> bool:
+        """Torch has parameters as they are."""
+        return False
 
     def run(self, worker: Worker) -> None:
         """Gradients are averaged during backward: that time is in compute."""
-        # torch takes no devices for a model on a CPU.
-        on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
-        wrapped = DistributedDataParallel(
-            worker.replica.model, device_ids=on_gpu, process_group=worker.world.group
-        )
+        wrapped = self.wrapped(worker)
         for step in worker.steps():
-            worker.learn(step, forward=wrapped)
+            worker.learn(step, wrapped, wrapped.no_sync)
             worker.update()
+
+    def wrapped(self, worker: Worker) -> DistributedDataParallel:
+        """The model as torch keeps it alike on all ranks."""
+        # torch takes no devices for a model on a CPU, and none where a GPU is only a stand-in.
+        on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
+        size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
+        with _first_bucket(int(self.first_bucket)):
+            wrapped = DistributedDataParallel(
+                worker.replica.model,
+                device_ids=on_gpu,
+                process_group=worker.world.group,
+                bucket_cap_mb=size,
+            )
+        hook = CodecHook(self.codec, worker) if not self.codec.exact else TimedAverage(worker)
+        wrapped.register_comm_hook(hook, by_hook)
+        return wrapped
+
+
+@contextmanager
+def _first_bucket(nbytes: int) -> Iterator[None]:
+    """Torch reads the size of the first bucket from a name of its own."""
+    before = dist._DEFAULT_FIRST_BUCKET_BYTES
+    dist._DEFAULT_FIRST_BUCKET_BYTES = nbytes
+    try:
+        yield
+    finally:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = before
 
 
 class WholeBatch(Method):
@@ -68,5 +115,5 @@ def learn_whole_batches(worker: Worker, forward: nn.Module) -> None:
         images = torch.cat([images for images, _ in batches])
         labels = torch.cat([labels for _, labels in batches])
         with worker.part("compute"):
-            worker.record.losses.append(worker.replica.learn(images, labels, forward))
+            worker.lost(worker.replica.learn(images, labels, forward))
         worker.update()

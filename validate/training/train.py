@@ -9,6 +9,7 @@ from validate.ranks.processes import World
 from validate.training.backup import Backup
 from validate.training.buckets import Buckets
 from validate.training.compressed import Compressed
+from validate.training.fsdp import Fsdp
 from validate.training.gossip import Gossip
 from validate.training.learners import Learners
 from validate.training.library import Library
@@ -21,8 +22,10 @@ from validate.training.references import DataParallel, Ddp, WholeBatch
 from validate.training.replicate import replicate
 from validate.training.scheduled import Scheduled
 from validate.training.settings import Training
+from validate.training.task import Task
 from validate.training.through_host import ThroughHost
 from validate.training.worker import Worker
+from validate.training.zero_one import ZeroOne
 
 METHODS: Registry[type[Method]] = Registry(
     "method of training",
@@ -30,6 +33,8 @@ METHODS: Registry[type[Method]] = Registry(
         "whole-batch": WholeBatch,
         "data-parallel": DataParallel,
         "ddp": Ddp,
+        "fsdp": Fsdp,
+        "zero-1": ZeroOne,
         "through-host": ThroughHost,
         "schedule": Scheduled,
         "library": Library,
@@ -53,16 +58,23 @@ def method_named(kind: str, **settings: Any) -> Method:
     return METHODS[kind].model_validate({"kind": kind, **settings})
 
 
-def train(chosen: Method | str, world: World, training: Training | None = None) -> Record:
+def train(
+    chosen: Method | str,
+    world: World,
+    training: Training | None = None,
+    task: Task | None = None,
+) -> Record:
     """Train by ``chosen``, and return this rank's record; every rank of ``world`` calls this alike.
 
-    Where the machine lacks what the method needs, nothing is run, and the record says why. Raises
-    DpsimError where there are too few ranks for the method or too few samples for the workers.
+    It is ``task`` that is trained, the digits if left out. Where the machine lacks what the method
+    needs, nothing is run, and the record says why. Raises DpsimError where there are too few ranks
+    for the method or too few samples for the workers.
     """
     how = method_named(chosen) if isinstance(chosen, str) else chosen
     if missing := how.missing():
         return Record(how.kind, world.rank, world.size, not_run=missing)
-    worker = Worker(training or Training(), world, how.workers(world.size), how.kind)
-    replicate(worker.replica.model, worker.replica.optimiser, world.group)
+    workers = how.workers(world.size)
+    worker = Worker(training or Training(), world, workers, how.kind, task, flat=how.flat)
+    replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()

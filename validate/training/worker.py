@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
 
 from validate.ranks.processes import World
-from validate.training.digits import digits
-from validate.training.local import Replica
+from validate.training.local import Between, Replica
 from validate.training.record import Event, Record
 from validate.training.settings import Training
 from validate.training.shard import Shard
+from validate.training.task import Digits, Forward, Task
+
+_PARTS = ("compute", "communication", "update")  # that every step has, if only for no time
 
 
 class Worker:
@@ -26,17 +29,30 @@ class Worker:
     do where nobody takes care: `replicate` makes them equal.
     """
 
-    def __init__(self, training: Training, world: World, workers: int, method: str) -> None:
+    def __init__(
+        self,
+        training: Training,
+        world: World,
+        workers: int,
+        method: str,
+        task: Task | None = None,
+        *,
+        flat: bool = True,
+    ) -> None:
         self.training = training
+        self.task = task or Digits(training, world.device)
         self.world = world
         self.rank = world.rank
         self.workers = workers
-        self.digits = digits(training.precision, world.device)
-        self.replica = Replica(training, world.device, seed=training.seed + world.rank)
+        seed = training.seed + world.rank
+        self.replica = Replica(training, world.device, seed, self.task, flat=flat)
         self.record = Record(method, world.rank, world.size)
         # NCCL carries only what is on GPUs; gloo carries what is in host memory.
         self.host_group = dist.new_group(backend="gloo") if world.backend == "nccl" else world.group
-        self._parts: dict[str, float] = defaultdict(float)
+        self._steps: list[tuple[Any, Any]] = []
+        self._parts: list[dict[str, list[tuple[Any, Any]]]] = []
+        self._carried: list[list[tuple[int, Any, Any]]] = []
+        self._losses: list[Tensor] = []
         self._began = time.perf_counter()
         self._writing = threading.Lock()
 
@@ -44,13 +60,16 @@ class Worker:
         """The samples of this rank, or of any worker among any number."""
         mine = self.rank if worker is None else worker
         return Shard(
-            len(self.digits), mine, workers or self.workers, self.training.batch, self.training.seed
+            len(self.task), mine, workers or self.workers, self.training.batch, self.training.seed
         )
 
     def batch(self, shard: Shard, step: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of ``shard`` in ``step``."""
-        indices = shard.indices(step).to(self.world.device)
-        return self.digits.images[indices], self.digits.labels[indices]
+        """Inputs and labels of ``shard`` in ``step``."""
+        return self.task.batch(shard.indices(step))
+
+    def replica_like(self) -> Replica:
+        """One more replica of the same task, with weights of its own."""
+        return Replica(self.training, self.world.device, None, self.task)
 
     def steps(self) -> Iterator[int]:
         """The numbers of this rank's iterations, each timed."""
@@ -60,41 +79,56 @@ class Worker:
 
     @contextmanager
     def timed_step(self) -> Iterator[None]:
-        """One iteration: its seconds, and those of its parts, go to the record."""
-        self._parts.clear()
-        start = time.perf_counter()
+        """One iteration: its seconds, and those of its parts, go to the record.
+
+        From mark to mark of the device, and nothing waits for it in between: a step is timed as it
+        runs.
+        """
+        self._parts.append(defaultdict(list))
+        self._carried.append([])
+        begin = self.world.face.mark()
         yield
-        self.record.step_s.append(time.perf_counter() - start)
-        for name in ("compute", "communication", "update"):
-            self.record.parts_s.setdefault(name, []).append(self._parts[name])
+        self._steps.append((begin, self.world.face.mark()))
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """A part of an iteration, timed until the device has done it."""
-        start = time.perf_counter()
+        """A part of an iteration, from mark to mark of the compute stream."""
+        begin = self.world.face.mark()
         yield
-        # Kernels are only queued so far: without this, a part's seconds would be the next one's.
-        self.world.synchronize()
-        self._parts[name] += time.perf_counter() - start
+        self._parts[-1][name].append((begin, self.world.face.mark()))
 
-    def learn(self, step: int, forward: Callable[[Tensor], Tensor] | None = None) -> None:
+    def learn(
+        self, step: int, forward: Forward | None = None, between: Between = nullcontext
+    ) -> None:
         """Forward and backward on this rank's batch.
 
         The loss goes to the record, the gradient to the replica.
         """
+        if self.task.loads:
+            with self.part("input"):
+                self.task.await_input()
         with self.part("compute"):
             self.pause(step)
-            loss = self.replica.learn(*self.batch(self.shard(), step), forward)
-        self.record.losses.append(loss)
+            batch = self.batch(self.shard(), step)
+            self.lost(self.replica.learn(*batch, forward, between))
+
+    def lost(self, loss: Tensor) -> None:
+        """The loss of an iteration."""
+        self._losses.append(loss)
 
     def pause(self, step: int) -> None:
-        """Wait as long as the settings say for this worker in iteration ``step``."""
-        time.sleep(self.training.pause(self.rank, step))
+        """Keep the device busy as long as the settings say for this worker in ``step``."""
+        self.world.face.spin(self.training.pause(self.rank, step))
 
     def update(self) -> None:
         """The replica moves by its gradient."""
         with self.part("update"):
             self.replica.update()
+
+    def carried(self, number: int, begin: Any, end: Any) -> None:
+        """Bucket ``number`` was on its way between two marks, beside whatever else went on."""
+        # Not by `part`: callbacks come from threads of the library.
+        self._carried[-1].append((number, begin, end))
 
     def note(self, what: str, worker: int, clock: int, version: int = 0) -> None:
         """Append to the log; from any thread."""
@@ -105,6 +139,23 @@ class Worker:
             )
 
     def done(self) -> Record:
-        """The record with the final weights."""
-        self.record.weights = self.replica.weights.detach().cpu().numpy().copy()
-        return self.record
+        """The record with all seconds and losses, and the final weights."""
+        face, record = self.world.face, self.record
+        face.synchronize()
+        record.step_s = [face.seconds(*both) for both in self._steps]
+        named = dict.fromkeys(name for parts in self._parts for name in parts)
+        for name in dict.fromkeys([*_PARTS, *named] if self._parts else ()):
+            record.parts_s[name] = [
+                sum(face.seconds(*both) for both in parts[name]) for parts in self._parts
+            ]
+        record.carried = [
+            [
+                (number, face.seconds(start, begin), face.seconds(start, end))
+                for number, begin, end in carried
+            ]
+            for (start, _), carried in zip(self._steps, self._carried, strict=True)
+        ]
+        record.losses = [float(loss) for loss in self._losses]
+        if self.task.keeps_weights:
+            record.weights = self.replica.final().numpy()
+        return record

@@ -67,11 +67,12 @@ def _table(cells: Sequence[Cell]) -> Table:
 
 def _mark(cell: Cell) -> str:
     brief = {"works": "works", "does not work": "no"}.get(cell.documented, "perhaps")
-    return f"({brief})" if cell.verdict == "not tried" else cell.verdict
+    mark = f"({brief})" if cell.verdict == "not tried" else cell.verdict
+    return f"{mark} *" if cell.classic != cell.documented else mark
 
 
 def _notes(cells: Sequence[Cell]) -> list[str]:
-    from validate.backends import DOCUMENTATION
+    from validate.backends import CLASSIC, DOCUMENTATION
 
     fails = [
         f"{cell.backend} {cell.device} {cell.operation} fails: {cell.detail}"
@@ -83,4 +84,10 @@ def _notes(cells: Sequence[Cell]) -> list[str]:
         for cell in cells
         if cell.verdict == "not tried"
     )
-    return [*fails, *reasons, f"(in brackets): as torch's documentation says, {DOCUMENTATION}"]
+    return [
+        *fails,
+        *reasons,
+        f"(in brackets): as torch's documentation says, {DOCUMENTATION}",
+        "*: otherwise in the classic edition, where gloo has only broadcast and all_reduce on GPUs "
+        f"({CLASSIC})",
+    ]

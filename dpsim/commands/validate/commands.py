@@ -13,8 +13,10 @@ class _ValidateCommands(Group):
         "calibrate": "dpsim.commands.validate.calibrate:calibrate",
         "compare": "dpsim.commands.validate.compare:compare",
         "microbench": "dpsim.commands.validate.microbench:microbench",
+        "node": "dpsim.commands.validate.node:node",
         "reference": "dpsim.commands.validate.reference:reference",
         "run": "dpsim.commands.validate.run:run",
+        "train": "dpsim.commands.validate.train:train",
         "testbed": "dpsim.commands.validate.testbed:run_on_testbed",
     }
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Files of runs, .json or .json.gz.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Files of runs, .json or .json.gz, or folders of them.", show_default=False
+        ),
     ],
     html: Annotated[
         Path | None,
@@ -46,6 +49,7 @@ def compare(
 
     Errors by kind, choices, and what is off in the worst cases.
 
+    Example: dpsim validate compare validate/recorded/
     Example: dpsim validate compare validate/recorded/steps.json.gz --again --tolerance 10%
     """
     most = None if tolerance is None else _fraction(tolerance)

@@ -101,6 +101,9 @@ def microbench(
     dtype: Annotated[
         str, typer.Option(help="Of that input: float32, or int64 for tokens.")
     ] = "float32",
+    precision: Annotated[
+        str, typer.Option(help="Of layers and learners: fp32, tf32, fp16 or bf16.")
+    ] = "fp32",
     batch_sizes: Annotated[
         str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
     ] = "1,4,16",
@@ -153,6 +156,7 @@ def microbench(
         model=model,
         input=_numbers("--input", shape),
         input_type=dtype,
+        precision=precision,
         batch_sizes=_numbers("--batch-sizes", batch_sizes),
         learners=_numbers("--learners", learners),
     )

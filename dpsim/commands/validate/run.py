@@ -10,12 +10,14 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.base.units import DATA, human
 from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.commands.validate.torch_first import torch_first
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from validate.emulate import Case
     from validate.run import StepRun
 
 
@@ -33,10 +35,30 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Run it on this node's devices, not on a testbed: cpu, cuda or auto.",
+            show_default=False,
+        ),
+    ] = None,
+    backend: Annotated[
+        str, typer.Option(help="Of torch.distributed there: auto, gloo or nccl.")
+    ] = "auto",
     compute: Annotated[
-        str,
-        typer.Option(help="emulated: passes are timed waits; real: a small network on the CPU."),
-    ] = "emulated",
+        str | None,
+        typer.Option(
+            help=(
+                "real: the scenario's model (on a testbed, a small network); timed: passes take "
+                "their predicted times. On a node real, on a testbed timed, if left out."
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    as_here: Annotated[
+        bool,
+        typer.Option("--as-here", help="Take the hardware that is here, and keep all else."),
+    ] = False,
     repeat: Annotated[
         int,
         typer.Option(
@@ -60,37 +82,57 @@ def run(
 ) -> None:
     """Run a scenario on real ranks and predict it, side by side.
 
-    On a testbed (root on Linux), or as a rank under torchrun.
+    With --device, or where the scenario has no testbed, on the devices of this node: its model, its
+    batch, its strategy by torch. Else on a testbed (root on Linux). Under torchrun the ranks are
+    the launcher's, on one node or several.
 
+    Example: dpsim validate run scenario.yaml --device cuda --backend nccl --as-here --json
     Example: dpsim validate run scenarios/testbed/allreduce.yaml
     Example: dpsim validate run scenarios/testbed/overlap.yaml --set strategy.overlap.kind=priority
         --repeat 3 -o run.json
     Example: torchrun --nproc-per-node 4 -m validate run scenarios/testbed/allreduce.yaml --json
     """
     seconds = None if timeout is None else timeout_seconds(timeout)
-    if compute not in ("emulated", "real"):
-        raise DpsimError(f"--compute must be emulated or real, but got {compute!r}")
+    if compute not in (None, "emulated", "timed", "real"):
+        raise DpsimError(f"--compute must be real or timed, but got {compute!r}")
     torch_first("run")
     from validate.emulate import Case
-    from validate.run import PartialRunError, here, on_testbed, real_run
+    from validate.run import PartialRunError
 
     case = Case(str(file), (*_testbed(testbed), *(set_ or ())))
-    case.scenario()
-    found: StepRun | None
-    if "RANK" in os.environ and compute == "emulated":
-        found = here(case, repetitions=repeat)
-    else:
-        try:
-            if compute == "real":
-                found = real_run(case, timeout_s=seconds)
-            else:
-                (found,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
-        except PartialRunError as error:
-            for partial in error.runs:
-                _deliver(partial, output, as_json)
-            raise
+    on_testbed = device is None and not as_here and case.scenario().testbed is not None
+    try:
+        if on_testbed:
+            found = _on_testbed(case, compute or "timed", repeat, seconds)
+        else:
+            from validate.node import on_node
+
+            found = on_node(
+                case,
+                device=device or "auto",
+                backend=backend,
+                compute=compute or "real",
+                take_what_is_here=as_here,
+                timeout_s=seconds,
+            )
+    except PartialRunError as error:
+        for partial in error.runs:
+            _deliver(partial, output, as_json)
+        raise
     if found is not None:
         _deliver(found, output, as_json)
+
+
+def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) -> StepRun | None:
+    """On the hosts of the scenario's testbed, or as one of the ranks of a launcher."""
+    from validate.run import here, on_testbed, real_run
+
+    if compute == "real":
+        return real_run(case, timeout_s=seconds)
+    if "RANK" in os.environ:
+        return here(case, repetitions=repeat)
+    (found,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
+    return found
 
 
 def _testbed(text: str | None) -> tuple[str, ...]:
@@ -164,6 +206,12 @@ def _ms(seconds: float | None) -> str:
 
 def _notes(found: StepRun) -> list[str]:
     said = [f"the step is predicted {found.error['step_time']:+.1%} off what was measured"]
+    peaks = [human(value, DATA, 3) for value in found.memory.values() if value is not None]
+    if len(peaks) == len(found.memory) == 2:
+        said.append(f"memory: {peaks[0]} predicted, {peaks[1]} measured at most")
+    said += [f"by {found.backend} on {found.device}", *found.notes]
+    if not found.hidden:
+        said.append("communication beside computing was not timed apart")
     for what in ("clock_gap", "versions"):
         predicted, measured = (
             side.staleness[what]["mean"] for side in (found.predicted, found.measured)

@@ -70,8 +70,9 @@ def _calibration(used: str | dict[str, Any]) -> str:
     if "residuals" in used:
         errors = used["residuals"]
         compute = _calibration(str(used["compute"]))
+        what = "Messages travel" if used["parameters"] else "Layers take their times"
         return (
-            f"Messages travel as measured ({used['name']}): off by {errors['mean_ape']:.1%} on "
+            f"{what} as measured ({used['name']}): off by {errors['mean_ape']:.1%} on "
             "average, "
             f"{errors['worst_ape']:.1%} at worst, "
             f"over {errors['n']} {errors['counted_on']}. {compute}"

@@ -104,8 +104,9 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
         return f"calibration {calibration}: compute times {source}"
     if "residuals" in calibration:
         errors = calibration["residuals"]
+        what = "messages" if calibration["parameters"] else "layers"
         return (
-            f"calibration {calibration['name']}: messages as measured, off by "
+            f"calibration {calibration['name']}: {what} as measured, off by "
             f"{errors['mean_ape']:.1%} on average over "
             f"{errors['n']} {errors['counted_on']}; compute times from the {calibration['compute']}"
         )

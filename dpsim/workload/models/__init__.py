@@ -18,6 +18,7 @@ from dpsim.workload.models.catalogue import (
 
 if TYPE_CHECKING:
     from dpsim.workload.models.hf_config import from_config
+    from dpsim.workload.models.llama import Llama
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -27,6 +28,7 @@ __all__ = [
     "Attention",
     "FamilyModel",
     "Images",
+    "Llama",
     "Tokens",
     "build_model",
     "canonical_name",

@@ -110,14 +110,14 @@ class FamilyModel:
 
     def __init__(self, home: str, *arguments: Any, **settings: Any) -> None:
         self.module = f"dpsim.workload.models.{home.partition(':')[0]}"
-        self._home = f"dpsim.workload.models.{home}"
-        self._arguments = arguments
-        self._settings = settings
+        self.home = f"dpsim.workload.models.{home}"
+        self.arguments = arguments
+        self.settings = settings
 
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
         """The model, for sequences of that length where it is one of sequences."""
-        function: Callable[..., Model] = imported(self._home)
-        return function(*self._arguments, *sequence_length, **self._settings, **more)
+        function: Callable[..., Model] = imported(self.home)
+        return function(*self.arguments, *sequence_length, **self.settings, **more)
 
 
 def _bert(name: str, blocks: int, width: int, heads: int, positions: int = 512) -> Tokens:

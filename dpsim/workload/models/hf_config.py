@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from dpsim.workload.layer import Model
 from dpsim.workload.models.bert import bert
 from dpsim.workload.models.catalogue import ATTENTION_OF, Attention, Images, Tokens
 from dpsim.workload.models.gpt import gpt
-from dpsim.workload.models.llama import Llama, llama
+from dpsim.workload.models.llama import Llama, of_shape
 from dpsim.workload.models.neox import neox, phi
 from dpsim.workload.models.vit import vit
 from dpsim.workload.profile import read_file
@@ -167,9 +166,7 @@ def _llama(
     )
     longest = sizes["max_position_embeddings"]
     stated = sizes.attention()
-
-    def factory(length: int, *, fused: bool = True) -> Model:
-        return llama(name, replace(shape, fused=fused), length)
+    factory = partial(of_shape, name, shape)
 
     return Tokens(factory, min(_LONG, longest), longest, fusible=True, attention=stated)
 

@@ -10,7 +10,7 @@ experts in place of the feed-forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dpsim.workload.builder import Builder
@@ -79,6 +79,11 @@ def of_sizes(
     ``more`` are further fields of `Llama`.
     """
     return llama(name, Llama(blocks, width, heads, inner, **more), sequence_length)
+
+
+def of_shape(name: str, shape: Llama, sequence_length: int, *, fused: bool = True) -> Model:
+    """The same, of a configuration, with its attention as it is asked for."""
+    return llama(name, replace(shape, fused=fused), sequence_length)
 
 
 def _block(b: Builder, name: str, sizes: Llama, window: int | None) -> None:

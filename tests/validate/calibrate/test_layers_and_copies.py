@@ -13,6 +13,7 @@ from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.hardware import nodes
 from dpsim.hardware.calibration import CalibrationProfile, Transport, load_profile
 from dpsim.topology import ClusterConfig, build_cluster, cluster_over_transport
+from dpsim.workload import OPTIMIZERS
 from validate.calibrate.combined import fit_profile
 from validate.calibrate.compute import measured_models, step_errors
 from validate.calibrate.copies import Copies, fit_copies
@@ -265,7 +266,7 @@ class TestCommand:
         assert code == 0
         (model,) = json.loads(out)["profile"]["compute"]
         assert model["model"] == "small-cnn"
-        assert set(model["optimizers"]) == {"sgd", "momentum", "adam"}
+        assert set(model["optimizers"]) == {*OPTIMIZERS}
         (found,) = read_measurements([two / "run.json"], None).runs
         rows = found.of("layers")
         assert model["forward_s"][0] == pytest.approx(rows[0]["forward_s"])

@@ -82,7 +82,7 @@ class LateWorld(World):
 
 
 def own_starts(world):
-    late = LateWorld(world.place, world.backend, world.device, world.store, world.timeout)
+    late = LateWorld(world.place, world.backend, world.face, world.store, world.timeout)
     timing = measure(Executor(ring.RING.schedule(world.size), 1001, late), repetitions=2)
     write_row(
         {

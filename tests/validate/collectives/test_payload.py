@@ -112,7 +112,8 @@ def test_a_broken_environment_is_named(changed, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this is about machines without a GPU")
 def test_a_machine_without_a_gpu_uses_gloo_and_says_why_not_nccl():
-    assert choose(Place()) == ("gloo", torch.device("cpu"))
+    backend, face = choose(Place())
+    assert (backend, face.place) == ("gloo", torch.device("cpu"))
     with pytest.raises(DpsimError, match="--device must be one of this machine's, but got cuda"):
         choose(Place(), device="cuda")
     with pytest.raises(DpsimError, match="--backend must be one that is here, but got nccl: torch"):

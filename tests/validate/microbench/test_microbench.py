@@ -16,7 +16,7 @@ import pytest
 from dpsim import cli
 from dpsim.collectives import OPERATIONS
 from dpsim.imports import parse_nccl_tests
-from dpsim.workload import load_model_profile
+from dpsim.workload import OPTIMIZERS, load_model_profile
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
@@ -73,6 +73,7 @@ def test_the_run_says_what_where_and_with_which_versions(run):
         "optimizer",
         "codecs",
         "learners",
+        "products",
     )
     assert [place.rank for place in run.ranks] == [0, 1]
     assert run.backend == "gloo"
@@ -162,7 +163,7 @@ def test_learners_share_the_device(run):
 
 
 def test_codecs_and_updates_are_all_there(run):
-    assert {row["optimizer"] for row in run.of("optimizer")} == {"sgd", "momentum", "adam"}
+    assert {row["optimizer"] for row in run.of("optimizer")} == {*OPTIMIZERS}
     codecs = run.of("codecs")
     assert (
         len({(row["codec"], row["library"], row["direction"], row["bytes"]) for row in codecs})

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from again import measured_again
 
 MISSING = find_spec("torch") is None and os.environ.get("CI") != "true"
 pytestmark = [
@@ -66,9 +67,16 @@ def test_ranks_of_a_launcher_run_it_and_rank_0_answers():
         "run.steps=3",
         "--json",
     ]
-    ranks = launch(command, loopback(2), timeout_s=120).ranks
-    assert ranks[1].stdout == ""
-    content = json.loads(ranks[0].stdout)
+
+    def measure():
+        ranks = launch(command, loopback(2), timeout_s=120).ranks
+        assert ranks[1].stdout == ""
+        return json.loads(ranks[0].stdout)
+
+    measured_again(check_emulated, measure)
+
+
+def check_emulated(content):
     assert set(content) - {"schema_version", "kind"} == documented()
     predicted, measured = content["predicted"], content["measured"]
     assert set(predicted) == set(measured)
@@ -93,12 +101,12 @@ def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--compute", "both"], "--compute must be emulated or real"),
+        (["--compute", "both"], "--compute must be real or timed"),
         (["--timeout", "soon"], "--timeout"),
         (["--testbed", "hosts=none"], "testbed.hosts"),
         (
             ["--set", "testbed=null", "--set", "cluster={nodes: 2, node: testbed-host}"],
-            "testbed must be in the scenario",
+            "workload.model: must be one that torch can build",
         ),
         (
             ["--set", "strategy.aggregation={kind: allreduce, library: mpi}"],
@@ -125,22 +133,20 @@ def test_on_the_testbed_the_step_is_about_as_predicted(dpsim, tmp_path):
     from validate.records import load_run_records
 
     path = tmp_path / "run.json"
-    code, out, _ = dpsim(
-        SCENARIO,
-        "--testbed",
-        "hosts=2,rate=200 Mbit/s",
-        "--set",
-        "run.steps=6",
-        "--repeat",
-        3,
-        "-o",
-        path,
-    )
-    assert code == 0
-    assert "a step" in out
-    (record,) = load_run_records(path).runs
-    assert abs(record.error) < 0.25
-    assert record.case["set"][1] == "testbed={hosts: 2,rate: 200 Mbit/s}"
+    few = ["--set", "run.steps=6", "--repeat", 3]
+
+    def measure():
+        code, out, _ = dpsim(SCENARIO, "--testbed", "hosts=2,rate=200 Mbit/s", *few, "-o", path)
+        assert code == 0
+        assert "a step" in out
+        (record,) = load_run_records(path).runs
+        return record
+
+    def check(record):
+        assert abs(record.error) < 0.25
+        assert record.case["set"][1] == "testbed={hosts: 2,rate: 200 Mbit/s}"
+
+    measured_again(check, measure)
 
 
 @pytest.mark.testbed
@@ -176,11 +182,13 @@ def test_real_computing_of_a_slow_worker_is_waited_for(dpsim):
     """
     slow = ["disturbance.slow=[{workers: [1], factor: 8}]", "strategy.aggregation.library=gloo"]
     sets = [part for text in ("testbed.hosts=2", "run.steps=4", *slow) for part in ("--set", text)]
-    code, out, _ = dpsim(SCENARIO, "--compute", "real", *sets, "--json")
-    assert code == 0
-    content = json.loads(out)
-    predicted, measured = (
-        content["predicted"]["step_time_s"]["mean"],
-        content["measured"]["step_time_s"]["mean"],
-    )
-    assert abs(predicted / measured - 1) < 0.25
+
+    def measure():
+        code, out, _ = dpsim(SCENARIO, "--compute", "real", *sets, "--json")
+        assert code == 0
+        return json.loads(out)
+
+    def check(content):
+        assert abs(content["error"]["step_time"]) < 0.25
+
+    measured_again(check, measure)

@@ -40,6 +40,10 @@ EXACT = 1e-10
 # What should be the same as one process on the whole batch: name to (method, settings).
 BULK_SYNCHRONOUS = {
     "ddp": ("ddp", {}),
+    "ddp-small-buckets": ("ddp", {"bucket_size": "4 KiB"}),
+    "zero-1": ("zero-1", {}),
+    "fsdp": ("fsdp", {"unit_size": "1 KiB"}),
+    "fsdp-groups": ("fsdp", {"group": 2, "reshard": False}),
     "through-host": ("through-host", {}),
     "library": ("library", {}),
     "schedule": ("schedule", {}),
@@ -51,6 +55,8 @@ BULK_SYNCHRONOUS = {
     "ssp-0": ("parameter-server", {"sync": "ssp", "staleness": 0}),
     "backup-0": ("backup", {"spare": 0}),
     "local-sgd-1": ("local-sgd", {"every": 1}),
+    "local-sgd-groups": ("local-sgd", {"every": 1, "group": 2, "outer": {}}),
+    "local-sgd-outer": ("local-sgd", {"every": 1, "group": 1, "outer": {}}),
     "data-parallel": ("data-parallel", {}),
     "whole-batch": ("whole-batch", {}),
 }
@@ -96,7 +102,11 @@ def cases(methods, models=MODELS, **settings):
     }
 
 
+# By a hook of DDP: top-k of a whole gradient with error feedback, in whatever order it stands.
+HOOK = {"hook-top-k": ("ddp", {"bucket_size": "1 TiB", "codec": {"kind": "top-k"}})}
+
 CASES = {
+    **cases(HOOK, models=["cnn"]),
     **cases(BULK_SYNCHRONOUS),
     **cases(ORDERED, pauses_s=SLOW),
     **cases(COMPRESSED, models=["cnn"]),
@@ -198,6 +208,13 @@ def test_compressed_gradients_are_those_of_the_exchange(kind, four):
     check_same(losses(four[name]), replayed.losses, tolerance)
     for record in four[name]:
         np.testing.assert_allclose(record.weights, replayed.weights, rtol=0, atol=tolerance)
+
+
+def test_a_codec_as_a_hook_of_ddp_gives_what_the_exchange_gives(four):
+    check_same(losses(four["hook-top-k", "cnn"]), losses(four["codec-top-k", "cnn"]), 1e-6)
+    hooked, exchanged = four["hook-top-k", "cnn"][0], four["codec-top-k", "cnn"][0]
+    np.testing.assert_allclose(hooked.weights, exchanged.weights, rtol=0, atol=1e-6)
+    assert hooked.parts_s["encode"]
 
 
 def swapped(case, records):
@@ -306,7 +323,8 @@ def test_a_bucket_sets_out_when_the_last_of_its_gradients_is_ready(four):
 def test_every_iteration_is_timed_in_parts(four):
     for name, model in CASES:
         for record in four[name, model]:
-            parts = np.array([record.parts_s[part] for part in sorted(record.parts_s)])
+            names = ("compute", "communication", "update") if record.step_s else ()
+            parts = np.array([record.parts_s[part] for part in names])
             assert len(record.step_s) == len(record.losses)
             assert np.all(parts.sum(axis=0) <= np.array(record.step_s) + 1e-9) or not record.losses
 

@@ -93,7 +93,7 @@ def main(folder):
             place = Place(world.rank, 3, world.rank, 3)
             found["three"] = trained(
                 cases_of_three,
-                Part(place, "gloo", world.device, world.store, world.timeout, members),
+                Part(place, "gloo", world.face, world.store, world.timeout, members),
             )
         (folder / f"rank-{world.rank}").write_bytes(pickle.dumps(found))
 

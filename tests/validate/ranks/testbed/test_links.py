@@ -2,6 +2,8 @@
 shares the machine.
 """
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,49 @@ TWO_RACKS = Path(__file__).with_name("two-racks.yaml")
 LOOSE = 0.25
 
 
-def measured(config):
+def best(config):
+    """Each pattern by the best of its repeats: other work can only make one longer."""
     with testbed.Testbed(config) as up:
-        return {row.pattern: row for row in testbed.check(up, repeats=2)}
+        rows = testbed.check(up, repeats=3)
+    return {row.pattern: replace(row, measured_s=min(row.runs_s)) for row in rows}
+
+
+def measured(config):
+    """What is off by more than the tolerance is measured once more, and counts as it is then."""
+    rows = best(config)
+    if off := [name for name, row in rows.items() if abs(row.ratio - 1) > LOOSE]:
+        again = best(config)
+        rows |= {name: again[name] for name in off}
+    return rows
 
 
 def ratios(rows):
     return {name: row.ratio for name, row in rows.items()}
+
+
+def test_a_link_with_another_rate_is_off_however_often_it_is_measured(monkeypatch):
+    """The links have 60 Mbit/s where 100 are said: every pattern takes 5 / 3 of its time."""
+    said = testbed.TestbedConfig(hosts=2, rate="100 Mbit/s")
+    made = testbed.Testbed
+    asked = []
+
+    def slower(config):
+        up = made(config.model_copy(update={"rate": 7.5e6}))
+        asked.append(up)
+        return up
+
+    monkeypatch.setattr(testbed, "Testbed", slower)
+    monkeypatch.setattr(testbed, "check", partial(as_if, said, testbed.check))
+    found = ratios(measured(said))
+    assert len(asked) == 2
+    assert all(ratio == pytest.approx(5 / 3, rel=LOOSE) for ratio in found.values())
+    assert all(abs(ratio - 1) > LOOSE for ratio in found.values())
+
+
+def as_if(config, check, up, **options):
+    """The rows of ``up``, each with the time that it should take by ``config``."""
+    slower = up.config.rates[0] / config.rates[0]
+    return [replace(row, nominal_s=row.nominal_s * slower) for row in check(up, **options)]
 
 
 def test_links_have_their_rates_both_ways_and_incast_shares_one():

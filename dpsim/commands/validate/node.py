@@ -1,0 +1,103 @@
+"""``dpsim validate node``: one profile of this node, which scenarios take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.progress import bars
+from dpsim.commands.validate.torch_first import torch_first
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpsim.hardware import CalibrationProfile
+
+
+def node(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write the profile to this file.")],
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, gloo or nccl.")] = "auto",
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Ranks to start: one a GPU, or 4 on a processor, if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="What does not begin within them is left out.")
+    ] = 10.0,
+    models: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Whose layers are measured: the catalogue's, or small-cnn and small-transformer.",
+        ),
+    ] = "",
+    name: Annotated[str, typer.Option(help="What predictions call the profile.")] = "node",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure this node and write one profile of it: computing, copies and network.
+
+    Products, memory, layers of models, the optimiser, codecs, copies and every collective by the
+    library, all ranks at once. A scenario uses it by calibration: PROFILE.json. A third of the
+    collectives' sizes is held out, and says how far it is off. Under torchrun its ranks measure.
+
+    Example: dpsim validate node -o profile.json
+    Example: dpsim validate node --device cpu --ranks 2 --minutes 2 -o profile.json
+    Example: torchrun --nnodes 2 --nproc-per-node 8 -m validate node --device cuda -o profile.json
+    """
+    torch_first("node")
+    from validate.node import node_profile
+
+    chosen = [each.strip() for each in models.split(",") if each.strip()]
+    with bars() as progress:
+        profile = node_profile(
+            device=device,
+            backend=backend,
+            ranks=ranks,
+            minutes=minutes,
+            models=chosen,
+            name=name,
+            progress=progress,
+        )
+    if profile is None:
+        return
+    write_whole(output, profile.to_json())
+    narrate(f"wrote {output}")
+    if as_json:
+        content = profile.model_dump(mode="json")
+        show_json({"schema_version": 1, "kind": "validate-node", "profile": content})
+    elif os.environ.get("RANK", "0") == "0":
+        show(_errors(profile), "", *_said(profile))
+
+
+def _errors(profile: CalibrationProfile) -> Table:
+    from rich.table import Table
+
+    table = Table(
+        title=f"{profile.name} ({profile.gpu}): errors where it was not fitted",
+        title_justify="left",
+        show_edge=False,
+    )
+    table.add_column("what")
+    for heading in ("n", "median", "mean", "worst"):
+        table.add_column(heading, justify="right")
+    for what, errors in profile.residuals_by.items():
+        values = (errors.median_ape, errors.mean_ape, errors.worst_ape)
+        table.add_row(what, str(errors.n), *(f"{value:.1%}" for value in values))
+    return table
+
+
+def _said(profile: CalibrationProfile) -> list[str]:
+    reached = ", ".join(f"{name} {each.value:.3g}" for name, each in profile.efficiency.items())
+    models = ", ".join(f"{model.model} in {model.precision}" for model in profile.compute)
+    tables = ", ".join(f"{table.operation} on {table.ranks}" for table in profile.network)
+    return [f"efficiency  {reached}", f"models      {models}", f"network     {tables}"]

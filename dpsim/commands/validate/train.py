@@ -1,0 +1,92 @@
+"""``dpsim validate train``: ways of data-parallel training from first principles, with a proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.base.errors import FailedError
+from dpsim.base.terminal import show, show_json
+from dpsim.commands.validate.torch_first import torch_first
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from validate.training import Proof
+
+
+def train(
+    method: Annotated[
+        str,
+        typer.Argument(help="A method, several with commas between, or all.", show_default=False),
+    ],
+    ranks: Annotated[int, typer.Option(min=1, max=64, help="Ranks to start.")] = 4,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    backend: Annotated[str, typer.Option(help="auto, gloo or nccl.")] = "auto",
+    model: Annotated[str, typer.Option(help="cnn or transformer, small ones.")] = "cnn",
+    steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps of each worker.")] = 8,
+    batch: Annotated[int, typer.Option(min=1, help="Samples per worker and step.")] = 16,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights, samples and chance.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Train a small network on digits by a method, beside torch's own, and prove that it is right.
+
+    Losses and weights are compared with a replay of the run's log in one process. Methods are those
+    of the strategies: ddp, fsdp, zero-1, schedule, library, buckets, parameter-server, backup,
+    local-sgd, gossip, ad-psgd, sma, compressed, through-host, data-parallel, whole-batch.
+
+    Example: dpsim validate train gossip
+    Example: dpsim validate train all --device cuda --backend nccl --json
+    """
+    torch_first("train")
+    from pydantic import ValidationError
+
+    from dpsim.base.errors import DpsimError
+    from validate.training import Training, names_of, prove
+
+    names = names_of(method)
+    try:
+        settings = Training.model_validate(
+            {"model": model, "steps": steps, "batch": batch, "seed": seed}
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DpsimError(
+            f"--{first['loc'][0]}: {first['msg']}, but got {first['input']!r}"
+        ) from None
+    proofs = prove(names, settings, ranks=ranks, device=device, backend=backend)
+    if as_json:
+        rows = [proof.to_json() for proof in proofs]
+        show_json({"schema_version": 1, "kind": "validate-train", "ranks": ranks, "rows": rows})
+    else:
+        show(_table(proofs), "", *_not_run(proofs))
+    if wrong := [proof.method for proof in proofs if not (proof.equal or proof.not_run)]:
+        raise FailedError(f"not what its replay gives: {', '.join(wrong)}")
+
+
+def _table(proofs: list[Proof]) -> Table:
+    from rich.table import Table
+
+    from dpsim.base.units import TIME, human
+
+    table = Table(title="each beside its replay", title_justify="left", show_edge=False)
+    for heading in ("method", "first loss", "last loss", "a step", "computing", "off by", "equal"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for proof in proofs:
+        if proof.not_run:
+            continue
+        table.add_row(
+            proof.method,
+            f"{proof.losses[0]:.4f}",
+            f"{proof.losses[-1]:.4f}",
+            human(proof.step_s, TIME, 3),
+            human(proof.parts_s["compute"], TIME, 3),
+            f"{proof.off:.1e}",
+            "yes" if proof.equal else "NO",
+        )
+    return table
+
+
+def _not_run(proofs: list[Proof]) -> list[str]:
+    return [f"{proof.method} not run: {proof.not_run}" for proof in proofs if proof.not_run]

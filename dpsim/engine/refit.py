@@ -1,0 +1,175 @@
+"""Models of collectives with constants refitted on what a machine's own collectives took.
+
+A model's time is a part without bytes, which its latencies make, and the rest, which its rates
+make. Both are multiplied by a constant of this machine, and a call costs a constant besides:
+
+    t = entry + latency x t_0 + bytes x (t - t_0)
+
+The constants come from tables of measured sizes (relative errors, least squares, none below 0), by
+the model on as many ranks as were measured. So they hold on other numbers of ranks as far as the
+model's form does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import Traffic
+from dpsim.hardware import Measured
+from dpsim.network import CollectiveModel, Outcome
+from dpsim.scenario import Scenario
+
+_LEAST_SIZES = 3
+_SAME = 1e-6  # relative
+_SMALLEST = 4  # bytes a rank: what a model takes for them is its part without bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """``entry`` in s; ``latency`` and ``bytes`` multiply the model's two parts."""
+
+    entry: float
+    latency: float
+    bytes: float
+
+    def seconds(self, without_bytes: FloatArray, whole: FloatArray) -> FloatArray:
+        """The time of a model that takes ``whole`` s, of which ``without_bytes`` are latency."""
+        rest = whole - without_bytes
+        return np.asarray(self.entry + self.latency * without_bytes + self.bytes * rest)
+
+
+class RefittedModel(CollectiveModel):
+    """``base`` with the constants of a machine; loads and traffic are the base's."""
+
+    def __init__(self, base: CollectiveModel, constants: Constants) -> None:
+        self.base = base
+        self.constants = constants
+        self.network = base.network
+        self.itemsize = base.itemsize
+        self.abilities = base.abilities
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        found = self.base.finish(starts, nbytes)
+        whole = float(found.finishes.max() - starts.max())
+        empty = min(_seconds(self.base, _SMALLEST), whole)
+        refitted = self.constants.seconds(np.array(empty), np.array(whole))
+        return replace(found, finishes=found.finishes + (float(refitted) - whole))
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """The base's."""
+        return self.base.traffic(nbytes)
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """The base's."""
+        return self.base.algorithm_for(nbytes)
+
+
+def refitted(
+    models: Mapping[str, CollectiveModel],
+    measured: Mapping[int, Mapping[str, CollectiveModel]],
+    tables: Sequence[Measured],
+) -> dict[str, CollectiveModel]:
+    """``models`` by operation, refitted where ``tables`` have theirs.
+
+    ``measured`` are the same models on as many ranks as each table says.
+    """
+    by_operation: dict[str, list[Measured]] = defaultdict(list)
+    for table in tables:
+        by_operation[table.operation].append(table)
+    found = dict(models)
+    for operation, own in by_operation.items():
+        if operation in models:
+            bases = [measured[table.ranks][operation] for table in own]
+            found[operation] = RefittedModel(models[operation], constants_of(bases, own))
+    return found
+
+
+def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -> Constants:
+    """The constants with which each base takes the times of its table.
+
+    Raises DpsimError for fewer than three sizes in all.
+    """
+    empty: list[float] = []
+    whole: list[float] = []
+    times: list[float] = []
+    for base, table in zip(bases, tables, strict=True):
+        nothing = _seconds(base, _SMALLEST)
+        for size, seconds in zip(table.sizes_bytes, table.times_s, strict=True):
+            taken = _seconds(base, size)
+            empty.append(min(nothing, taken))
+            whole.append(taken)
+            times.append(seconds)
+    if len(set(whole)) < _LEAST_SIZES:
+        raise DpsimError(
+            f"calibration: {tables[0].operation} must have been measured at {_LEAST_SIZES} or more "
+            f"sizes, but was at {len(set(whole))}"
+        )
+    return _fitted(np.array(empty), np.array(whole), np.array(times))
+
+
+def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constants:
+    # On one number of ranks latency is a constant too: what is constant then counts as latency.
+    calls = np.ones(len(times)) if np.ptp(empty) > _SAME * empty.max() else np.zeros(len(times))
+    columns = np.stack([calls, empty, whole - empty], axis=1)
+    # Each row over its measured time, so that small messages count as much as large ones; columns
+    # over their size, since seconds and factors differ by orders of magnitude.
+    relative = columns / times[:, None]
+    scale = relative.max(axis=0)
+    scale[scale == 0] = 1.0
+    entry, latency, per_byte = (_least_squares(relative / scale) / scale).tolist()
+    return Constants(entry, latency, per_byte)
+
+
+def _least_squares(columns: FloatArray) -> FloatArray:
+    """What the columns are multiplied by, none below 0, to make ones as nearly as they can.
+
+    The best over all choices of columns that stay at 0: with three there are seven.
+    """
+    ones = np.ones(len(columns))
+    count = columns.shape[1]
+    best = np.zeros(count)
+    least = float(ones @ ones)
+    for chosen in product((True, False), repeat=count):
+        free = np.flatnonzero(chosen)
+        if not len(free):
+            continue
+        part, *_ = np.linalg.lstsq(columns[:, free], ones, rcond=None)
+        left = columns[:, free] @ part - ones
+        cost = float(left @ left)
+        if (part >= 0).all() and cost < least:
+            least = cost
+            best = np.zeros(count)
+            best[free] = part
+    return best
+
+
+def _seconds(model: CollectiveModel, nbytes: int) -> float:
+    return float(model.finish(np.zeros(model.network.ranks), nbytes).finishes.max())
+
+
+def same_on(scenario: Scenario, ranks: int, hosts: int) -> Scenario:
+    """``scenario`` on as many ranks as were measured, on equal shares of so many of its nodes.
+
+    Raises DpsimError where its nodes have not so many.
+    """
+    cluster = scenario.cluster
+    if ranks == cluster.ranks:
+        return scenario
+    of_node = None if cluster.node is None else cluster.node.gpus
+    # Where a node is one device, a host of several ranks is several nodes.
+    nodes = ranks if of_node == 1 else hosts
+    if of_node is None or ranks % nodes or ranks // nodes > of_node:
+        raise DpsimError(
+            f"calibration: collectives were measured by {ranks} ranks on {hosts} hosts, which the "
+            "scenario's nodes do not have: use a profile of such nodes"
+        )
+    values = {**dict(cluster), "nodes": nodes, "gpus_per_node": ranks // nodes}
+    resized = type(cluster).model_validate(values)
+    return scenario.model_copy(update={"cluster": resized, "testbed": None})

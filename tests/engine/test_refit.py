@@ -1,0 +1,150 @@
+"""Constants of collectives and of the roofline, refitted on what a node's profile has measured."""
+
+import numpy as np
+import pytest
+
+from dpsim import load_scenario, simulate
+from dpsim.base.errors import DpsimError
+from dpsim.engine import calibrated, constants_of, same_on
+from dpsim.hardware import CalibrationProfile, Measured
+
+TEXT = """
+name: on a node
+cluster: {nodes: 2, node: dgx1-v100, network: {fabric: single-switch, nic: 25GbE}}
+workload: {model: resnet50, batch_per_gpu: 16}
+strategy:
+  aggregation: {kind: allreduce, library: nccl}
+  overlap: {kind: sequential}
+run: {steps: 3, warmup: 1}
+"""
+SIZES = tuple(4096 * 4**power for power in range(8))
+NO_ERRORS = {
+    "counted_on": "held-out rows",
+    "n": 1,
+    **dict.fromkeys(("median_ape", "mean_ape", "p95_ape", "worst_ape", "worst_bytes"), 0),
+}
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    """Loads the scenario, with a profile beside it where one is given."""
+
+    def load(profile=None, *sets):
+        (tmp_path / "own.yaml").write_text(TEXT)
+        if profile is None:
+            return load_scenario(tmp_path / "own.yaml", sets)
+        content = {"name": "own", "kind": "node", "residuals": NO_ERRORS, **profile}
+        written = CalibrationProfile.model_validate(content).to_json()
+        (tmp_path / "profile.json").write_text(written)
+        return load_scenario(tmp_path / "own.yaml", ("calibration=profile.json", *sets))
+
+    return load
+
+
+def base(scenario):
+    return calibrated(scenario).collectives["all-reduce"][0]
+
+
+def seconds(model, nbytes):
+    return float(model.finish(np.zeros(model.network.ranks), nbytes).finishes.max())
+
+
+def table(scenario, ranks, hosts, entry, latency, per_byte):
+    """What the model takes on so many ranks, with these constants."""
+    model = base(same_on(scenario, ranks, hosts))
+    nothing = seconds(model, 4)
+    times = [
+        entry + latency * nothing + per_byte * (seconds(model, size) - nothing) for size in SIZES
+    ]
+    return Measured(
+        operation="all-reduce",
+        ranks=ranks,
+        hosts=hosts,
+        devices=("Tesla V100-SXM2-16GB",),
+        sizes_bytes=SIZES,
+        times_s=tuple(times),
+    )
+
+
+def test_constants_are_found_again(scenario):
+    plain = scenario()
+    # On one number of ranks, entry and latency could not be told apart.
+    places = [(4, 1), (8, 1), (16, 2)]
+    measured = [table(plain, *place, 20e-6, 3.0, 1.5) for place in places]
+    found = constants_of([base(same_on(plain, *place)) for place in places], measured)
+    assert found.entry + 0 == pytest.approx(20e-6, rel=1e-6)
+    assert (found.latency, found.bytes) == (pytest.approx(3.0), pytest.approx(1.5))
+
+
+def test_a_table_of_one_node_tells_of_two(scenario):
+    """Twice the model's times on one node are twice its times on two: the form is the model's."""
+    plain = scenario()
+    twice = scenario({"network": [table(plain, 8, 1, 0.0, 2.0, 2.0).model_dump()]})
+    for size in SIZES:
+        ratio = seconds(base(twice), size) / seconds(base(plain), size)
+        assert ratio == pytest.approx(2, rel=1e-6)
+    before, after = (simulate(each).parts_s["exposed_comm"] for each in (plain, twice))
+    assert after == pytest.approx(2 * before, rel=1e-3)
+
+
+def test_an_imported_log_of_nccl_tests_is_such_a_profile(scenario):
+    measured = table(scenario(), 8, 1, 0.0, 1.0, 3.0).model_dump()
+    own = scenario({"kind": "nccl-tests", "parameters": {}, "measured": measured})
+    assert (
+        simulate(own).parts_s["exposed_comm"] > 1.5 * simulate(scenario()).parts_s["exposed_comm"]
+    )
+
+
+def test_other_hardware_and_another_library_are_warnings(scenario):
+    measured = [table(scenario(), 8, 1, 0.0, 2.0, 2.0).model_dump()]
+    profile = {"network": measured, "gpu": "a100-sxm-40gb"}
+    first, *_ = simulate(scenario(profile)).warnings
+    assert (
+        first == "calibration 'own' was measured on a100-sxm-40gb, and is used for v100-sxm2-16gb"
+    )
+    by_gloo = [{**each, "backend": "gloo"} for each in measured]
+    found = simulate(scenario({"network": by_gloo, "gpu": "v100-sxm2-16gb"})).warnings
+    assert "collectives by gloo, and none by nccl" in found[0]
+    assert not simulate(scenario({"network": measured, "gpu": "v100-sxm2-16gb"})).warnings
+
+
+def test_ranks_that_the_scenarios_nodes_do_not_have_are_an_error(scenario):
+    measured = table(scenario(), 8, 1, 0.0, 2.0, 2.0).model_dump()
+    with pytest.raises(DpsimError, match="measured by 24 ranks on 1 hosts"):
+        calibrated(scenario({"network": [{**measured, "ranks": 24}]}))
+
+
+def test_two_sizes_are_too_few(scenario):
+    measured = table(scenario(), 8, 1, 0.0, 2.0, 2.0)
+    few = measured.model_copy(update={"sizes_bytes": SIZES[:2], "times_s": measured.times_s[:2]})
+    with pytest.raises(
+        DpsimError, match="must have been measured at 3 or more sizes, but was at 2"
+    ):
+        calibrated(scenario({"network": [few.model_dump()]}))
+
+
+def test_what_products_and_memory_reach_is_taken_for_any_model(scenario):
+    def computing(fraction):
+        efficiency = {
+            name: {"value": fraction, "unit": "1"} for name in ("conv_fp32", "gemm_fp32", "memory")
+        }
+        launch = {"launch": {"value": 1e-9, "unit": "s"}}
+        own = scenario({"efficiency": efficiency | launch}, "workload.batch_per_gpu=64")
+        return simulate(own).parts_s["compute"]
+
+    assert computing(0.25) == pytest.approx(2 * computing(0.5), rel=0.02)
+
+
+def test_layers_count_in_the_precision_that_they_were_measured_in(scenario):
+    plain = scenario()
+    layers = [layer.name for layer in plain.build_model().layers]
+    row = [[1e-3] * len(layers)]
+    names = [
+        f"{way}_{what}" for way in ("forward", "backward") for what in ("s", "low_s", "high_s")
+    ]
+    model = {"model": "resnet50", "device": "a", "layers": layers, "batch_sizes": [16]}
+    model |= dict.fromkeys(names, row)
+    measured = scenario({"compute": [{**model, "precision": "fp32"}]})
+    assert simulate(measured).parts_s["compute"] > 2e-3 * len(layers)
+    other = scenario({"compute": [{**model, "precision": "fp16"}]})
+    assert simulate(other).parts_s["compute"] == simulate(plain).parts_s["compute"]

@@ -1,0 +1,111 @@
+"""A stand-in for ``torch.cuda``: GPUs whose tensors are on the host, and whose clock is the host's.
+
+What the product asks of CUDA is written down in ``asked``; a name that is not here fails loudly.
+"""
+
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import torch
+
+from validate.ranks import device
+
+CYCLES_PER_SECOND = 1e9
+GIB = 2**30
+
+
+class Stream:
+    def __init__(self, cuda):
+        self._cuda = cuda
+
+    def synchronize(self):
+        self._cuda.asked.append("stream.synchronize")
+
+
+class Event:
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self, stream):
+        assert isinstance(stream, Stream)
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        assert self.at
+
+    def elapsed_time(self, later):
+        return 1e3 * (later.at - self.at)
+
+
+class FakeCuda:
+    """``uuids`` are those of the GPUs that this process sees."""
+
+    def __init__(self, uuids=("GPU-a",), name="NVIDIA H100 80GB HBM3"):
+        self.uuids = uuids
+        self.name = name
+        self.asked = []
+        self.current = Stream(self)
+        self.peak = 0
+        self.Event = Event
+
+    def is_available(self):
+        return True
+
+    def device_count(self):
+        return len(self.uuids)
+
+    def get_device_name(self, index):
+        return self.name
+
+    def get_device_properties(self, index):
+        return SimpleNamespace(uuid=self.uuids[index], total_memory=80 * GIB)
+
+    def set_device(self, index):
+        self.asked.append(("set_device", index))
+
+    def synchronize(self, index):
+        self.asked.append("synchronize")
+
+    def current_stream(self, index):
+        return self.current
+
+    def Stream(self, index):  # noqa: N802 - torch's name
+        return Stream(self)
+
+    @contextmanager
+    def stream(self, stream):
+        before, self.current = self.current, stream
+        self.asked.append("stream")
+        yield
+        self.current = before
+
+    def _sleep(self, cycles):
+        self.asked.append(("sleep", cycles))
+        time.sleep(cycles / CYCLES_PER_SECOND)
+
+    def empty_cache(self):
+        self.asked.append("empty_cache")
+
+    def reset_peak_memory_stats(self, index):
+        self.peak = 3 * GIB
+
+    def max_memory_reserved(self, index):
+        return self.peak
+
+    def memory_reserved(self, index):
+        return 2 * GIB
+
+    def mem_get_info(self, index):
+        return 77 * GIB, 80 * GIB
+
+
+def stand_in(patch, **told):
+    """Put a `FakeCuda` in the place of torch's."""
+    cuda = FakeCuda(**told)
+    names = [name for name in dir(cuda) if not name.startswith("__")]
+    for name in names:
+        if hasattr(torch.cuda, name):
+            patch.setattr(torch.cuda, name, getattr(cuda, name))
+    patch.setattr(device, "cuda_place", lambda index: torch.device("cpu"))
+    return cuda

@@ -1,0 +1,193 @@
+"""Everything that asks for CUDA, against a stand-in: what it asks, and what it makes of answers."""
+
+import importlib
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+if find_spec("torch") is None and os.environ.get("CI") != "true":
+    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+
+import torch
+import torch.distributed as dist
+from fake_cuda import CYCLES_PER_SECOND, GIB, stand_in
+
+from dpsim.base.errors import DpsimError
+from validate.emulate import Case
+from validate.microbench.copies import COPIES
+from validate.microbench.layers import LAYERS
+from validate.microbench.learners import LEARNERS
+from validate.microbench.point_to_point import BURST, _burst
+from validate.microbench.settings import Settings
+from validate.node import as_here, check, here
+from validate.node.program import carry_out
+from validate.ranks.device import CudaFace
+from validate.ranks.processes import Place, World, agreed, choose, joined
+
+pytestmark = pytest.mark.torch
+
+SCENARIO = str(Path(__file__).with_name("small.yaml"))
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    return stand_in(monkeypatch)
+
+
+@pytest.fixture
+def world(cuda):
+    with joined("gloo", "cuda") as found:
+        cuda.asked.clear()
+        yield found
+
+
+def test_the_face_counts_by_events_and_spins_by_cycles(cuda):
+    face = CudaFace(0)
+    begin = face.mark()
+    face.spin(0.02)
+    spun = face.seconds(begin, face.mark())
+    (*_, (_, cycles)) = [asked for asked in cuda.asked if asked[0] == "sleep"]
+    assert cycles == pytest.approx(0.02 * CYCLES_PER_SECOND, rel=0.25)  # by a clock of its own
+    assert 0.015 < spun < 0.2
+    face.reset_peak()
+    assert "empty_cache" in cuda.asked
+    # 3 GiB reserved at most, and 3 of 80 in use by the driver's account, of which 2 are reserved.
+    assert face.peak_bytes() == 4 * GIB
+    assert face.capacity == 80 * GIB
+
+
+def test_the_end_of_computing_waits_for_the_compute_stream_alone(cuda):
+    CudaFace(0).finish()
+    assert cuda.asked == ["stream.synchronize"]
+
+
+class Answers:
+    """A store in which the other ranks have already written."""
+
+    def __init__(self, identities):
+        self._said = {f"gpu/{rank}": each.encode() for rank, each in enumerate(identities)}
+
+    def set(self, key, value):
+        assert self._said[key].decode() == value
+
+    def get(self, key):
+        return self._said[key]
+
+
+def world_of(identities, rank):
+    return World(Place(rank, len(identities)), "nccl", CudaFace(0), Answers(identities), 1.0)
+
+
+def test_ranks_that_each_see_one_gpu_of_their_own_meet_by_nccl(monkeypatch):
+    """As Slurm starts them: every rank sees one GPU, and calls it number 0."""
+    gpus = [f"GPU-{letter}" for letter in "abcdefgh"]
+    for rank in range(8):
+        stand_in(monkeypatch, uuids=(gpus[rank],))
+        for asked in ("auto", "nccl"):
+            assert agreed(world_of(gpus, rank), asked).backend == "nccl"
+
+
+def test_ranks_that_share_a_gpu_say_so(cuda, capsys):
+    shared = world_of(["GPU-a", "GPU-b", "GPU-a"], 0)
+    assert agreed(shared, "auto").backend == "gloo"
+    assert "ranks 0 and 2 share GPU GPU-a: they meet by gloo, not nccl" in capsys.readouterr().err
+    with pytest.raises(DpsimError, match="a GPU for each rank, but ranks 0 and 2 share GPU GPU-a"):
+        agreed(shared, "nccl")
+
+
+def test_local_ranks_take_the_gpus_in_turn(monkeypatch):
+    stand_in(monkeypatch, uuids=("GPU-a", "GPU-b"))
+    monkeypatch.setattr(dist, "is_nccl_available", lambda: True)
+    faces = [choose(Place(rank, 3, rank, 3))[1] for rank in range(3)]
+    assert [face.index for face in faces] == [0, 1, 0]
+    assert choose(Place())[0] == "nccl"
+
+
+def test_a_process_computes_on_its_gpu_before_it_joins(cuda):
+    with joined("gloo", "cuda"):
+        assert cuda.asked[0] == ("set_device", 0)
+
+
+def test_backends_are_tried_on_the_ranks_own_gpu(cuda, monkeypatch):
+    tried = []
+    module = importlib.import_module("validate.backends.matrix")
+    monkeypatch.setattr(module, "pairs", lambda: [("gloo", "cuda")])
+    monkeypatch.setattr("validate.ranks.processes.meet", lambda place, patience: None)
+    monkeypatch.setattr("validate.ranks.processes.place_from_environment", lambda: Place(1, 2, 1))
+    monkeypatch.setattr(
+        "validate.backends.cells.try_operations",
+        lambda world, names: tried.append(world.face.kind) or [],
+    )
+    module.here()
+    assert (cuda.asked, tried) == ([("set_device", 0)], ["cuda"])
+
+
+def test_copies_are_timed_alone_and_say_how_many_copied(world, monkeypatch):
+    monkeypatch.setattr(torch, "zeros", without_pinning(torch.zeros))
+    settings = Settings(what=("copies",), begin=1024, end=1024, iterations=2, warmup=0)
+    rows = list(COPIES.rows(world, settings, lambda: None))
+    assert [row["at_once"] for row in rows] == [1] * 4
+    assert len(rows) == COPIES.count(world, settings)
+
+
+def without_pinning(function):
+    def zeros(*args, pin_memory=False, **kwargs):
+        return function(*args, **kwargs)
+
+    return zeros
+
+
+def test_learners_are_streams_and_layers_are_cut_by_events(world, cuda):
+    settings = Settings(what=("learners",), batch_sizes=(2,), learners=(3,), iterations=1, warmup=0)
+    (row,) = LEARNERS.rows(world, settings, lambda: None)
+    assert (row["by"], cuda.asked.count("stream")) == ("streams", 3)
+    bf16 = settings.model_copy(update={"precision": "bf16"})
+    (row,) = LAYERS.rows(world, bf16, lambda: None)
+    apart = sum(row[f"{part}_time_s"] for part in ("forward_pass", "backward_pass", "optimizer"))
+    assert apart <= row["step_time_s"] * 1.001
+    assert row["precision"] == "bf16"
+
+
+def test_a_burst_and_its_answer_are_groups_of_their_own(monkeypatch):
+    """NCCL takes what one group has for one peer in order: sends and an answer in it would hang."""
+    groups = []
+
+    def batch(operations):
+        groups.append([operation.op.__name__ for operation in operations])
+        return []
+
+    monkeypatch.setattr(dist, "batch_isend_irecv", batch)
+    monkeypatch.setattr(dist, "P2POp", lambda op, tensor, peer: type("P", (), {"op": op}))
+    buffers = [torch.zeros(1)] * (BURST + 1)
+    for first in (True, False):
+        _burst(BURST, first, 1, buffers)
+    assert groups == [["isend"] * BURST, ["irecv"], ["irecv"] * BURST, ["isend"]]
+
+
+def test_a_scenario_runs_on_a_gpu_by_the_way_that_a_processor_takes(world, cuda):
+    sets = ("cluster.nodes=1", "disturbance.slow=[{workers: [0], factor: 3}]")
+    row = carry_out(Case(SCENARIO, sets).job(), world, "real")
+    assert (row["device"], row["device_name"]) == ("cuda", "NVIDIA H100 80GB HBM3")
+    assert row["peak_bytes"] == 4 * GIB
+    assert len(row["step_s"]) == 4
+    spun = [asked for asked in cuda.asked if asked[0] == "sleep"]
+    assert len(spun) == 2 + 4  # twice to learn the clock, then once a step
+    assert min(row["step_s"]) > 1.5 * row["alone_s"]
+
+
+def test_gpus_of_another_kind_and_too_few_of_them_are_one_error(cuda):
+    wanted = Case(SCENARIO, ("cluster={nodes: 4, node: dgx1-v100}",))
+    with pytest.raises(DpsimError) as said:
+        check(wanted.scenario(), here("cuda"), None)
+    assert "its GPUs are v100-sxm2-16gb, and here are NVIDIA H100 80GB HBM3" in str(said.value)
+    assert "it has 32 workers, and here are 1 GPUs. --as-here takes what is here" in str(said.value)
+    found = as_here(wanted, here("cuda"), None).scenario()
+    assert (found.cluster.accelerator.name, found.cluster.ranks) == ("h100-sxm", 1)
+    check(found, here("cuda"), None)
+
+
+def test_a_launcher_of_another_size_is_refused(cuda):
+    with pytest.raises(DpsimError, match="it has 2 ranks, and the launcher has started 3"):
+        check(Case(SCENARIO).scenario(), here("cpu"), 3)

@@ -1,0 +1,161 @@
+"""Scenarios on this machine's processors by gloo: the way that GPUs take, but for the face."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+if find_spec("torch") is None and os.environ.get("CI") != "true":
+    pytest.skip("torch is not installed: pip install -e '.[validate]'", allow_module_level=True)
+
+import numpy as np
+
+from validate.emulate import Case
+from validate.node.account import bucket_seconds, steps_of
+from validate.ranks.launch import launch, loopback
+
+pytestmark = pytest.mark.torch
+
+HERE = Path(__file__).parent
+SCENARIO = str(HERE / "small.yaml")
+FOUR = "cluster.nodes=4"
+TRANSFORMER = (
+    "workload.model={torch: 'validate.microbench.models:SmallTransformer', input: [64], "
+    "dtype: int64}"
+)
+SHARDED = "strategy.aggregation={kind: sharded, stage: %d, unit_size: 100 kB%s}"
+SERVERS = "strategy.aggregation={kind: parameter-server, servers: 1, colocated: false}"
+IDEAL = "strategy.aggregation={kind: allreduce}"
+SEQUENTIAL = "strategy.overlap.kind=sequential"
+
+# Name to what is set, and how passes compute.
+CASES = {
+    "ddp": ((FOUR,), "real"),
+    "accumulation": ((FOUR, "workload.gradient_accumulation=3"), "real"),
+    "checkpointing": ((FOUR, TRANSFORMER, "workload.checkpoint=full"), "real"),
+    "bf16": ((FOUR, "cluster.gpu=h100-sxm", "workload.precision=bf16"), "real"),
+    "adam-zero-1": ((FOUR, "workload.optimizer=adam", SHARDED % (1, "")), "real"),
+    "fsdp": ((FOUR, TRANSFORMER, SHARDED % (3, "")), "real"),
+    "schedule": (
+        (FOUR, SEQUENTIAL, "strategy.aggregation={kind: allreduce, algorithm: tree}"),
+        "real",
+    ),
+    "servers": (("cluster.nodes=3", SEQUENTIAL, SERVERS), "real"),
+    "gossip": ((FOUR, "strategy.aggregation.kind=gossip"), "real"),
+    "averaged": ((FOUR, SEQUENTIAL, "strategy.sync={kind: local-sgd, every: 2}"), "real"),
+    "hook": ((FOUR, IDEAL, "strategy.compression={kind: top-k, density: 0.1}"), "real"),
+    "timed": ((FOUR,), "timed"),
+    "slow": ((FOUR, "disturbance.slow=[{workers: [1], factor: 20}]"), "real"),
+    "input": (
+        (FOUR, "workload.input={kind: storage, cpu_seconds_per_sample: 50 ms, loader_workers: 1}"),
+        "real",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """By name, what each of four ranks measured."""
+    folder = tmp_path_factory.mktemp("node")
+    program = str(HERE / "node_ranks.py")
+    command = [sys.executable, program, str(folder), SCENARIO, json.dumps(CASES)]
+    launch(command, loopback(4), timeout_s=240, connect_timeout_s=120)
+    found = [json.loads((folder / f"rank-{rank}").read_text()) for rank in range(4)]
+    return {name: [own[name] for own in found] for name in CASES}
+
+
+def steps(name, rows):
+    sets, _ = CASES[name]
+    return steps_of(Case(SCENARIO, sets).job(), rows[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
+    found = steps(name, rows)
+    workers = found.compute.shape[1]
+    assert found.compute.shape == (4, 3 if name == "servers" else 4)
+    wanted = np.array([row["step_s"] for row in rows[name][:workers]]).T
+    np.testing.assert_allclose(found.step, wanted)
+    assert (found.compute > 0).all()
+    assert min(map(np.min, (found.exposed_comm, found.straggler_wait, found.encode))) >= 0
+    assert {row["device"] for row in rows[name]} == {"cpu"}
+
+
+def test_memory_is_what_was_held_beyond_the_start(rows):
+    # In the first scenario of a process: later ones find the memory of earlier ones.
+    assert min(row["peak_bytes"] for row in rows["ddp"]) > 0.3e6 * 4 * 2
+
+
+def test_three_passes_take_longer_than_one(rows):
+    same = ("ddp", "schedule", "gossip", "averaged", "hook")
+    one = min(row["alone_s"] for name in same for row in rows[name])
+    assert min(row["alone_s"] for row in rows["accumulation"]) > 1.5 * one
+
+
+def test_buckets_that_go_beside_the_backward_pass_are_timed(rows):
+    seconds = bucket_seconds(rows["ddp"], 1)
+    assert [*seconds] == ["bucket0", "bucket1", "bucket2"]  # 1.3 MB: the first has 64 KiB
+    assert min(seconds.values()) > 0
+
+
+def test_encoding_is_told_from_the_rest(rows):
+    assert steps("hook", rows).encode[1:].min() > 0
+    assert steps("ddp", rows).encode.max() == 0
+
+
+def test_a_slow_worker_computes_longer_and_the_others_wait_for_it(rows):
+    found = steps("slow", rows)
+    pauses = np.array(rows["slow"][1]["pauses_s"])
+    assert (pauses > 0).all()
+    assert (found.compute[:, 1] >= pauses).all()
+    assert found.straggler_wait[1:, 0].mean() > 0.5 * pauses.mean()
+    assert found.straggler_wait[:, 1].max() < 0.1 * pauses.mean()
+
+
+def test_a_slow_loader_is_waited_for(rows):
+    # One loader that takes 4 x 50 ms a batch: no step can be shorter.
+    assert steps("input", rows).input[1:].mean() > 0.05
+
+
+def test_passes_by_the_clock_take_their_predicted_time(rows):
+    sets, _ = CASES["timed"]
+    predicted = Case(SCENARIO, sets).job().positions[-2, 0]
+    assert rows["timed"][0]["alone_s"] > predicted
+    assert rows["timed"][0]["alone_s"] < 3 * predicted + 0.1
+
+
+def test_models_that_are_averaged_now_and_then_send_less(rows):
+    sent = [np.array(row["parts_s"]["communication"]) > 0 for row in rows["averaged"]]
+    assert all(own.tolist() == [False, True, False, True] for own in sent)
+
+
+def check_both_sides(content):
+    assert (content["device"], content["backend"]) == ("cpu", "gloo")
+    predicted, measured = content["predicted"], content["measured"]
+    assert sum(measured["parts_s"].values()) == pytest.approx(measured["step_time_s"]["mean"])
+    ratio = predicted["step_time_s"]["mean"] / measured["step_time_s"]["mean"]
+    assert content["error"]["step_time"] == pytest.approx(ratio - 1)
+    assert content["memory"]["measured_bytes"] > 0.3e6 * 4 * 2  # weights and gradients at least
+    assert content["memory"]["predicted_bytes"] == predicted["memory"]["total_bytes"]
+    assert "stand for testbed-cpu" in content["notes"][0]
+
+
+def test_the_command_starts_its_ranks_and_answers_both_sides(dpsim):
+    code, out, err = dpsim(
+        "validate", "run", SCENARIO, "--device", "cpu", "--set", "cluster.nodes=1", "--json"
+    )
+    assert code == 0, err
+    check_both_sides(json.loads(out))
+
+
+def test_under_torchrun_its_ranks_do_it_and_rank_0_answers():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", "-m", "validate", "run", SCENARIO]
+    command += ["--device", "cpu", "--backend", "gloo", "--json"]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    check_both_sides(json.loads(ran.stdout))

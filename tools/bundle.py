@@ -1,0 +1,58 @@
+"""A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON PLATFORM``.
+
+dpsim and what its validating commands need beside torch. ``install.sh`` in the folder installs them
+without network or root, for the interpreter that it is given. What those commands can do without
+stays away: plots, tables in DuckDB, the dashboard.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# Of the project's dependencies, what `dpsim validate run`, `node`, `microbench` and `backends`
+# import; numpy is there with torch on most nodes, but need not be.
+NEEDED = ("numpy", "pydantic", "ruamel.yaml", "typer", "rich", "simpy", "networkx")
+MOST_BYTES = 50 * 2**20
+_INSTALL = """#!/bin/sh
+# Installs dpsim from this folder, without network or root: sh install.sh [PYTHON]
+set -e
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+python=${1:-python3}
+in_venv=$("$python" -c 'import sys; print(int(sys.prefix != sys.base_prefix))')
+[ "$in_venv" = 1 ] && where= || where=--user
+names=$("$python" -c '
+import importlib.util, sys
+# What is there stays: the node chose its numpy for its torch.
+names = [name for name in sys.argv[1:] if importlib.util.find_spec(name.split(".")[0]) is None]
+print(" ".join(names))' @NEEDED@)
+[ -z "$names" ] || "$python" -m pip install --no-index --find-links "$here" $where $names
+"$python" -m pip install --no-index --no-deps --force-reinstall $where "$here"/dpsim-*.whl
+"$python" -m dpsim --version
+"""
+
+
+def bundle(folder: Path, python: str, platform: str) -> int:
+    """Write the wheels and ``install.sh``; the answer is their bytes. Raises SystemExit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run(built, check=True)
+    asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
+    asked += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
+    subprocess.run([*asked, "--platform", platform, *NEEDED], check=True)
+    script = folder / "install.sh"
+    script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))
+    script.chmod(0o755)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    if size > MOST_BYTES:
+        sys.exit(f"bundle: must be at most {MOST_BYTES:,} bytes, but is {size:,}")
+    return size
+
+
+if __name__ == "__main__":
+    where, version, system = sys.argv[1:]
+    nbytes = bundle(Path(where), version, system)
+    sys.stdout.write(f"{where}: {nbytes / 2**20:.1f} MiB, for Python {version} on {system}\n")

@@ -1,0 +1,190 @@
+"""The pieces of the plan: what each measures, a row after another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from validate.emulate import Case
+from validate.gpu_plan.sizes import Size
+from validate.microbench import Settings
+from validate.microbench import here as measure_here
+from validate.node import as_here, carry_out, here, node_profile, on_node
+from validate.ranks.processes import first_line, joined
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where it writes, on what, and how large."""
+
+    folder: Path
+    device: str
+    backend: str
+    size: Size
+
+    def pieces(self) -> dict[str, Callable[[], Iterator[Row]]]:
+        """By name, in order: the most useful first."""
+        of_models = {
+            f"steps-{model}": lambda model=model: self._steps(model) for model in self.size.models
+        }
+        return {
+            "node": self._node,
+            **of_models,
+            "shared": self._shared,
+            "codecs": lambda: self._microbench("codecs"),
+            "copies": lambda: self._microbench("copies"),
+            "learners": lambda: self._microbench("learners"),
+            "trace": self._trace,
+        }
+
+    @property
+    def profile(self) -> Path:
+        """The profile of this node, which the first piece writes."""
+        return self.folder / "profile.json"
+
+    def _node(self) -> Iterator[Row]:
+        found = node_profile(
+            device=self.device,
+            backend=self.backend,
+            ranks=1,
+            minutes=self.size.node_minutes,
+            models=[*self.size.models][:3],
+        )
+        assert found is not None, "no launcher has started this piece"
+        self.profile.write_text(found.to_json())
+        for what, errors in found.residuals_by.items():
+            yield {"what": "node", "of": what, "errors": errors.model_dump()}
+
+    def _steps(self, model: str) -> Iterator[Row]:
+        """One rank alone: every batch, precision, checkpoint and execution of ``model``."""
+        with joined(self.backend, self.device) as world:
+            for case in self._variants(model):
+                begin = time.perf_counter()
+                row: Row = {"what": "step", "model": model, "set": list(case.set)}
+                try:
+                    found = carry_out(case.job(), world, "real")
+                except (DpsimError, RuntimeError) as error:
+                    yield {**row, "failed": first_line(error)}
+                    continue
+                yield {
+                    **row,
+                    "step_s": found["step_s"],
+                    "alone_s": found["alone_s"],
+                    "peak_bytes": found["peak_bytes"],
+                    "device": found["device_name"],
+                    "took_s": time.perf_counter() - begin,
+                }
+
+    def _variants(self, model: str) -> Iterator[Case]:
+        size = self.size
+        for batch in size.models[model]:
+            for precision in size.precisions:
+                for execution in size.executions:
+                    for checkpoint in size.checkpoints:
+                        workload: Row = {
+                            "model": model,
+                            "batch_per_gpu": batch,
+                            "precision": precision,
+                            "execution": execution,
+                            "checkpoint": checkpoint,
+                        }
+                        if size.sequence is not None and not model.startswith("resnet"):
+                            workload["sequence_length"] = size.sequence
+                        yield self.case(workload, {"overlap": {"kind": "buckets"}}, 1)
+
+    def case(self, workload: Row, strategy: Row, workers: int) -> Case:
+        """A scenario on the hardware that is here, written beside the records."""
+        file = self.folder / "scenario.yaml"
+        text = {
+            "name": "plan",
+            "cluster": {"nodes": workers, "node": "testbed-host"},
+            "workload": {"model": "resnet18", "batch_per_gpu": 1},
+            "run": {"steps": self.size.steps, "warmup": 3, "allow_out_of_memory": True},
+        }
+        if not file.exists():
+            file.write_text(json.dumps(text))
+        sets = (
+            f"cluster.nodes={workers}",
+            f"workload={json.dumps(workload)}",
+            f"strategy={json.dumps(strategy)}",
+        )
+        node = replace(here(self.device), count=workers)
+        return as_here(Case(str(file), sets), node, None)
+
+    def _shared(self) -> Iterator[Row]:
+        """Two and four gloo ranks that share the device, each strategy; and nccl with one rank."""
+        model = next(iter(self.size.models))
+        workload = {"model": model, "batch_per_gpu": self.size.models[model][0]}
+        strategies: dict[str, Row] = {
+            "ddp": {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}},
+            "fsdp": {"aggregation": {"kind": "sharded"}},
+            "local-sgd": {"sync": {"kind": "local-sgd", "every": 2}},
+            "servers": {"aggregation": {"kind": "parameter-server", "servers": 1}},
+        }
+        for workers in (2, 4):
+            for name, strategy in strategies.items():
+                row: Row = {"what": "shared", "strategy": name, "workers": workers}
+                try:
+                    found = on_node(
+                        self.case(workload, strategy, workers),
+                        device=self.device,
+                        backend="gloo",
+                        share=True,
+                    )
+                except DpsimError as error:
+                    yield {**row, "failed": first_line(error)}
+                    continue
+                assert found is not None, "no launcher has started this piece"
+                yield {**row, "measured": found.measured.parts_s, "memory": dict(found.memory)}
+
+    def _microbench(self, what: str) -> Iterator[Row]:
+        settings = Settings(
+            what=(what,),
+            device=self.device,
+            backend=self.backend,
+            begin=2**12,
+            end=self.size.largest,
+            factor=8,
+            iterations=5,
+        )
+        run = measure_here(settings.checked(), lambda name, done, total: None)
+        assert run is not None, "no launcher has started this piece"
+        yield from run.rows
+        yield from ({"what": name, "not_run": why} for name, why in run.not_run.items())
+
+    def _trace(self) -> Iterator[Row]:
+        """A Kineto trace of two steps, and what ``dpsim import kineto`` makes of it."""
+        from torch import profiler
+
+        model = next(iter(self.size.models))
+        workload = {"model": model, "batch_per_gpu": self.size.models[model][0]}
+        trace = self.folder / "trace.json"
+        with joined(self.backend, self.device) as world:
+            case = self.case(workload, {}, 1)
+            short = Case(case.file, (*case.set, "run.steps=1", "run.warmup=1"))
+            with profiler.profile(record_shapes=True) as recorded:
+                carry_out(short.job(), world, "real")
+        recorded.export_chrome_trace(str(trace))
+        commands = (["import", "kineto", str(trace)], ["advise", str(trace), "--json"])
+        for command in commands:
+            ran = subprocess.run(
+                [sys.executable, "-m", "dpsim", *command],
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            yield {
+                "what": "trace",
+                "command": command[0],
+                "returncode": ran.returncode,
+                "said": (ran.stdout or ran.stderr)[-2000:],
+            }

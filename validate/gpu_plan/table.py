@@ -1,0 +1,65 @@
+"""What the pieces wrote, and one table of it: measured beside predicted, twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpsim.engine import simulate
+from validate.emulate import Case
+from validate.gpu_plan.pieces import Plan, Row
+
+
+def rows_of(folder: Path) -> Iterator[Row]:
+    """What all pieces wrote, also those that were cut off."""
+    for file in sorted([*folder.glob("*.jsonl"), *folder.glob("*.part")]):
+        for line in file.read_text().splitlines():
+            yield json.loads(line)
+
+
+def table_of(plan: Plan) -> Any:
+    """Measured steps beside predictions by specification, and by the profile of this node."""
+    from rich.table import Table
+
+    from dpsim.base.units import DATA, TIME, human
+
+    table = Table(title="one rank, every variant", title_justify="left", show_edge=False)
+    for heading in (
+        "model",
+        "variant",
+        "measured",
+        "by specification",
+        "calibrated",
+        "memory",
+        "off",
+    ):
+        table.add_column(heading, justify="left" if heading in ("model", "variant") else "right")
+    for row in rows_of(plan.folder):
+        if row["what"] != "step":
+            continue
+        workload = json.loads(row["set"][1].partition("=")[2])
+        names = ("batch_per_gpu", "precision", "execution", "checkpoint")
+        variant = ", ".join(str(workload[name]) for name in names)
+        if "failed" in row:
+            table.add_row(row["model"], variant, row["failed"][:40])
+            continue
+        counted = sorted(row["step_s"][3:])
+        measured = counted[len(counted) // 2]
+        case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))
+        first = simulate(case.scenario())
+        own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))
+        second = simulate(own.scenario()) if plan.profile.exists() else first
+        errors = [each.step_time_s["mean"] / measured - 1 for each in (first, second)]
+        held = first.memory.held.total if first.memory else 0
+        table.add_row(
+            row["model"],
+            variant,
+            human(measured, TIME, 3),
+            f"{errors[0]:+.1%}",
+            f"{errors[1]:+.1%}",
+            human(row["peak_bytes"], DATA, 3),
+            f"{held / max(row['peak_bytes'], 1) - 1:+.1%}",
+        )
+    return table

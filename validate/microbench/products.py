@@ -1,0 +1,122 @@
+"""Products, attention, memory and launches: what the device reaches of each, at every precision.
+
+Square products grow until one takes long; a 3x3 convolution and attention are of a size that fills
+a device; memory is an elementwise kernel over a long vector; a launch is one of many kernels on one
+element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from validate.microbench.benchmark import Benchmark, Row, Tick, rate, seconds, timed
+from validate.microbench.precision import FORMATS, computing_in
+from validate.microbench.settings import Settings
+from validate.ranks.processes import World
+
+_SIDES = (128, 256, 512, 1024, 2048, 4096, 8192)
+_LONG_S = 0.01  # products of which one takes longer grow no further
+_LAUNCHES = 200
+_VECTOR = {"cpu": 2**24, "cuda": 2**28}  # elements: beyond any cache
+_CONV = {"cpu": (2, 64, 56), "cuda": (64, 256, 56)}  # batch, channels, side
+_ATTENTION = {"cpu": (1, 8, 256, 64), "cuda": (8, 16, 2048, 64)}  # batch, heads, tokens, each
+
+
+def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
+    for precision in precisions(world):
+        with computing_in(precision, world.face):
+            yield from _products(precision, world, settings)
+            yield _convolution(precision, world, settings)
+            yield _attention(precision, world, settings)
+        tick()
+    yield _memory(world, settings)
+    yield _launches(world, settings)
+    tick()
+
+
+def precisions(world: World) -> list[str]:
+    """What is worth measuring: fp32 alone on a processor, which has no other units for products."""
+    return [*FORMATS] if world.on_gpu else ["fp32"]
+
+
+def _products(precision: str, world: World, settings: Settings) -> Iterator[Row]:
+    for side in _SIDES:
+        square = torch.randn(side, side, device=world.device)
+        multiply = partial(torch.matmul, square, square)
+        row = _row("gemm", precision, 2.0 * side**3, world, settings, multiply)
+        yield row
+        if row["time_s"] > _LONG_S:
+            return
+
+
+def _convolution(precision: str, world: World, settings: Settings) -> Row:
+    batch, channels, side = _CONV[world.face.kind]
+    images = torch.randn(batch, channels, side, side, device=world.device)
+    weights = torch.randn(channels, channels, 3, 3, device=world.device)
+    flop = 2.0 * batch * channels**2 * 9 * side**2
+    conv = functional.conv2d
+    return _row("conv", precision, flop, world, settings, lambda: conv(images, weights, padding=1))
+
+
+def _attention(precision: str, world: World, settings: Settings) -> Row:
+    shape = _ATTENTION[world.face.kind]
+    heads = [torch.randn(*shape, device=world.device) for _ in range(3)]
+    batch, count, tokens, each = shape
+    flop = 4.0 * batch * count * tokens**2 * each
+    attend = functional.scaled_dot_product_attention
+    return _row("attention", precision, flop, world, settings, lambda: attend(*heads))
+
+
+def _memory(world: World, settings: Settings) -> Row:
+    vector = torch.randn(_VECTOR[world.face.kind], device=world.device)
+    row = _row("memory", "fp32", 0.0, world, settings, lambda: vector.mul_(1.0))
+    return {**row, "flop_per_s": None, "rate_Bps": rate(2 * vector.nbytes, row["time_s"])}
+
+
+def _launches(world: World, settings: Settings) -> Row:
+    one = torch.zeros(1, device=world.device)
+
+    def many() -> None:
+        for _ in range(_LAUNCHES):
+            one.add_(1)
+
+    columns = timed([taken / _LAUNCHES for taken in seconds(many, world, settings)])
+    none = {"flop": 0.0, "flop_per_s": None, "rate_Bps": None}
+    return {"kind": "launch", "precision": "fp32", **none, **columns}
+
+
+def _row(
+    kind: str,
+    precision: str,
+    flop: float,
+    world: World,
+    settings: Settings,
+    function: Callable[[], Any],
+) -> Row:
+    columns = timed(seconds(function, world, settings))
+    return {
+        "kind": kind,
+        "precision": precision,
+        "flop": flop,
+        **columns,
+        "flop_per_s": rate(flop, columns["time_s"]),
+        "rate_Bps": None,
+    }
+
+
+def _count(world: World, settings: Settings) -> int:
+    return len(precisions(world)) + 1
+
+
+PRODUCTS = Benchmark(
+    "products",
+    "products, convolution, attention, memory and launches at every precision",
+    False,
+    _rows,
+    _count,
+)

@@ -1,0 +1,72 @@
+"""From what ranks measured on a node to the arrays that the simulator gives.
+
+A worker's computing is what it takes alone, its own delays included. What a step takes beyond that
+is waiting for slower workers, as far as they compute longer, and else communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.engine import Job, Steps
+
+Rows = Sequence[Mapping[str, Any]]
+Bucket = tuple[int, float, float]
+
+
+def steps_of(job: Job, rows: Rows) -> Steps:
+    """The steps of all workers, from their ``rows`` in order of rank."""
+    workers = rows[: job.workers]
+    whole = min(len(row["step_s"]) for row in workers)
+    steps = Steps.empty(whole, len(workers))
+    if not whole:
+        return steps
+    total = _column([row["step_s"] for row in workers], whole)
+    steps.input[:] = _part(workers, "input", whole)
+    steps.encode[:] = _part(workers, "encode", whole)
+    rest = total - steps.input - steps.encode
+    pauses = _column([row["pauses_s"] for row in workers], whole)
+    own = pauses + np.array([row["alone_s"] for row in workers])
+    steps.compute[:] = np.minimum(own, rest)
+    beyond = rest - steps.compute
+    if not job.acts_alone:
+        behind = own.max(axis=1, keepdims=True) - own
+        steps.straggler_wait[:] = np.minimum(behind, beyond)
+    steps.exposed_comm[:] = beyond - steps.straggler_wait
+    for worker, row in enumerate(workers):
+        busy = np.array([_covered(carried) for carried in row["carried"][:whole]])
+        hidden = np.maximum(busy - steps.exposed_comm[:, worker], 0.0)
+        steps.overlapped_comm[:, worker] = hidden
+    return steps
+
+
+def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
+    """Mean seconds of each bucket from its setting out until it came, from step ``first`` on."""
+    taken: dict[str, list[float]] = {}
+    for row in rows:
+        for carried in row["carried"][first:]:
+            for number, begin, end in carried:
+                taken.setdefault(f"bucket{number}", []).append(end - begin)
+    return {name: float(np.mean(seconds)) for name, seconds in sorted(taken.items())}
+
+
+def _covered(buckets: Sequence[Bucket]) -> float:
+    """Seconds in which at least one bucket was on its way."""
+    seconds, reached = 0.0, -np.inf
+    for _, begin, end in sorted(buckets, key=lambda bucket: bucket[1]):
+        seconds += max(end - max(begin, reached), 0.0)
+        reached = max(reached, end)
+    return float(seconds)
+
+
+def _column(values: Sequence[Sequence[float]], whole: int) -> FloatArray:
+    """One value of each step of each worker, (steps, workers)."""
+    return np.array([own[:whole] for own in values], dtype=float).T
+
+
+def _part(workers: Rows, name: str, whole: int) -> FloatArray:
+    return _column([row["parts_s"].get(name, [0.0] * whole) for row in workers], whole)

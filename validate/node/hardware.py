@@ -1,0 +1,102 @@
+"""What this node has, beside what a scenario asks for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import torch
+
+from dpsim.base.errors import DpsimError
+from dpsim.hardware import gpu_named_in, nodes
+from dpsim.scenario import Scenario
+from validate.emulate import Case, placement
+from validate.ranks.device import CpuFace, CudaFace
+
+# Processes of one machine send through its memory: no measured figure, but above what gloo reaches
+# there, so that refitted constants, and not this link, say what a collective takes.
+_LOOPBACK = {"name": "loopback", "rate": "100 Gbit/s", "latency": "10 us"}
+MOST_PROCESSES = 32  # ranks on one processor: more would only wait for one another
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The devices of this node: ``kind`` cpu or cuda, how many, and what each is called."""
+
+    kind: str
+    count: int
+    name: str
+    memory: int
+
+
+def here(device: str) -> Here:
+    """What ``device`` (auto, cpu or cuda) means here. Raises DpsimError where there is none."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "cuda" and not gpus:
+        raise DpsimError(
+            "--device must be one of this machine's, but got cuda, and torch sees no GPU here"
+        )
+    if gpus and device != "cpu":
+        face = CudaFace(0)
+        return Here("cuda", gpus, face.name, face.capacity)
+    processor = CpuFace()
+    return Here("cpu", MOST_PROCESSES, processor.name, processor.capacity)
+
+
+def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None:
+    """Raises one DpsimError, with what to do, for all that this node cannot carry out."""
+    problems = []
+    wanted = scenario.cluster.ranks
+    if node.kind == "cuda":
+        names = {part.accelerator.name for part in scenario.cluster.parts}
+        found = catalogue_name(node.name)
+        if names != {found}:
+            problems.append(f"its GPUs are {', '.join(sorted(names))}, and here are {node.name}")
+    if ranks_of_launcher is None and wanted > node.count:
+        what = "processes" if node.kind == "cpu" else "GPUs"
+        problems.append(f"it has {wanted} workers, and here are {node.count} {what}")
+    ranks = placement(scenario).ranks
+    if ranks_of_launcher not in (None, ranks):
+        problems.append(f"it has {ranks} ranks, and the launcher has started {ranks_of_launcher}")
+    if problems:
+        raise DpsimError(
+            f"{scenario.name}: must be for the hardware that is here, but {'; '.join(problems)}. "
+            "--as-here takes what is here and keeps the rest"
+        )
+
+
+def catalogue_name(name: str) -> str:
+    """The catalogue's name of a GPU that its driver calls ``name``; that itself if not known."""
+    found = gpu_named_in(name)
+    return name if found is None else found.name
+
+
+def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
+    """The case on the hardware that is here, all else kept.
+
+    On GPUs the catalogue's node that has them, with as many as there are; on a processor a host of
+    the testbed for each rank. Raises DpsimError for GPUs of which the catalogue has no node.
+    """
+    scenario = case.scenario()
+    servers = placement(scenario).servers
+    wanted = scenario.cluster.ranks if ranks_of_launcher is None else ranks_of_launcher - servers
+    if node.kind == "cpu":
+        network = {"fabric": "single-switch", "nic": _LOOPBACK}
+        cluster = {
+            "nodes": min(wanted, node.count),
+            "node": "testbed-host",
+            "network": network,
+        }
+        return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+    gpu = catalogue_name(node.name)
+    count = min(wanted, node.count) if ranks_of_launcher is None else wanted
+    for name in nodes():
+        known = nodes()[name]
+        if known.gpu.name == gpu and known.gpus >= min(count, node.count):
+            machines = -(-count // node.count)
+            cluster = {"nodes": machines, "node": name, "gpus_per_node": count // machines}
+            return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
+    raise DpsimError(
+        f"--as-here must find a node of the catalogue with {node.name}, but there is none: name "
+        "the cluster in the scenario"
+    )

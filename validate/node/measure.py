@@ -1,0 +1,106 @@
+"""Measures a node for its profile: one run of microbenchmarks after another, within the minutes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate
+from validate.microbench import RunFile, Settings, here, launched
+from validate.node.hardware import Here
+from validate.ranks.launch import loopback
+
+Progress = Callable[[str, int, int], None]
+_OPERATIONS = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all")
+# Up to which bytes collectives and copies are measured, and what models train on, by device.
+_LARGEST = {"cpu": 2**24, "cuda": 2**30}
+_BATCHES = {"cpu": (2, 4, 8, 16), "cuda": (4, 8, 16, 32)}
+MODELS_OF = {
+    "cpu": ("small-cnn", "small-transformer"),
+    "cuda": ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
+}
+_PRECISIONS = {"cpu": ("fp32",), "cuda": ("fp32", "bf16")}
+_START_S = 10.0  # that a run takes before it measures anything
+
+
+def measured_runs(
+    node: Here,
+    ranks: int,
+    backend: str,
+    minutes: float,
+    models: Sequence[str],
+    progress: Progress,
+) -> Iterator[RunFile]:
+    """The runs that there is time for, the most useful first.
+
+    Under a launcher its ranks measure, and rank 0 has the answers. A run that fails is told of, and
+    the next follows.
+    """
+    end = time.monotonic() + 60 * minutes
+    for settings, count in _plan(node, ranks, backend, models):
+        if time.monotonic() + _START_S > end and "RANK" not in os.environ:
+            narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
+            continue
+        try:
+            run = _run(settings, count, progress)
+        except DpsimError as error:
+            narrate(f"{', '.join(settings.what)} by {count} ranks: {error}")
+            continue
+        if run is not None:
+            if run.failed:
+                narrate(run.failed)
+            yield run
+
+
+def _run(settings: Settings, ranks: int, progress: Progress) -> RunFile | None:
+    if "RANK" in os.environ:
+        return here(settings, progress)
+    return launched(settings, loopback(ranks), progress)
+
+
+def _plan(
+    node: Here, ranks: int, backend: str, models: Sequence[str]
+) -> Iterator[tuple[Settings, int]]:
+    """Settings and ranks of each run: collectives, models, then the rest.
+
+    Collectives by all ranks, and by two of them where they are more: from both it is known how they
+    grow with ranks. Under a launcher its ranks are what there is.
+    """
+    common: dict[str, Any] = {"device": node.kind, "backend": backend, "at_once": True}
+    largest = _LARGEST[node.kind]
+    counts = [ranks] if "RANK" in os.environ else sorted({min(2, ranks), ranks})
+    for count in counts:
+        if count > 1:
+            collectives = Settings(
+                what=("collectives",),
+                operations=_OPERATIONS,
+                begin=1024,
+                end=largest,
+                factor=4,
+                iterations=10,
+                **common,
+            )
+            yield collectives.checked(), count
+    for model in models:
+        for precision in _PRECISIONS[node.kind]:
+            layers = Settings(
+                what=("layers",),
+                model=model,
+                precision=precision,
+                batch_sizes=_BATCHES[node.kind],
+                iterations=8,
+                **common,
+            )
+            yield layers.checked(), ranks
+    rest = Settings(
+        what=("products", "copies", "point-to-point", "optimizer", "codecs"),
+        begin=2**16,
+        end=min(largest, 2**24),
+        factor=16,
+        iterations=5,
+        **common,
+    )
+    yield rest.checked(), ranks

@@ -1,0 +1,77 @@
+"""Which method carries out a scenario's strategy on a node: by torch's own where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.scenario import Scenario
+from validate.run import method_of
+from validate.training import Method, method_named
+
+_WHOLE = 2.0**50  # bytes: a bucket that never closes before the end
+_EACH = 1.0  # a bucket that closes after every tensor
+
+
+def method_on(scenario: Scenario) -> Method:
+    """The method that does what the scenario's strategy says. Raises DpsimError without one."""
+    strategy = scenario.strategy
+    choose = _BY_TORCH.get((strategy.aggregation.kind, strategy.sync.kind))
+    found = None if choose is None else choose(scenario)
+    return method_of(scenario) if found is None else found
+
+
+def _all_reduced(scenario: Scenario) -> Method | None:
+    """DDP, where gradients go beside the backward pass, or by a codec's hook."""
+    strategy = scenario.strategy
+    overlap, codec = strategy.overlap, strategy.compression
+    by_schedule = (
+        getattr(strategy.aggregation, "library", "ideal") == "ideal"
+        and getattr(strategy.aggregation, "algorithm", "ring") != "ring"
+    )
+    buckets = _buckets(scenario)
+    if by_schedule or buckets is None or (codec.exact and not overlap.overlaps):
+        return None
+    named = {name: f"{size!r} B" for name, size in buckets.items()}
+    return method_named("ddp", codec=codec, **named)
+
+
+def _buckets(scenario: Scenario) -> dict[str, float] | None:
+    """How gradients are packed, None where DDP cannot pack them so."""
+    overlap = scenario.strategy.overlap
+    if not overlap.overlaps:
+        return {"bucket_size": _WHOLE, "first_bucket": _WHOLE}
+    if overlap.size_of_buckets is not None:
+        first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
+        return {"bucket_size": overlap.size_of_buckets, "first_bucket": first}
+    each = {"wfbp": {"bucket_size": _EACH, "first_bucket": _EACH}}
+    return each.get(overlap.kind)
+
+
+def _sharded(scenario: Scenario) -> Method | None:
+    aggregation: Any = scenario.strategy.aggregation
+    if not scenario.strategy.compression.exact:
+        raise DpsimError(
+            "strategy.compression: must be none where sharding is carried out by FSDP2, but got "
+            f"{scenario.strategy.compression.kind}"
+        )
+    if aggregation.stage == 1:
+        return method_named("zero-1")
+    group = aggregation.shard_size(scenario.cluster.mesh)
+    return method_named(
+        "fsdp",
+        reshard=aggregation.stage == 3 and aggregation.reshard_after_forward,
+        group=None if group == scenario.cluster.ranks else group,
+        unit_size=f"{aggregation.unit_size!r} B",
+        weights="fp32" if aggregation.weight_bytes == 4 else "bf16",
+        gradients=aggregation.gradients.dtype,
+        sync_each_pass=aggregation.gradients.sync_each_pass,
+    )
+
+
+# By the kinds of aggregation and of sync: what torch has for them.
+_BY_TORCH: Mapping[tuple[str, str], Callable[[Scenario], Method | None]] = {
+    ("allreduce", "bsp"): _all_reduced,
+    ("sharded", "bsp"): _sharded,
+}

@@ -1,0 +1,234 @@
+"""A profile of this node: what its products, memory, copies, models and collectives take.
+
+Microbenchmarks measure, all ranks at once, since that is how they train. Of each table of
+collectives two thirds of the sizes are kept; the others judge: the library's model on this node,
+refitted on what is kept, is laid beside them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import calibrated, constants_of
+from dpsim.hardware import (
+    NODE,
+    CalibrationProfile,
+    Gpu,
+    Measured,
+    MeasuredModel,
+    Parameter,
+    Residuals,
+)
+from dpsim.scenario import Scenario
+from dpsim.workload import MODELS, WorkloadConfig
+from validate.calibrate import copies_of, fit_copies, measured_models, residuals_of, step_errors
+from validate.microbench import RunFile
+
+EVERY = 3  # each so-manieth size is held out
+_LEAST = 3  # sizes that constants are fitted on
+# By precision: the roofline's name of it.
+_NAMES = {"fp32": "fp32", "tf32": "tf32", "fp16": "half", "bf16": "half"}
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Rows of a collective that were held out, and on what they were measured."""
+
+    kept: Measured
+    out: Measured
+
+
+def profile_of(
+    runs: Sequence[RunFile], scenario: Scenario, name: str, provenance: Mapping[str, str]
+) -> CalibrationProfile:
+    """The profile of all that ``runs`` measured here; ``scenario`` describes this node.
+
+    Raises DpsimError where there is too little of something.
+    """
+    gpu = scenario.cluster.accelerator
+    tables = [held for run in runs for held in _tables(run)]
+    models = [model for run in runs if run.of("layers") for model in _models(run, scenario)]
+    copies = [one for run in runs for one in copies_of(run)]
+    residuals = _of_collectives(tables, scenario)
+    for model in models:
+        if errors := step_errors(model):
+            residuals[f"steps of {model.model}, batch sizes left out"] = residuals_of(
+                errors, "held-out rows"
+            )
+    efficiency: dict[str, Parameter] = {}
+    for run in runs:
+        efficiency |= _efficiency(run.of("products"), gpu)
+    if not residuals:
+        raise DpsimError(
+            "a profile must have collectives of several sizes or models of several batch sizes, by "
+            "which it is judged, but got neither: give it more minutes or ranks"
+        )
+    return CalibrationProfile(
+        name=name,
+        kind=NODE,
+        formula="t = entry + latency x t_0 + bytes x (t - t_0) of the library's model",
+        parameters=fit_copies(copies) if copies else {},
+        compute=tuple(models),
+        network=tuple(held.kept for held in tables),
+        efficiency=efficiency,
+        gpu=gpu.name,
+        residuals=next(iter(residuals.values())),
+        residuals_by=residuals,
+        runs={f"{len(run.ranks)} ranks, {', '.join(run.what)}": len(run.rows) for run in runs},
+        provenance=dict(provenance),
+    )
+
+
+def _tables(run: RunFile) -> list[Held]:
+    """Each operation by the library over sizes, the held-out ones apart."""
+    rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in run.of("collectives"):
+        rows[row["operation"]].append(row)
+    found = []
+    for operation, own in rows.items():
+        own.sort(key=lambda row: int(row["bytes"]))
+        out = own[1::EVERY]
+        kept = [row for row in own if row not in out]
+        if len(kept) >= _LEAST and out:
+            found.append(Held(_table(operation, kept, run), _table(operation, out, run)))
+    return found
+
+
+def _table(operation: str, rows: Rows, run: RunFile) -> Measured:
+    return Measured(
+        operation=operation,
+        ranks=len(run.ranks),
+        hosts=len({place.host for place in run.ranks}),
+        devices=tuple(dict.fromkeys(place.device_name for place in run.ranks)),
+        sizes_bytes=tuple(row["bytes"] for row in rows),
+        times_s=tuple(_seconds(row) for row in rows),
+        backend=run.backend,
+    )
+
+
+def _seconds(row: Mapping[str, Any]) -> float:
+    """From when the last rank had begun, where ranks share a clock: a step waits for it apart."""
+    way = "" if row["times_s"] is not None else "in_place_"
+    since_last = row[f"{way}since_last_s"]
+    return float(np.median(since_last if since_last is not None else row[f"{way}times_s"]))
+
+
+def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Residuals]:
+    """How far the refitted models are from the sizes that were held out."""
+    by_operation: dict[str, list[Held]] = defaultdict(list)
+    for held in tables:
+        by_operation[held.kept.operation].append(held)
+    residuals = {}
+    for operation, own in by_operation.items():
+        backend = own[0].kept.backend
+        bases = [base_of(scenario, held.kept) for held in own]
+        if any(base is None for base in bases):
+            continue
+        constants = constants_of(bases, [held.kept for held in own])
+        errors, sizes = [], []
+        for base, held in zip(bases, own, strict=True):
+            nothing = _of_model(base, 4)
+            for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
+                whole = _of_model(base, size)
+                empty = np.array(min(nothing, whole))
+                predicted = float(constants.seconds(empty, np.array(whole)))
+                errors.append(predicted / measured - 1)
+                sizes.append(size)
+        residuals[f"{operation} by {backend}"] = residuals_of(errors, "held-out rows", sizes)
+    return residuals
+
+
+def base_of(scenario: Scenario, table: Measured) -> Any:
+    """The model that a scenario on this node takes for the table's operation; None without one."""
+    from dpsim.engine import same_on
+    from dpsim.strategy import StrategyConfig
+
+    kinds = [
+        {"kind": "allreduce", "library": table.backend},
+        {"kind": "sharded", "stage": 3},
+    ]
+    for aggregation in kinds:
+        strategy = StrategyConfig.model_validate({"aggregation": aggregation})
+        there = same_on(
+            scenario.model_copy(update={"strategy": strategy, "calibration": "catalogue"}),
+            table.ranks,
+            table.hosts,
+        )
+        found = calibrated(there).collectives
+        if table.operation in found:
+            return found[table.operation][0]
+    return None
+
+
+def _of_model(base: Any, nbytes: int) -> float:
+    return float(base.finish(np.zeros(base.network.ranks), nbytes).finishes.max())
+
+
+def _models(run: RunFile, scenario: Scenario) -> list[MeasuredModel]:
+    """The measured layers; of a catalogue's model, of its own layers.
+
+    What torch's twin takes is divided among the catalogue's layers as the roofline has it: names
+    and cuts differ.
+    """
+    precision = run.settings.precision
+    name = run.settings.model
+    found = []
+    for model in measured_models([run]):
+        if name in MODELS:
+            found.append(_divided(model, name, scenario, precision))
+        else:
+            found.append(model.model_copy(update={"precision": precision}))
+    return found
+
+
+def _divided(
+    measured: MeasuredModel, name: str, scenario: Scenario, precision: str
+) -> MeasuredModel:
+    tables: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    layers: tuple[str, ...] = ()
+    tokens = None
+    for index, batch in enumerate(measured.batch_sizes):
+        workload = WorkloadConfig(model=name, batch_per_gpu=batch)
+        job = calibrated(
+            scenario.model_copy(update={"workload": workload, "calibration": "catalogue"})
+        )
+        layers = tuple(layer.name for layer in job.model.layers)
+        tokens = job.model.tokens
+        for way, predicted in (
+            ("forward", job.times[0].forward),
+            ("backward", job.times[0].backward),
+        ):
+            shares = predicted / predicted.sum()
+            for bound in ("s", "low_s", "high_s"):
+                whole = sum(getattr(measured, f"{way}_{bound}")[index])
+                tables[f"{way}_{bound}"].append(tuple((shares * whole).tolist()))
+    fields = {name: tuple(rows) for name, rows in tables.items()}
+    changes = {"layers": layers, "precision": precision, "tokens": tokens, **fields}
+    return MeasuredModel.model_validate({**measured.model_dump(), **changes})
+
+
+def _efficiency(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
+    """The roofline's constants, of what rows there are."""
+    found = {}
+    peaks = {str(precision): peak.value for precision, peak in gpu.peak.items()}
+    for kind in ("gemm", "conv"):
+        for precision, short in _NAMES.items():
+            peak = peaks.get(precision)
+            own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
+            if own and peak is not None:
+                fastest = max(row["flop_per_s"] for row in own)
+                found[f"{kind}_{short}"] = Parameter(value=fastest / peak, unit="1")
+    for row in rows:
+        if row["kind"] == "memory":
+            reached = row["rate_Bps"] / gpu.memory_bandwidth.value
+            found["memory"] = Parameter(value=reached, unit="1")
+        if row["kind"] == "launch":
+            found["launch"] = Parameter(value=row["time_s"], unit="s")
+    return found

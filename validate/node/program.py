@@ -1,0 +1,141 @@
+"""What each rank does for a scenario on a node: train by its method, then compute alone.
+
+How long a worker's computing takes by itself is measured with all workers at it at once and
+nothing sent: what a step of the training takes beyond it is communication, or waiting.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Job, slow_downs
+from dpsim.scenario import Scenario
+from validate.emulate import placement
+from validate.microbench import products_in
+from validate.node.methods import method_on
+from validate.node.task import ScenarioTask, compiles
+from validate.ranks.processes import World
+from validate.training import Replica, Task, Training, train
+from validate.twins import Subject, subject_of, timed_subject
+
+_ALONE = 3  # passes by oneself that count, and as many before them that do not
+COMPUTES = ("real", "timed")
+Row = dict[str, Any]
+
+
+def subject_for(job: Job, world: World, compute: str) -> Subject:
+    """What the workers train: the scenario's model, or layers that take its predicted seconds.
+
+    Raises DpsimError where the model has no twin in torch.
+    """
+    if compute == "timed":
+        kind = job.kind_of[min(world.rank, job.workers - 1)]
+        times = job.times[kind]
+        return timed_subject(job.model, times.forward, times.backward, world.face)
+    return twin_of(job.scenario)
+
+
+def twin_of(scenario: Scenario) -> Subject:
+    """The scenario's model in torch. Raises DpsimError where there is none."""
+    flash = all(part.accelerator.flash_attention for part in scenario.cluster.parts)
+    found = subject_of(scenario.workload, flash=flash)
+    if found is None:
+        raise DpsimError(
+            "workload.model: must be one that torch can build (ResNet, VGG, ViT, BERT, GPT, LLaMA, "
+            "a configuration, or torch: package.module:factory), but got "
+            f"{scenario.build_model().name}; --compute timed takes its predicted times instead"
+        )
+    return found
+
+
+def carry_out(job: Job, world: World, compute: str) -> Row:
+    """One rank's part, from the first step to the last, and what it measured of it."""
+    scenario = job.scenario
+    method = method_on(scenario)
+    placed = placement(scenario)
+    if placed.ranks != world.size:
+        raise DpsimError(
+            f"the run must have {placed.ranks} ranks ({placed.workers} workers and "
+            f"{placed.servers} servers), but got {world.size}"
+        )
+    face = world.face
+    face.reset_peak()
+    before = face.peak_bytes()
+    with products_in(scenario.workload.precision):
+        task = ScenarioTask(job, subject_for(job, world, compute), face, world.rank)
+        _check_compiles(job, task)
+        working = world.rank < placed.workers
+        training = _training(job, world, task, working)
+        face.reset_peak()
+        record = train(method, world, training, task)
+        peak = face.peak_bytes()
+        gc.collect()
+        alone = _alone(task, training, world, working)
+    return {
+        **record.summary(),
+        "alone_s": alone,
+        "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
+        "peak_bytes": peak if face.on_gpu else peak - before,
+        "capacity_bytes": face.capacity,
+        "device": face.kind,
+        "device_name": face.name,
+        "backend": world.backend,
+        "hides": method.hides,
+    }
+
+
+def _check_compiles(job: Job, task: ScenarioTask) -> None:
+    if job.scenario.workload.execution == "eager":
+        return
+    if problem := compiles(task):
+        raise DpsimError(
+            f"workload.execution: must be eager here, where torch.compile does not work: {problem}"
+        )
+
+
+def _training(job: Job, world: World, task: ScenarioTask, working: bool) -> Training:
+    """Steps, batch, and for how long each worker is held up in each of them.
+
+    Who is to take f times as long as alone spins for (f - 1) times its measured seconds; nobody can
+    be made faster than alone.
+    """
+    workload, run = job.scenario.workload, job.scenario.run
+    told: dict[str, Any] = {
+        "precision": "float32",
+        "steps": job.counted.stop,
+        "batch": workload.batch_per_gpu,
+        "seed": run.seed,
+    }
+    factors = slow_downs(job)
+    if (factors == 1).all():
+        return Training(**told)
+    alone = world.gather(_alone(task, Training(**told), world, working))
+    workers = np.array(alone[: job.workers])
+    seconds = (factors - 1).clip(min=0) * workers
+    return Training(**told, pauses_s=tuple(map(tuple, seconds.T.tolist())))
+
+
+def _alone(task: Task, training: Training, world: World, working: bool) -> float:
+    """The median seconds of a step without communication, all workers at it at once."""
+    world.barrier()
+    if not working:
+        world.barrier()
+        return 0.0
+    face = world.face
+    replica = Replica(training, world.device, training.seed, task, flat=False)
+    inputs, labels = task.batch(torch.empty(0))
+    marks = []
+    for _ in range(2 * _ALONE):
+        begin = face.mark()
+        replica.learn(inputs, labels)
+        replica.update()
+        marks.append((begin, face.mark()))
+    face.finish()
+    times = [face.seconds(*both) for both in marks[_ALONE:]]
+    world.barrier()
+    return float(np.median(times))

@@ -1,0 +1,139 @@
+"""A scenario carried out on this node and predicted, side by side.
+
+The ranks are processes that are started here, one a GPU, or those that torchrun has started on one
+node or on several. Device and backend are parameters: gloo on a processor takes the same way as
+nccl on GPUs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Run, run_job
+from validate.emulate import Case, Measured, placement
+from validate.node.account import bucket_seconds, steps_of
+from validate.node.hardware import MOST_PROCESSES, Here, as_here, catalogue_name, check, here
+from validate.node.methods import method_on
+from validate.node.program import COMPUTES, Row, carry_out, twin_of
+from validate.ranks.launch import RunFailed, connected, launch, loopback, write_row
+from validate.ranks.processes import joined
+from validate.run import EVERY_STEP, PartialRunError, StepRun, step_run
+
+_TIMEOUT_S = 3600.0
+_MEET_S = 300.0  # that ranks wait for one another: a first compiled step takes minutes
+
+
+def on_node(
+    case: Case,
+    *,
+    device: str = "auto",
+    backend: str = "auto",
+    compute: str = "real",
+    take_what_is_here: bool = False,
+    share: bool = False,
+    timeout_s: float | None = None,
+) -> StepRun | None:
+    """Run ``case`` here, and predict it; under a launcher the answer is on rank 0, else None.
+
+    Ranks may ``share`` GPUs, which takes gloo.
+
+    Raises PartialRunError where a rank fails, DpsimError for what this node cannot carry out.
+    """
+    if compute not in COMPUTES:
+        raise DpsimError(f"--compute must be real or timed here, but got {compute!r}")
+    launched = int(os.environ["WORLD_SIZE"]) if "RANK" in os.environ else None
+    found = here(device)
+    if take_what_is_here:
+        case = as_here(case, found, launched)
+    scenario = case.scenario()
+    check(scenario, replace(found, count=MOST_PROCESSES) if share else found, launched)
+    method_on(scenario)
+    if compute == "real":
+        twin_of(scenario)
+    told = [case.file, case.set, device, backend, compute]
+    if launched is not None:
+        rows = _as_launched(told)
+        return None if rows is None else _beside_prediction(case, found, rows, "")
+    failed = ""
+    command = [sys.executable, "-m", "validate.node", json.dumps(told)]
+    try:
+        ranks = loopback(placement(scenario).ranks)
+        rows = launch(command, ranks, timeout_s=timeout_s or _TIMEOUT_S).rows
+    except RunFailed as error:
+        failed, rows = str(error), error.run.rows
+        if len(rows) < placement(scenario).workers:
+            raise PartialRunError(failed, []) from error
+    run = _beside_prediction(case, found, rows, failed)
+    if failed:
+        raise PartialRunError(failed, [run])
+    return run
+
+
+def as_rank(text: str) -> None:
+    """What `on_node` starts: one rank, which writes down what it measured."""
+    file, sets, device, backend, compute = json.loads(text)
+    with joined(backend, device, _MEET_S) as world:
+        connected()
+        write_row(carry_out(Case(file, tuple(sets)).job(), world, compute))
+        world.barrier()
+
+
+def _as_launched(told: Sequence[Any]) -> list[Row] | None:
+    """As one of the ranks of a launcher: all rows on rank 0, None elsewhere."""
+    file, sets, device, backend, compute = told
+    with joined(backend, device, _MEET_S) as world:
+        rows: list[Row] = world.gather(carry_out(Case(file, tuple(sets)).job(), world, compute))
+    return None if world.rank else rows
+
+
+def _beside_prediction(case: Case, node: Here, rows: Sequence[Row], failed: str) -> StepRun:
+    """What was measured beside the prediction, which comes from the scenario alone."""
+    job = case.job()
+    ordered = sorted(rows, key=lambda row: row["rank"])
+    predicted = run_job(job, EVERY_STEP)
+    measured = Measured(steps_of(job, ordered), bucket_seconds(ordered, job.counted.start))
+    run = step_run(case, predicted, [measured], failed)
+    if run is None:
+        raise DpsimError("a run must have steps beyond the warm-up, but none was measured")
+    first = ordered[0]
+    return replace(
+        run,
+        device=first["device"],
+        backend=first["backend"],
+        memory=_memory(predicted, ordered),
+        hidden=not first["hides"],
+        notes=tuple(_notes(job.scenario.cluster.parts, node, predicted)),
+    )
+
+
+def _memory(predicted: Run, rows: Sequence[Row]) -> dict[str, float | None]:
+    """Bytes of a worker: predicted, and the most that one of them held."""
+    use = predicted.result.memory
+    return {
+        "predicted_bytes": None if use is None else use.held.total,
+        "measured_bytes": max(row["peak_bytes"] for row in rows),
+    }
+
+
+def _notes(parts: Sequence[Any], node: Here, predicted: Run) -> list[str]:
+    """What is to be known of the comparison."""
+    notes = []
+    names = {part.accelerator.name for part in parts}
+    if node.kind == "cpu":
+        notes.append(
+            f"processes on {node.name} stand for {', '.join(sorted(names))}: compare times by a "
+            "calibration that was measured here (dpsim validate node)"
+        )
+        notes.append(
+            "memory measured is a process's resident set above what it held before; predicted is "
+            "a GPU's, with its context"
+        )
+    elif names != {catalogue_name(node.name)}:
+        notes.append(f"measured on {node.name}, predicted for {', '.join(sorted(names))}")
+    return notes + list(predicted.result.notes)

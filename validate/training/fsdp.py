@@ -1,0 +1,131 @@
+"""torch's FSDP2: weights, gradients and the optimiser's state divided among workers.
+
+Runs of blocks are gathered together, as a scenario's units are. Source: Zhao et al., "PyTorch
+FSDP", VLDB 16, 2023; ``torch.distributed.fsdp.fully_shard``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import nn
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import PositiveBytes
+from validate.training.method import Method
+from validate.training.worker import Worker
+
+_FORMATS = {"fp32": None, "bf16": torch.bfloat16}  # None: as they are
+
+_SHARE = 0.25
+
+
+class Fsdp(Method):
+    """torch's fully_shard over the blocks of the model."""
+
+    kind: Literal["fsdp"] = Field(default="fsdp", description="torch's FSDP2 (fully_shard).")
+    reshard: bool = Field(
+        default=True, description="Weights are freed after each forward pass, and gathered again."
+    )
+    group: PositiveInt | None = Field(
+        default=None, description="Workers that divide a model; all of them if left out."
+    )
+    unit_size: PositiveBytes = Field(
+        default=100 * 2.0**20, description="Blocks are gathered in units of at least this much."
+    )
+    weights: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="What weights are gathered and used in."
+    )
+    gradients: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="What gradients are scattered in."
+    )
+    sync_each_pass: bool = Field(
+        default=False, description="Gradients are scattered after every pass, not the last alone."
+    )
+
+    @property
+    def flat(self) -> bool:
+        """Torch divides parameters itself."""
+        return False
+
+    def workers(self, ranks: int) -> int:
+        """All; groups must come out even."""
+        if self.group is not None and ranks % self.group:
+            raise DpsimError(f"fsdp: group must divide the {ranks} ranks, but got {self.group}")
+        return ranks
+
+    @property
+    def hides(self) -> bool:
+        """What goes beside passes is not timed."""
+        return True
+
+    def run(self, worker: Worker) -> None:
+        """Gathering and scattering go beside passes: what shows of them is in compute."""
+        model: Any = worker.replica.model
+        self.divide(model, worker)
+        for step in worker.steps():
+            worker.learn(step, model, lambda: self._unsynchronised(model))
+            worker.update()
+
+    def divide(self, model: nn.Module, worker: Worker) -> None:
+        """Shard the units of ``model``, then what is left of it."""
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        kind, ranks = worker.world.device.type, worker.workers
+        if self.group is None or self.group == ranks:
+            mesh = init_device_mesh(kind, (ranks,))
+        else:
+            shape = (ranks // self.group, self.group)
+            mesh = init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
+        policy = MixedPrecisionPolicy(
+            param_dtype=_FORMATS[self.weights],
+            reduce_dtype=_FORMATS[self.gradients],
+        )
+        settings = {"mesh": mesh, "reshard_after_forward": self.reshard, "mp_policy": policy}
+        for unit in units(model, self.unit_size):
+            fully_shard(unit, **settings)
+        fully_shard(model, **settings)
+
+    @contextmanager
+    def _unsynchronised(self, model: Any) -> Iterator[None]:
+        """A pass before the last: gradients stay whole, unless they are scattered each time."""
+        model.set_requires_gradient_sync(self.sync_each_pass)
+        yield
+        model.set_requires_gradient_sync(True)
+
+
+def units(model: nn.Module, least: float) -> list[list[nn.Module]]:
+    """Runs of the model's blocks with at least ``least`` bytes of weights each, in order."""
+    found: list[list[nn.Module]] = [[]]
+    size = 0
+    for block in blocks_of(model):
+        found[-1].append(block)
+        size += sum(parameter.nbytes for parameter in block.parameters())
+        if size >= least:
+            found.append([])
+            size = 0
+    return [unit for unit in found if unit]
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The model's repeated parts: the children of its longest sequence, those with weights.
+
+    A sequence that holds less than a quarter of the model's weights is within a part.
+    """
+    whole = _weights(model)
+    sequences = [
+        part for part in model.modules() if isinstance(part, (nn.Sequential, nn.ModuleList))
+    ]
+    large = [part for part in sequences if _weights(part) >= _SHARE * whole]
+    # Of equally long ones the outermost, which comes first.
+    longest = max(large, key=len, default=None)
+    return [] if longest is None else [block for block in longest if _weights(block)]
+
+
+def _weights(part: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in part.parameters())

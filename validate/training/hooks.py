@@ -1,0 +1,129 @@
+"""Communication hooks of torch's DDP: what is done with a bucket whose gradients are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dpsim.strategy.compression import Codec
+from validate.microbench import TorchEncoded, decode, encode
+from validate.training.worker import Worker
+
+
+def by_hook(state, bucket):  # type: ignore[no-untyped-def]
+    """What torch calls: ``state`` is one of the hooks below.
+
+    Without annotations, since torch reads them, and takes no text for its own types.
+    """
+    return state(bucket)
+
+
+class TimedAverage:
+    """The plain average, and when each bucket set out and came."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._group = worker.world.group
+        self._workers = worker.workers
+
+    def __call__(self, bucket: Any) -> Any:
+        """A future of the bucket's mean."""
+        face = self._worker.world.face
+        number = bucket.index()
+        begin = face.mark()
+        sums = bucket.buffer()
+        sums.div_(self._workers)
+        work = dist.all_reduce(sums, group=self._group, async_op=True)
+
+        def arrived(future: Any) -> Tensor:
+            # torch calls this on a stream that has waited for the sum.
+            self._worker.carried(number, begin, face.mark())
+            mean: Tensor = future.value()[0]
+            return mean
+
+        return work.get_future().then(arrived)
+
+
+class CodecHook:
+    """Each bucket through a codec of dpsim's, on the device, with error feedback.
+
+    Payloads that add up are all-reduced; others are gathered, and every worker decodes all of them.
+    PowerSGD's two payloads are two all-reduces, the second of what came out of the first.
+    """
+
+    def __init__(self, codec: Codec, worker: Worker) -> None:
+        self.codec = codec
+        self._worker = worker
+        self._group = worker.world.group
+        self._workers = worker.workers
+        self._lost: dict[Tensor, Tensor] = {}
+        key = 0 if codec.common_randomness else worker.rank
+        device = worker.world.device
+        self._generator = torch.Generator(device).manual_seed(worker.training.seed + key)
+
+    def __call__(self, bucket: Any) -> Any:
+        """A future, already done, of the mean as it comes through the codec."""
+        face = self._worker.world.face
+        gradient = bucket.buffer()
+        begin = face.mark()
+        vector = gradient.float()
+        parameters = bucket.parameters()
+        if self.codec.feeds_back:
+            vector = vector + self._left_over(parameters)
+        with self._worker.part("encode"):
+            encoded = encode(self.codec, vector, self._generator)
+            own = decode(self.codec, encoded, len(vector))
+        if self.codec.feeds_back:
+            sizes = [parameter.numel() for parameter in parameters]
+            self._lost.update(zip(parameters, (vector - own).split(sizes), strict=True))
+        mean = self._mean(encoded, len(vector))
+        self._worker.carried(bucket.index(), begin, face.mark())
+        devices = [gradient.device] if gradient.device.type == "cuda" else []
+        done: Any = torch.futures.Future(devices=devices)
+        done.set_result(mean.to(gradient.dtype))
+        return done
+
+    def _left_over(self, parameters: Sequence[Tensor]) -> Tensor:
+        """What encoding has lost of their gradients so far.
+
+        By parameter, not by bucket: torch cuts its buckets anew after the first step.
+        """
+        nothing = (torch.zeros(each.numel(), device=each.device) for each in parameters)
+        lost = zip(parameters, nothing, strict=True)
+        return torch.cat([self._lost.get(each, zeros) for each, zeros in lost])
+
+    def _mean(self, encoded: TorchEncoded, elements: int) -> Tensor:
+        if self.codec.sums_in_flight:
+            parts = tuple(self._summed(part) for part in encoded.parts)
+            with self._worker.part("encode"):
+                return decode(self.codec, TorchEncoded(parts, encoded.known), elements) / (
+                    self._workers
+                )
+        everyone = zip(*(self._gathered(part) for part in encoded.parts), strict=True)
+        with self._worker.part("encode"):
+            decoded = [
+                decode(self.codec, TorchEncoded(parts, encoded.known), elements)
+                for parts in everyone
+            ]
+            return torch.stack(decoded).mean(dim=0)
+
+    def _summed(self, part: Tensor) -> Tensor:
+        total = part.clone()
+        dist.all_reduce(total, group=self._group)
+        return total
+
+    def _gathered(self, part: Tensor) -> list[Tensor]:
+        """Everybody's ``part``; first the lengths, since a threshold's payloads differ."""
+        own = torch.tensor([len(part)], device=part.device)
+        lengths = [torch.empty_like(own) for _ in range(self._workers)]
+        dist.all_gather(lengths, own, group=self._group)
+        counts = [int(length) for length in lengths]
+        padded = part.new_zeros((max(counts), *part.shape[1:]))
+        padded[: len(part)] = part
+        room = [torch.empty_like(padded) for _ in range(self._workers)]
+        dist.all_gather(room, padded, group=self._group)
+        return [theirs[:count] for theirs, count in zip(room, counts, strict=True)]

@@ -1,0 +1,149 @@
+"""Methods on ranks that are started for them, and the proof that each did its own thing.
+
+Beside a method run torch's DDP and, where there are GPUs, ``nn.DataParallel``. What a run should
+have given is computed in one process from its log alone (`replay`): losses and weights must be the
+same.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from validate.ranks.launch import connected, launch, loopback
+from validate.ranks.processes import joined
+from validate.training.record import Record
+from validate.training.replay import replay
+from validate.training.settings import Training
+from validate.training.train import METHODS, method_named, train
+
+BESIDE = ("ddp", "data-parallel")  # torch's own, to be compared with
+_TIMEOUT_S = 600.0
+# Rounding of sums in another order, by the format of weights; codecs work in float32.
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What one method gave: mean losses of its steps, seconds, and how far it is off.
+
+    ``off`` is the largest difference of losses and weights from the replay of its log, ``equal``
+    whether that is rounding; ``not_run`` says why there is nothing.
+    """
+
+    method: str
+    losses: tuple[float, ...]
+    step_s: float
+    parts_s: dict[str, float]
+    off: float
+    equal: bool
+    not_run: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A row."""
+        return {
+            "method": self.method,
+            "losses": list(self.losses),
+            "step_s": self.step_s,
+            "parts_s": self.parts_s,
+            "off": self.off,
+            "equal": self.equal,
+            "not_run": self.not_run or None,
+        }
+
+
+def prove(
+    names: Sequence[str],
+    training: Training,
+    *,
+    ranks: int = 4,
+    device: str = "auto",
+    backend: str = "auto",
+) -> list[Proof]:
+    """Carry out each of ``names``, DDP and nn.DataParallel, and compare each with its replay.
+
+    Raises DpsimError for a name that is not known, RunFailed where a rank fails.
+    """
+    chosen = list(dict.fromkeys([*names, *BESIDE]))
+    for name in chosen:
+        METHODS[name]
+    with tempfile.TemporaryDirectory(prefix="dpsim-train-") as folder:
+        told = json.dumps([folder, chosen, training.model_dump(mode="json"), device, backend])
+        launch(
+            [sys.executable, "-m", "validate.training", told],
+            loopback(ranks),
+            timeout_s=_TIMEOUT_S,
+        )
+        by_rank = [pickle.loads((Path(folder) / f"{rank}").read_bytes()) for rank in range(ranks)]
+    return [_proof(name, [own[name] for own in by_rank], training) for name in chosen]
+
+
+def as_rank(text: str) -> None:
+    """What `prove` starts: one rank, which goes through the methods and writes its records."""
+    folder, names, told, device, backend = json.loads(text)
+    training = Training.model_validate(told)
+    records = {}
+    with joined(backend, device) as world:
+        connected()
+        for name in names:
+            records[name] = train(name, world, training)
+            world.barrier()
+    (Path(folder) / str(world.rank)).write_bytes(pickle.dumps(records))
+
+
+def _proof(name: str, records: Sequence[Record], training: Training) -> Proof:
+    method = method_named(name)
+    if records[0].not_run:
+        return Proof(name, (), 0.0, {}, 0.0, False, records[0].not_run)
+    workers = [record for record in records if record.losses]
+    steps = min(len(record.losses) for record in workers)
+    losses = np.mean([record.losses[:steps] for record in workers], axis=0)
+    parts = {
+        part: float(np.mean([np.median(record.parts_s[part]) for record in workers]))
+        for part in workers[0].parts_s
+    }
+    off = _off(method.kind, workers, records, training)
+    tolerance = _TOLERANCE["float32" if method.kind == "compressed" else training.precision]
+    return Proof(
+        name,
+        tuple(losses.tolist()),
+        float(np.mean([np.median(record.step_s) for record in workers])),
+        parts,
+        off,
+        off <= tolerance,
+    )
+
+
+def _off(
+    kind: str, workers: Sequence[Record], records: Sequence[Record], training: Training
+) -> float:
+    """The largest difference from the replay, of the final weights and of the mean losses."""
+    method = method_named(kind)
+    counted = records[: method.workers(len(records))]
+    wanted = replay(method, records if len(counted) < len(records) else counted, training)
+    weights = max(float(np.abs(record.weights - wanted.weights).max()) for record in workers)
+    steps = min(len(own) for own in (*wanted.losses, *(record.losses for record in workers)))
+    mean = np.mean([own[:steps] for own in wanted.losses], axis=0)
+    own = np.mean([record.losses[:steps] for record in workers], axis=0)
+    return max(weights, float(np.abs(own - mean).max()))
+
+
+def names_of(text: str) -> list[str]:
+    """The methods that ``text`` names, with commas between, or ``all``. Raises DpsimError."""
+    if text == "all":
+        return list(METHODS)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise DpsimError(f"METHOD must be one of {', '.join(METHODS)}, or all, but got {text!r}")
+    for name in names:
+        METHODS[name]
+    return names

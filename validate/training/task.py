@@ -1,0 +1,119 @@
+"""What a run trains: a model, what it is fed, how its loss is computed, and its optimiser."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from validate.training.digits import digits
+from validate.training.models import build
+from validate.training.settings import Training
+from validate.training.sgd import Sgd
+
+Forward = Callable[[Tensor], Tensor]
+
+
+class Task(ABC):
+    """The same for every worker.
+
+    ``passes`` is how many a step has, over equal batches; ``keeps_weights`` whether a record tells
+    the final ones.
+    """
+
+    passes = 1
+    keeps_weights = True
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Samples in all."""
+
+    @abstractmethod
+    def model(self, seed: int) -> nn.Module:
+        """A new model on the device, its weights drawn from ``seed``."""
+
+    @abstractmethod
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of these samples, on the device."""
+
+    @abstractmethod
+    def loss(self, forward: Forward, inputs: Tensor, labels: Tensor) -> Tensor:
+        """The mean loss of a batch, with its graph."""
+
+    @abstractmethod
+    def optimiser_settings(self) -> dict[str, Any]:
+        """What the optimiser's class is told beside its parameters."""
+
+    @property
+    @abstractmethod
+    def optimiser_class(self) -> Any:
+        """One of torch's."""
+
+    def optimiser(self, parameters: Sequence[Tensor]) -> Any:
+        """One for these parameters."""
+        return self.optimiser_class(parameters, **self.optimiser_settings())
+
+    @property
+    def loads(self) -> bool:
+        """Whether samples come through a pipeline, for which a step may wait."""
+        return False
+
+    def await_input(self) -> None:  # noqa: B027 - data in memory need no waiting
+        """Wait until the pipeline has the samples of the next step."""
+
+    def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
+        """The same for a model that is one vector."""
+        whole = nn.Parameter(weights)
+        whole.grad = gradient
+        return self.optimiser([whole])
+
+
+class Digits(Task):
+    """A small network on scikit-learn's digits, by plain SGD from first principles."""
+
+    def __init__(self, training: Training, device: Any) -> None:
+        self._training = training
+        self._device = device
+        self._digits = digits(training.precision, device)
+
+    def __len__(self) -> int:
+        """All digits."""
+        return len(self._digits)
+
+    def model(self, seed: int) -> nn.Module:
+        """As the settings name it."""
+        return build(self._training, seed).to(self._device)
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Images and their classes."""
+        here = indices.to(self._device)
+        return self._digits.images[here], self._digits.labels[here]
+
+    def loss(self, forward: Forward, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy."""
+        return functional.cross_entropy(forward(inputs), labels)
+
+    @property
+    def optimiser_class(self) -> Any:
+        """Torch's SGD, whose equations are `Sgd`'s."""
+        return torch.optim.SGD
+
+    def optimiser_settings(self) -> dict[str, Any]:
+        """Rate and momentum."""
+        return {"lr": self._training.learning_rate, "momentum": self._training.momentum}
+
+    @property
+    def loads(self) -> bool:
+        """Whether samples come through a pipeline, for which a step may wait."""
+        return False
+
+    def await_input(self) -> None:
+        """Wait until the pipeline has the samples of the next step."""
+
+    def flat_optimiser(self, weights: Tensor, gradient: Tensor) -> Any:
+        """The equations written out."""
+        return Sgd(weights, gradient, self._training.learning_rate, self._training.momentum)

@@ -1,0 +1,9 @@
+"""The catalogue's models in torch, to be run for real; sizes are the catalogue's own.
+
+Knows the workload's models, and needs torch.
+"""
+
+from validate.twins.subject import Subject, subject_of
+from validate.twins.timed import timed_subject
+
+__all__ = ["Subject", "subject_of", "timed_subject"]

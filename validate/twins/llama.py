@@ -1,0 +1,103 @@
+"""LLaMA and its like in torch: RMS norm, rotary positions, gated feed-forward, grouped keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from validate.twins.attention import attend, split
+
+_BASE = 10_000.0  # of the rotary frequencies; what they are costs nothing
+
+
+class Block(nn.Module):
+    """Attention over rotated heads, then the gated perceptron, each on a norm of what came in."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        inner: int,
+        *,
+        groups: int,
+        head: int,
+        biases: bool,
+        fused: bool,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.groups = groups
+        self.fused = fused
+        self.input_norm = nn.RMSNorm(width)
+        self.q_proj = nn.Linear(width, heads * head, bias=biases)
+        self.k_proj = nn.Linear(width, groups * head, bias=biases)
+        self.v_proj = nn.Linear(width, groups * head, bias=biases)
+        self.o_proj = nn.Linear(heads * head, width, bias=False)
+        self.attention_norm = nn.RMSNorm(width)
+        self.gate_proj = nn.Linear(width, inner, bias=False)
+        self.up_proj = nn.Linear(width, inner, bias=False)
+        self.down_proj = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape, (batch, tokens, width)."""
+        normal = self.input_norm(x)
+        query = rotated(split(self.q_proj(normal), self.heads))
+        key = rotated(split(self.k_proj(normal), self.groups))
+        value = split(self.v_proj(normal), self.groups)
+        x = x + self.o_proj(attend(query, key, value, fused=self.fused, causal=True))
+        normal = self.attention_norm(x)
+        return x + self.down_proj(functional.silu(self.gate_proj(normal)) * self.up_proj(normal))
+
+
+def rotated(heads: Tensor) -> Tensor:
+    """Each head's halves turned by angles that grow with the token's place (Su et al. 2021)."""
+    tokens, each = heads.shape[-2:]
+    powers = torch.arange(0, each, 2, device=heads.device) / each
+    angles = torch.arange(tokens, device=heads.device)[:, None] * _BASE**-powers
+    cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+    first, second = heads.chunk(2, -1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+class Llama(nn.Module):
+    """Tokens (batch, tokens) to scores of the next ones (batch, tokens, words)."""
+
+    def __init__(
+        self,
+        blocks: int,
+        width: int,
+        heads: int,
+        inner: int,
+        *,
+        groups: int | None,
+        words: int,
+        tied: bool = False,
+        fused: bool = True,
+        head: int | None = None,
+        biases: bool = False,
+    ) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(words, width)
+        each = head or width // heads
+        made = (
+            Block(
+                width,
+                heads,
+                inner,
+                groups=groups or heads,
+                head=each,
+                biases=biases,
+                fused=fused,
+            )
+            for _ in range(blocks)
+        )
+        self.blocks = nn.Sequential(*made)
+        self.norm = nn.RMSNorm(width)
+        self.lm_head = nn.Linear(width, words, bias=False)
+        if tied:
+            self.lm_head.weight = self.embed_tokens.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Scores."""
+        return self.lm_head(self.norm(self.blocks(self.embed_tokens(tokens))))

@@ -1,0 +1,194 @@
+"""What a scenario's workload trains, as a torch module, and one sample of what it is fed.
+
+A model of the catalogue, or of a configuration, is the function of its family with its sizes; the
+twin of that family takes the same sizes. A user's own factory is taken as it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from dpsim.workload import MODELS, WorkloadConfig, find_factory
+
+Sizes = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model to run: how to ``build`` it, and the ``shape`` and ``dtype`` of one sample.
+
+    Of tokens, ``words`` is how many there are.
+    """
+
+    name: str
+    build: Callable[[], Any]
+    shape: tuple[int, ...]
+    dtype: str
+    words: int = 2
+
+    def module(self, device: Any, seed: int = 0) -> Any:
+        """A new module on ``device`` in training mode, its weights drawn from ``seed``."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.build().to(device).train()
+
+    def batch(self, samples: int, device: Any) -> Any:
+        """Random samples, made up on the device."""
+        shape = (samples, *self.shape)
+        if self.dtype == "int64":
+            return torch.randint(self.words, shape, device=device)
+        return torch.randn(shape, device=device)
+
+
+def subject_of(workload: WorkloadConfig, *, flash: bool = True) -> Subject | None:
+    """The model of ``workload`` in torch, None where it has no twin.
+
+    ``flash``: its GPUs have fused attention, where nothing says else.
+    """
+    if isinstance(workload.model, str):
+        entry, name = MODELS[workload.model], workload.model
+    else:
+        own = getattr(workload.model, "torch", None)
+        if own is not None:
+            return _of_factory(own, workload.model)
+        entry, name = workload.model.entry(), "config"
+    found = _sizes(getattr(entry, "factory", None), workload.sequence_length or _usual(entry))
+    if found is None:
+        return None
+    home, sizes = found
+    attention = workload.attention or entry.attention
+    if attention is not None or entry.fusible:
+        sizes["fused"] = flash if attention is None else attention == "flash"
+    return _TWINS[home](name, sizes)
+
+
+def _usual(entry: Any) -> int | None:
+    return getattr(entry, "usual", None)
+
+
+def _of_factory(factory: str, source: Any) -> Subject:
+    build = find_factory(factory)
+    entries = 2
+    if source.dtype == "int64":
+        # A number is looked up in an embedding, so it must be below the entries of the smallest.
+        with torch.device("meta"):
+            parts = build().modules()
+        found = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding)]
+        entries = min(found, default=2)
+    return Subject(factory, build, tuple(source.input), source.dtype, entries)
+
+
+def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | None:
+    """The family's function as ``module:name``, and its arguments by name; None without a twin."""
+    if isinstance(factory, partial):
+        function, arguments, settings = factory.func, factory.args, factory.keywords
+    elif hasattr(factory, "home"):
+        module, _, name = factory.home.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        arguments, settings = factory.arguments, factory.settings
+    else:
+        return None
+    home = f"{function.__module__.rpartition('.')[2]}:{function.__name__}"
+    if home not in _TWINS:
+        return None
+    signature = inspect.signature(function)
+    given: Mapping[str, Any] = settings
+    if "sequence_length" in signature.parameters:
+        given = {**settings, "sequence_length": sequence_length}
+    bound = signature.bind(*arguments, **given)
+    bound.apply_defaults()
+    sizes = dict(bound.arguments)
+    sizes |= sizes.pop("more", {})
+    shape = sizes.pop("shape", None)
+    if is_dataclass(shape):
+        sizes = {field.name: getattr(shape, field.name) for field in fields(shape)} | sizes
+    return home, sizes
+
+
+def _only(sizes: Sizes, *names: str) -> Sizes:
+    return {name: sizes[name] for name in names if name in sizes}
+
+
+def _gpt(name: str, sizes: Sizes) -> Subject:
+    from validate.twins.gpt import Gpt
+
+    own = _only(sizes, "blocks", "width", "heads", "positions", "words", "inner", "tied", "fused")
+    return Subject(name, partial(Gpt, **own), (sizes["sequence_length"],), "int64", sizes["words"])
+
+
+def _bert(name: str, sizes: Sizes) -> Subject:
+    from validate.twins.bert import Bert
+
+    own = _only(
+        sizes, "blocks", "width", "heads", "positions", "words", "segments", "inner", "fused"
+    )
+    return Subject(name, partial(Bert, **own), (sizes["sequence_length"],), "int64", sizes["words"])
+
+
+def _llama(name: str, sizes: Sizes) -> Subject | None:
+    """None for shapes that the twin does not have: other norms, experts, windows."""
+    from dpsim.workload.models import Llama as Shape
+    from validate.twins.llama import Llama
+
+    # What a line of the catalogue leaves out is as the shape has it.
+    defaults = {field.name: field.default for field in fields(Shape)}
+    own = {field: sizes.get(field, default) for field, default in defaults.items()}
+    known = inspect.signature(Llama).parameters
+    if any(own[field] != defaults[field] for field in own if field not in known):
+        return None
+    taken = {field: own[field] for field in own if field in known}
+    shape = (sizes["sequence_length"],)
+    return Subject(name, partial(Llama, **taken), shape, "int64", own["words"])
+
+
+def _resnet(name: str, sizes: Sizes) -> Subject:
+    from validate.twins.vision import resnet
+
+    own = _only(sizes, "depths", "basic")
+    return Subject(name, partial(resnet, **own), (3, 224, 224), "float32")
+
+
+def _vgg(name: str, sizes: Sizes) -> Subject:
+    from validate.twins.vision import vgg
+
+    return Subject(name, partial(vgg, sizes["depths"]), (3, 224, 224), "float32")
+
+
+def _vit(name: str, sizes: Sizes) -> Subject:
+    from validate.twins.vision import Vit
+
+    own = _only(
+        sizes,
+        "blocks",
+        "width",
+        "heads",
+        "patch",
+        "image",
+        "inner",
+        "classes",
+        "channels",
+        "fused",
+    )
+    shape = (sizes["channels"], sizes["image"], sizes["image"])
+    return Subject(name, partial(Vit, **own), shape, "float32")
+
+
+# By the function that builds the family's layers: what builds the same in torch.
+_TWINS: Mapping[str, Callable[[str, Sizes], Subject | None]] = {
+    "bert:bert": _bert,
+    "gpt:gpt": _gpt,
+    "llama:llama": _llama,
+    "llama:of_shape": _llama,
+    "llama:of_sizes": _llama,
+    "resnet:resnet": _resnet,
+    "vgg:vgg": _vgg,
+    "vit:vit": _vit,
+}

@@ -1,0 +1,65 @@
+"""A model whose layers only take time: the weights of the scenario's model, and its seconds.
+
+Each layer spins for as long as the prediction says, forward and backward, and has as many weights.
+So every aggregation meets it as it meets a real model, whatever the scenario trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpsim.workload import Model
+from validate.ranks.device import DeviceFace
+from validate.twins.subject import Subject
+
+_FEATURES = 8  # of the vector that goes from layer to layer
+
+
+class _Spun(torch.autograd.Function):
+    """Passes values on, and spins in both directions."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, weight: Tensor, layer: SpunLayer) -> Tensor:
+        context.layer = layer
+        context.save_for_backward(weight)
+        layer.face.spin(layer.forward_s)
+        return x.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        context.layer.face.spin(context.layer.backward_s)
+        (weight,) = context.saved_tensors
+        return gradient, torch.zeros_like(weight), None
+
+
+class SpunLayer(nn.Module):
+    """So many weights, and so many seconds each way."""
+
+    def __init__(self, weights: int, seconds: tuple[float, float], face: DeviceFace) -> None:
+        super().__init__()
+        self.face = face
+        self.forward_s, self.backward_s = seconds
+        self.weight = nn.Parameter(torch.zeros(max(weights, 1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What came in."""
+        out: Tensor = _Spun.apply(x, self.weight, self)
+        return out
+
+
+def timed_subject(
+    model: Model, forward_s: Sequence[float], backward_s: Sequence[float], face: DeviceFace
+) -> Subject:
+    """``model`` as layers that take these seconds a pass on ``face``'s device."""
+
+    def build() -> nn.Module:
+        times = zip(model.layers, forward_s, backward_s, strict=True)
+        layers = [SpunLayer(layer.own_weights, (there, back), face) for layer, there, back in times]
+        return nn.Sequential(nn.Sequential(*layers))
+
+    return Subject(model.name, partial(build), (_FEATURES,), "float32")

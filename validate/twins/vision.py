@@ -1,0 +1,124 @@
+"""ResNet, VGG and the vision transformer in torch, for images of 224 x 224 and 1,000 classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from validate.twins.attention import attend, split
+
+_CLASSES = 1000
+
+
+def _unit(entering: int, leaving: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    conv = nn.Conv2d(entering, leaving, kernel, stride, kernel // 2, bias=False)
+    return [conv, nn.BatchNorm2d(leaving)]
+
+
+class Residual(nn.Module):
+    """A bottleneck of 1x1, 3x3 and 1x1 convolutions, or two 3x3 ones, beside a shortcut."""
+
+    def __init__(self, entering: int, width: int, stride: int, *, basic: bool) -> None:
+        super().__init__()
+        leaving = width if basic else 4 * width
+        if basic:
+            parts = [*_unit(entering, width, 3, stride), nn.ReLU(inplace=True)]
+            parts += _unit(width, width, 3)
+        else:
+            parts = [*_unit(entering, width, 1), nn.ReLU(inplace=True)]
+            parts += [*_unit(width, width, 3, stride), nn.ReLU(inplace=True)]
+            parts += _unit(width, leaving, 1)
+        self.inner = nn.Sequential(*parts)
+        same = stride == 1 and entering == leaving
+        self.shortcut = (
+            nn.Identity() if same else nn.Sequential(*_unit(entering, leaving, 1, stride))
+        )
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, channels, height, width)."""
+        return self.relu(self.inner(x) + self.shortcut(x))
+
+
+def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
+    """``depths`` blocks in the four stages."""
+    entering = 64
+    blocks = []
+    for stage, depth in enumerate(depths):
+        for block in range(depth):
+            width = 64 << stage
+            stride = 2 if stage and not block else 1
+            blocks.append(Residual(entering, width, stride, basic=basic))
+            entering = width if basic else 4 * width
+    stem = [*_unit(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(entering, _CLASSES)]
+    return nn.Sequential(*stem, nn.Sequential(*blocks), *head)
+
+
+def vgg(depths: Sequence[int]) -> nn.Module:
+    """``depths`` 3x3 convolutions in the five stages, and three linear layers."""
+    parts: list[nn.Module] = []
+    entering = 3
+    for channels, depth in zip((64, 128, 256, 512, 512), depths, strict=True):
+        for _ in range(depth):
+            parts += [nn.Conv2d(entering, channels, 3, padding=1), nn.ReLU(inplace=True)]
+            entering = channels
+        parts.append(nn.MaxPool2d(2, 2))
+    parts.append(nn.Flatten())
+    for features in (512 * 7 * 7, 4096):
+        parts += [nn.Linear(features, 4096), nn.ReLU(inplace=True), nn.Dropout()]
+    return nn.Sequential(*parts, nn.Linear(4096, _CLASSES))
+
+
+class Encoder(nn.Module):
+    """A block of the vision transformer: norms before attention and perceptron."""
+
+    def __init__(self, width: int, heads: int, inner: int, *, fused: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.fused = fused
+        self.ln_1 = nn.LayerNorm(width)
+        self.in_proj = nn.Linear(width, 3 * width)
+        self.out_proj = nn.Linear(width, width)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape, (batch, tokens, width)."""
+        heads = (split(part, self.heads) for part in self.in_proj(self.ln_1(x)).chunk(3, -1))
+        x = x + self.out_proj(attend(*heads, fused=self.fused, causal=False))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Vit(nn.Module):
+    """Images to scores of their classes, by the class token."""
+
+    def __init__(
+        self,
+        blocks: int,
+        width: int,
+        heads: int,
+        *,
+        patch: int,
+        image: int,
+        inner: int | None,
+        classes: int,
+        channels: int,
+        fused: bool,
+    ) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(channels, width, patch, patch)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.zeros(1, (image // patch) ** 2 + 1, width))
+        made = (Encoder(width, heads, inner or 4 * width, fused=fused) for _ in range(blocks))
+        self.blocks = nn.Sequential(*made)
+        self.ln = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores, (batch, classes)."""
+        patches = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(images), -1, -1), patches], dim=1) + self.places
+        return self.head(self.ln(self.blocks(x)[:, 0]))
