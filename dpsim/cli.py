@@ -6,69 +6,63 @@ the asked tolerance; 130 interrupted (Ctrl-C).
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import ClassVar
+from functools import cache
+from typing import TYPE_CHECKING
 
-from dpsim.base.errors import DpsimError
-from dpsim.base.files import inputs_kept
-from dpsim.base.terminal import Talk, choices_kept, says
-from dpsim.commands.help import Commands, Group, Interrupted
+from dpsim.commands.start import start
+
+if TYPE_CHECKING:
+    from dpsim.commands.help import Commands
+
+    app: Commands
+
+# In the order in which --help lists them: what is asked first comes first.
+_COMMANDS = {
+    "run": "dpsim.commands.run:run",
+    "compare": "dpsim.commands.compare:compare",
+    "scale": "dpsim.commands.scale:scale",
+    "tune": "dpsim.commands.tune:tune",
+    "sweep": "dpsim.commands.sweep:sweep",
+    "results": "dpsim.commands.results:results",
+    "report": "dpsim.commands.report:report",
+    "collective": "dpsim.commands.collective:collective",
+    "memory": "dpsim.commands.memory:memory",
+    "topology": "dpsim.commands.topology:topology",
+    "converge": "dpsim.commands.converge:converge",
+    "layer-split": "dpsim.commands.layer_split:layer_split",
+    "app": "dpsim.commands.app:dashboard",
+    "catalogue": "dpsim.commands.catalogue:catalogue",
+    "check": "dpsim.commands.check:check",
+    "schema": "dpsim.commands.schema:schema",
+    "explain": "dpsim.commands.explain:explain_app",
+    "import": "dpsim.commands.imports:import_app",
+    "validate": "dpsim.commands.validate.commands:validate_app",
+}
 
 
-class _EveryCommand(Group):
-    # In the order in which --help lists them: what is asked first comes first.
-    homes: ClassVar = {
-        "run": "dpsim.commands.run:run",
-        "compare": "dpsim.commands.compare:compare",
-        "scale": "dpsim.commands.scale:scale",
-        "tune": "dpsim.commands.tune:tune",
-        "sweep": "dpsim.commands.sweep:sweep",
-        "results": "dpsim.commands.results:results",
-        "report": "dpsim.commands.report:report",
-        "collective": "dpsim.commands.collective:collective",
-        "memory": "dpsim.commands.memory:memory",
-        "topology": "dpsim.commands.topology:topology",
-        "converge": "dpsim.commands.converge:converge",
-        "layer-split": "dpsim.commands.layer_split:layer_split",
-        "app": "dpsim.commands.app:dashboard",
-        "catalogue": "dpsim.commands.catalogue:catalogue",
-        "check": "dpsim.commands.check:check",
-        "schema": "dpsim.commands.schema:schema",
-        "explain": "dpsim.commands.explain:explain_app",
-        "import": "dpsim.commands.imports:import_app",
-        "validate": "dpsim.commands.validate.commands:validate_app",
-    }
+@cache
+def _program() -> Commands:
+    from dpsim.commands.help import Commands
+
+    return Commands(
+        "Predicts how long a data-parallel training step takes on a cluster, where the time goes "
+        "and what would change it.",
+        homes=_COMMANDS,
+        is_whole=True,
+    )
 
 
-app = Commands(
-    "Predicts how long a data-parallel training step takes on a cluster, where the time goes and "
-    "what would change it.",
-    cls=_EveryCommand,
-    is_whole=True,
-)
+def __getattr__(name: str) -> Commands:
+    """``app`` is made when it is asked for: Typer takes a while to import."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _program()
 
 
 def main() -> None:
-    """Run the command line; what users got wrong is one clear message, never a traceback."""
-    with inputs_kept(), choices_kept():
-        try:
-            app()
-        except Interrupted:
-            raise KeyboardInterrupt from None
-        except DpsimError as error:
-            _fail(str(error), error.status)
-        except BrokenPipeError:
-            # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(1) from None
-        except Exception as error:
-            if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
-                raise
-            _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
+    """Run the command line."""
+    start(_program)
 
 
-def _fail(message: str, code: int) -> None:
-    for line in message.splitlines():
-        sys.stderr.write(f"dpsim: {line}\n")
-    raise SystemExit(code)
+if __name__ == "__main__":
+    main()

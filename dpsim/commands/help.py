@@ -138,7 +138,16 @@ class Commands(typer.Typer):
     answers ``--version`` and installs its shell completion.
     """
 
-    def __init__(self, help: str = "", cls: type[Group] = Group, *, is_whole: bool = False) -> None:
+    def __init__(
+        self,
+        help: str = "",
+        cls: type[Group] = Group,
+        *,
+        homes: Mapping[str, str] | None = None,
+        is_whole: bool = False,
+    ) -> None:
+        if homes is not None:
+            cls = type("Homes", (cls,), {"homes": homes})
         super().__init__(
             cls=cls,
             help=help,

@@ -40,7 +40,7 @@ def test_completion_names_the_commands(shell):
         "_TYPER_COMPLETE_ARGS": "dpsim ru",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
-    code = "import sys; sys.argv = ['dpsim']; from dpsim.__main__ import main; main()"
+    code = "import sys; sys.argv = ['dpsim']; from dpsim.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         check=False,
@@ -64,7 +64,7 @@ def test_an_output_that_is_the_scenario_is_refused(dpsim, tmp_path):
 @pytest.mark.parametrize("after_s", [0, 0.05, 0.3, 1])
 def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
     # Before the program is there, Python itself would answer.
-    code = "from dpsim.__main__ import main; print('up', flush=True); main()"
+    code = "from dpsim.cli import main; print('up', flush=True); main()"
     started = subprocess.Popen(
         [sys.executable, "-c", code, *LONG],
         stdout=subprocess.PIPE,
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_with_130_and_a_word_at_any_moment(after_s):
 
 
 def test_what_ignores_ctrl_c_from_the_start_goes_on():
-    command = "trap '' INT HUP; exec \"$0\" -m dpsim run scenarios/quickstart.yaml --json"
+    command = "trap '' INT HUP; exec \"$0\" -m dpsim.cli run scenarios/quickstart.yaml --json"
     started = subprocess.Popen(
         ["sh", "-c", command, sys.executable], stdout=subprocess.PIPE, text=True
     )

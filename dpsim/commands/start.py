@@ -1,0 +1,78 @@
+"""How the program starts and ends: in words and with a code, never with a traceback."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_AGAIN_S = 0.02
+
+
+def start(program: Callable[[], Any]) -> None:
+    """Call what ``program`` makes; it ends by SystemExit.
+
+    What users got wrong is one clear message and code 2. Ctrl-C at any moment is "interrupted" and
+    code 130.
+    """
+    try:
+        # Imports make hundreds of thousands of objects that stay: looking at them again and again
+        # for garbage would be a sixth of a short run, and once more at the end.
+        gc.set_threshold(200_000, 50, 100)
+        # Where the shell has it ignored, as with nohup and &, it stays so.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
+        _run(program())
+    except KeyboardInterrupt:
+        _fail("interrupted", 130)  # as shells say it: 128 and the signal's number
+    finally:
+        gc.freeze()
+
+
+def _run(program: Any) -> None:
+    # Importing takes a while, in which users may change their minds.
+    from dpsim.base.errors import DpsimError
+    from dpsim.base.files import inputs_kept
+    from dpsim.base.terminal import Talk, choices_kept, says
+    from dpsim.commands.help import Interrupted
+
+    with inputs_kept(), choices_kept():
+        try:
+            program()
+        except Interrupted:
+            raise KeyboardInterrupt from None
+        except DpsimError as error:
+            _fail(str(error), error.status)
+        except BrokenPipeError:
+            # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(1) from None
+        except Exception as error:
+            if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
+                raise
+            _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, amid an import only when it is done, or at a second Ctrl-C.
+
+    What is half imported would print a traceback of its own, or swallow the exception.
+    """
+    is_first = number != signal.SIGINT or signal.getsignal(signal.SIGALRM) is not _interrupt
+    while frame is not None and is_first and hasattr(signal, "setitimer"):
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            signal.signal(signal.SIGALRM, _interrupt)
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _fail(message: str, code: int) -> None:
+    for line in message.splitlines():
+        sys.stderr.write(f"dpsim: {line}\n")
+    raise SystemExit(code)
