@@ -17,14 +17,32 @@ _LONGEST_SHOWN = 200
 _read: ContextVar[set[tuple[int, int]] | None] = ContextVar("read", default=None)
 
 
+# Whether files may name code that is run.
+_runs_code: ContextVar[bool] = ContextVar("runs_code", default=True)
+
+
 @contextmanager
 def inputs_kept() -> Iterator[None]:
-    """Notes which files are read, so that ``is_input`` knows them and none is written over."""
-    token = _read.set(set())
+    """Notes which files are read, so that ``is_input`` knows them and none is written over.
+
+    What ``refuse_code`` says inside holds inside.
+    """
+    read, code = _read.set(set()), _runs_code.set(True)
     try:
         yield
     finally:
-        _read.reset(token)
+        _read.reset(read)
+        _runs_code.reset(code)
+
+
+def refuse_code() -> None:
+    """From here on files that name code to run are refused."""
+    _runs_code.set(False)
+
+
+def runs_code() -> bool:
+    """Whether files may name code that is run."""
+    return _runs_code.get()
 
 
 def is_input(status: os.stat_result) -> bool:

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dpsim.base.files import refuse_code
 from dpsim.base.lazy import imported
 from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
 
@@ -186,6 +187,11 @@ def _as_csv(ctx: typer.Context, is_given: bool) -> None:
         answer_goes(is_csv=True)
 
 
+def _no_code(is_given: bool) -> None:
+    if is_given:
+        refuse_code()
+
+
 def _in_every_command(
     output: Annotated[
         Path | None,
@@ -206,6 +212,15 @@ def _in_every_command(
             help="Print rows of comma-separated values instead of a table.",
         ),
     ] = False,
+    no_code: Annotated[
+        bool,
+        typer.Option(
+            "--no-code",
+            callback=_no_code,
+            expose_value=False,
+            help="Refuse scenarios that name code to run, such as a torch model's factory.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool,
         typer.Option(
@@ -223,7 +238,7 @@ def _in_every_command(
         ),
     ] = False,
 ) -> None:
-    """Has the options of every command: the first two of those that answer in JSON."""
+    """Has the options of every command: the first three of those that answer in JSON."""
 
 
 @cache

@@ -20,7 +20,7 @@ from pydantic import (
 
 from dpsim.base.config import Config, FilePath, as_content, beside_scenario
 from dpsim.base.errors import DpsimError
-from dpsim.base.files import digest
+from dpsim.base.files import digest, runs_code
 from dpsim.workload.layer import Model
 from dpsim.workload.models import Images, Tokens
 
@@ -30,8 +30,8 @@ class TorchSource(Config):
 
     torch: str = Field(
         description=(
-            "package.module:factory, or path/to/file.py:factory relative to the scenario; called "
-            "without arguments"
+            "package.module:factory, or path/to/file.py:factory relative to the scenario: code, "
+            "which is run, unless --no-code is given; called without arguments"
         ),
         examples=["mypackage.models:build"],
     )
@@ -55,6 +55,8 @@ class TorchSource(Config):
     def _two_names(cls, factory: str, info: ValidationInfo) -> str:
         from dpsim.workload.torch_factory import check_factory
 
+        if not runs_code():
+            raise ValueError("must not be code that is run (--no-code), but names a factory")
         where, _, name = check_factory(factory)
         return f"{beside_scenario(where, info)}:{name}" if where.endswith(".py") else factory
 

@@ -161,3 +161,17 @@ def test_a_model_has_a_bounded_number_of_layers(dpsim, tmp_path):
     code, _, err = dpsim("run", "scenarios/quickstart.yaml", "--set", model)
     assert code == 2
     assert "num_hidden_layers must be at most 2,000, but got 1,000,000,000,000" in err
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_no_code_refuses_what_would_be_run(dpsim, tmp_path, command):
+    (tmp_path / "model.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    scenario = Path("scenarios/quickstart.yaml").read_text()
+    named = 'model: {torch: "model.py:Net", input: [4]}'
+    path = tmp_path / "s.yaml"
+    path.write_text(scenario.replace("model: resnet50", named))
+    code, out, err = dpsim(command, path, "--no-code")
+    assert code == 2
+    assert "workload.model.torch: must not be code that is run (--no-code)" in out + err
+    assert not (tmp_path / "ran").exists()
+    assert dpsim("check", path)[0] == 0

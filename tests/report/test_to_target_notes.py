@@ -2,7 +2,7 @@
 
 from dpsim import load_scenario
 from dpsim.engine.to_target import time_to_target
-from dpsim.report.text.to_target import to_target_notes
+from dpsim.report.text.tables import to_target_notes
 
 
 def test_lines_say_time_steps_batch_and_learning_rate():

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
-from dpsim.engine import PARTS, LinkLoads, PartName, Result, Utilisation
-from dpsim.report.text.to_target import to_target_notes
+from dpsim.engine import PARTS, LinkLoads, PartName, Result, TimeToTarget, Utilisation
 
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
@@ -253,3 +252,24 @@ def catalogue_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     return table
+
+
+def to_target_notes(target: TimeToTarget) -> list[str]:
+    """Time, steps and cost to the target, the check of the global batch and the learning rate.
+
+    A line each.
+    """
+    time, low, high = map(_hours, (target.time_s, target.low_s, target.high_s))
+    epochs = "" if target.epochs is None else f"{target.epochs:,.1f} epochs, "
+    return [
+        f"to target   {time} ({low} to {high}) to {target.task.target} on {target.task.dataset}: "
+        f"{target.steps:,.0f} steps, "
+        f"{epochs}{target.samples:,.3g} samples, {target.gpu_hours:,.3g} GPU hours",
+        f"batch       {target.batch.verdict}: {target.batch.text}",
+        f"rate        {target.learning_rate.text}",
+        *(f"note        {note}" for note in target.notes),
+    ]
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.3g} h"
