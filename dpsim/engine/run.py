@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
 from dpsim.strategy.aggregation import Meeting
-from dpsim.workload import Epoch
+from dpsim.workload import Epoch, extrapolated_from
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
@@ -270,14 +270,15 @@ class Run:
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),
-            cautions=_cautions(scenario),
+            cautions=_cautions(job),
         )
 
 
-def _cautions(scenario: Scenario) -> tuple[str, ...]:
-    """What is to be known of the cluster, and of a calibration that was measured elsewhere."""
+def _cautions(job: Job) -> tuple[str, ...]:
+    """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
+    scenario = job.scenario
     calibration = scenario.calibration
-    said = tuple(scenario.cluster.warnings)
+    said = (*scenario.cluster.warnings, *dict.fromkeys(_extrapolations(job)))
     if not isinstance(calibration, CalibrationProfile):
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
@@ -294,6 +295,22 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     if isinstance(calibration, CalibrationProfile):
         return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
     return compute
+
+
+def _extrapolations(job: Job) -> Iterator[str]:
+    """A warning for each kind of GPU whose efficiency is another generation's."""
+    if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
+        return  # what was measured has the efficiency in it
+    workload = job.scenario.workload
+    for gpu, _ in job.cluster.accelerators:
+        stands = extrapolated_from(
+            job.model, gpu.architecture, workload.precision, workload.execution, workload.kernels
+        )
+        if stands is not None:
+            yield (
+                f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
+                f"measured: extrapolated from {stands}"
+            )
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:

@@ -60,6 +60,7 @@ from dpsim.workload.roofline import (
     Optimizer,
     Precision,
     compute_times,
+    extrapolated_from,
     is_throttled,
     update_bytes,
 )
@@ -152,6 +153,7 @@ __all__ = [
     "collect_outputs",
     "compute_times",
     "constants",
+    "extrapolated_from",
     "find_factory",
     "fitted",
     "footprint",

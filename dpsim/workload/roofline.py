@@ -34,6 +34,7 @@ from dpsim.workload.efficiency import (
     Execution,
     Kernels,
     fitted,
+    is_measured,
     is_recurrent,
 )
 from dpsim.workload.layer import Model
@@ -217,6 +218,22 @@ def _transformer_law(
     from dpsim.workload.transformer_times import transformer_efficiency
 
     return transformer_efficiency
+
+
+def extrapolated_from(
+    model: Model, generation: str, precision: Precision, execution: Execution, kernels: Kernels
+) -> str | None:
+    """Whose efficiency stands for a generation of GPUs that was not measured.
+
+    None where it was, or where the layers' times were.
+    """
+    if model.measured is not None:
+        return None
+    law = _transformer_law(model, precision)
+    transformer = law and law(generation, execution, kernels)
+    if transformer:
+        return None if transformer.measured_on == generation else transformer.measured_on
+    return None if is_measured(generation) else "the mean of all generations"
 
 
 def _speeds(
