@@ -48,7 +48,7 @@ def _source() -> None:
         key="source",
         format_func=_title,
         on_change=_source_chosen,
-        help="Ten well-known ones, or yours.",
+        help="Well-known ones, or yours.",
     )
     if shown in preset_names():
         title, text = about(shown)

@@ -1,4 +1,4 @@
-"""Ten well-known set-ups, a scenario file each.
+"""Well-known set-ups, a scenario file each.
 
 The first line says what it is, the comment below it what to look at.
 """
