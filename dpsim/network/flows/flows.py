@@ -26,6 +26,8 @@ from dpsim.topology import Network, Routes
 # seconds on the loops are asked. A step has many collectives.
 _SECONDS_A_MESSAGE = 1.4e-4
 _WORTH_COMPILING = 0.5
+# Transfers of a round: numpy is as quick where so many start and end together.
+_MOST_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +78,8 @@ class FlowsModel(ScheduleModel):
     def _by_loops(self, starts: FloatArray, nbytes: int) -> Outcome | None:
         """The same by compiled loops, where there is much to do and they know the case."""
         seconds = self.schedule.transfers * _SECONDS_A_MESSAGE
-        if self.conditions or seconds < _WORTH_COMPILING:
+        many = self.schedule.most_at_once > _MOST_AT_ONCE
+        if self.conditions or many or seconds < _WORTH_COMPILING:
             return None
         loops = kernel()
         if loops is None:

@@ -234,16 +234,34 @@ static int32_t joined(Run *run, int32_t link, int32_t *links) {
 
 static void set_rate(Run *run, int32_t number, double rate) {
     Flow *flow = &run->flows[number];
-    if (flow->rate == rate) return;
     flow->left -= flow->rate * (run->now - flow->updated);
     flow->updated = run->now;
+    flow->version += flow->rate != rate;
     flow->rate = rate;
-    flow->version++;
-    if (rate > 0) push(run, run->now + fmax(flow->left, 0) / rate, ENDED, number, flow->version);
+}
+
+/* Await the first ends among the flows found. Each of the others shares links with one of them,
+   directly or through others, so it is shared anew then, and awaited if it is next. */
+static void await_first(Run *run, int32_t flows) {
+    double first = INFINITY;
+    for (int32_t each = 0; each < flows; each++) {
+        Flow *flow = &run->flows[run->flows_found[each]];
+        double seconds = fmax(flow->left, 0) / flow->rate;
+        if (flow->rate > 0 && seconds < first) first = seconds;
+    }
+    if (first == INFINITY) return;
+    for (int32_t each = 0; each < flows; each++) {
+        int32_t number = run->flows_found[each];
+        Flow *flow = &run->flows[number];
+        double nothing = 1e-12 * run->size[flow->transfer];
+        if (flow->rate > 0 && flow->left - flow->rate * first <= nothing)
+            push(run, run->now + first, ENDED, number, flow->version);
+    }
 }
 
 /* Progressive filling, as in dpsim/network/maxmin.py, of the flows found over the links found. */
-static void share(Run *run, int32_t flows, int32_t links) {
+static void share(Run *run, int32_t all, int32_t links) {
+    int32_t flows = all;
     for (int32_t each = 0; each < links; each++) {
         int32_t link = run->links_found[each];
         run->room[link] = run->capacity[link];
@@ -270,6 +288,7 @@ static void share(Run *run, int32_t flows, int32_t links) {
                 full |= level <= run->least[way[hop]] * SAME;
             }
             if (!full) {
+                run->flows_found[each] = run->flows_found[kept]; /* all stay, these in front */
                 run->flows_found[kept++] = flow;
                 continue;
             }
@@ -278,7 +297,7 @@ static void share(Run *run, int32_t flows, int32_t links) {
                 run->room[way[hop]] -= offered;
         }
         flows = kept;
-        if (!flows) return;
+        if (!flows) break;
         /* How many go on over each link: counted anew, into what the levels are made of. */
         for (int32_t each = 0; each < links; each++) run->level[run->links_found[each]] = 0;
         for (int32_t each = 0; each < flows; each++) {
@@ -294,6 +313,7 @@ static void share(Run *run, int32_t flows, int32_t links) {
             run->least[link] = INFINITY;
         }
     }
+    await_first(run, all);
 }
 
 /* Let up to `most` instants happen. 0: all is done; 1: there is more; 2: nothing can move any more;
