@@ -34,6 +34,7 @@ _COMMANDS = {
     "catalogue": "dpsim.commands.catalogue:catalogue",
     "check": "dpsim.commands.check:check",
     "schema": "dpsim.commands.schema:schema",
+    "advise": "dpsim.commands.advise:advise",
     "explain": "dpsim.commands.explain:explain_app",
     "import": "dpsim.commands.imports:import_app",
     "validate": "dpsim.commands.validate.commands:validate_app",

@@ -1,0 +1,66 @@
+"""``dpsim advise``: what to change in a program whose step was traced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.base.terminal import narrate, show, show_json
+from dpsim.base.units import TIME, human
+
+if TYPE_CHECKING:
+    from dpsim.studies.advise import Advice
+
+
+def advise(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A trace of PyTorch's profiler of some steps on several GPUs.", show_default=False
+        ),
+    ],
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Say which buckets, or which sharding, would suit a traced step, and the code to write.
+
+    Example: dpsim advise trace.json
+    """
+    from dpsim.imports import profile_kineto
+    from dpsim.studies.advise import advise as advise_on
+
+    found = advise_on(profile_kineto(file, batch=batch or 1))
+    for note in found.notes:
+        narrate(f"note: {note}")
+    if as_json:
+        show_json({"schema_version": 1, "kind": "advise", **found.to_json()})
+        return
+    show("\n".join(_lines(found)))
+
+
+def _lines(found: Advice) -> list[str]:
+    """What was found, a line each."""
+    step, best = human(found.step_s, TIME), human(found.best_s, TIME)
+    lines = [f"step        {step} as it is, {best} at best: {found.gain:.1%} less"]
+    if found.within_error:
+        lines.append(
+            f"beware      that is within the error: the model of this step is off by "
+            f"{found.error:.1%}; leave it as it is"
+        )
+    else:
+        lines.append(f"error       the model of this step is off by {found.error:.1%}")
+    if found.bucket_cap_mb is not None:
+        lines.append(
+            f"buckets     {found.bucket_cap_mb:g} MiB, the first {found.first_bucket_mb:g} MiB"
+        )
+    if found.unit_mb is not None:
+        freed = "freed after forward" if found.reshard_after_forward else "kept until backward"
+        lines.append(
+            f"units       {found.unit_mb:,.3g} MiB of weights, {found.prefetch} ahead, {freed}"
+        )
+    return [*lines, f"code        {found.code}"]

@@ -1,0 +1,190 @@
+"""From the profile of a traced step to what to change in the program, and what that gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from dpsim.base.errors import DpsimError
+from dpsim.studies.advise import buckets, units
+from dpsim.studies.advise.line import through
+from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile
+
+_REDUCE, _GATHER, _SCATTER = "allreduce", "allgather", "reducescatter"
+_LEAST_ERROR = 0.005  # of a step: traces of two runs differ by as much
+_LAGS = 0.5  # of a gather's worth of scatters: more gathers than scatters are of a second time
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to change, in seconds of a ``step_s`` and in code; ``strategy`` is ddp or fsdp.
+
+    ``gain`` is the share of the step that it saves, by the model of both; ``error`` how far that
+    model is off on the traced step, as a share of it. Of DistributedDataParallel the two sizes are
+    in MiB; of FSDP a unit's weights as gathered, units ahead, and whether they are freed.
+    """
+
+    strategy: str
+    bucket_cap_mb: float | None
+    first_bucket_mb: float | None
+    unit_mb: float | None
+    prefetch: int | None
+    reshard_after_forward: bool | None
+    step_s: float
+    best_s: float
+    error: float
+    code: str
+    notes: tuple[str, ...]
+
+    @property
+    def gain(self) -> float:
+        """Of the step; 0 where nothing is better."""
+        return max(0.0, 1 - self.best_s / self.step_s)
+
+    @property
+    def within_error(self) -> bool:
+        """Whether the gain is no more than the model's error."""
+        return self.gain <= self.error
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``dpsim advise --json``, without its schema version."""
+        values = asdict(self)
+        notes = list(values.pop("notes"))
+        return {**values, "gain": self.gain, "within_error": self.within_error, "notes": notes}
+
+
+def advise(profile: ModelProfile) -> Advice:
+    """What to change in the program whose step ``profile`` holds.
+
+    Raises DpsimError where the trace has no collectives, or no times of layers.
+    """
+    measured = profile.measured
+    calls = [call for call in profile.collectives if call.payload_bytes]
+    of = {
+        kind: [call for call in calls if call.operation.replace("_", "").startswith(kind)]
+        for kind in (_REDUCE, _GATHER, _SCATTER)
+    }
+    if measured is None or not any(measured.backward_s[0]):
+        raise DpsimError(f"{profile.name}: must have a backward pass, but the trace has none")
+    if of[_GATHER] and of[_SCATTER]:
+        return _of_units(profile, measured, of[_GATHER], of[_SCATTER])
+    if not of[_REDUCE]:
+        raise DpsimError(
+            f"{profile.name}: must have collectives of gradients, with their sizes: profile a step "
+            "on two GPUs or more, with record_shapes=True"
+        )
+    return _of_buckets(profile, measured, of[_REDUCE])
+
+
+def _of_buckets(
+    profile: ModelProfile, measured: MeasuredTimes, calls: list[MeasuredCollective]
+) -> Advice:
+    line = through(calls)
+    sizes = [call.payload_bytes for call in calls]
+    notes: list[str] = []
+    weights = _weights(profile, sum(sizes), notes)
+    ready = measured.gradient_ready_s[0]
+    end = max(*ready, sum(measured.backward_s[0]))
+    gradients = tuple(
+        buckets.Gradient(nbytes, when)
+        for nbytes, when in reversed([*zip(weights, ready, strict=True)])
+        if nbytes
+    )
+    backward = buckets.Backward(gradients, end, line)
+    if line.smallest == line.largest:
+        notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
+    rest = sum(measured.forward_s[0]) + (measured.optimizer() or 0.0)
+    traced = max(end, *(call.start_s + call.duration_s for call in calls))
+    now, best = backward.as_measured(sizes), backward.best()
+    after = min(now, backward.with_buckets(best))
+    step = rest + now
+    error = max(_LEAST_ERROR, abs(now - traced) / (rest + traced))
+    return Advice(
+        "ddp",
+        best[0],
+        best[1],
+        None,
+        None,
+        None,
+        step,
+        rest + after,
+        error,
+        buckets.code(best),
+        tuple(notes),
+    )
+
+
+def _of_units(
+    profile: ModelProfile,
+    measured: MeasuredTimes,
+    gathers: list[MeasuredCollective],
+    scatters: list[MeasuredCollective],
+) -> Advice:
+    notes: list[str] = []
+    ranks = gathers[0].ranks or 1
+    # A gather says the bytes of one rank's shard, a scatter those of the whole input.
+    whole = [
+        call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
+    ]
+    again = len(gathers) - len(scatters) > _LAGS * len(scatters)
+    once = sum(call.payload_bytes for call in whole) / (2 if again else 1)
+    reduced = sum(call.payload_bytes for call in scatters)
+    weights = _weights(profile, once, notes)
+    share = reduced / max(once, 1)
+    layers = tuple(
+        units.Unit(forward, backward, size, size * share)
+        for forward, backward, size in zip(
+            measured.forward_s[0], measured.backward_s[0], weights, strict=True
+        )
+    )
+    passes = units.Passes(layers, through(whole), through(scatters))
+    used = units.Sharding(median(call.payload_bytes for call in whole), 1, again)
+    traced = _span(measured, [*whole, *scatters])
+    best = passes.best(used)
+    now, after = passes.seconds(used), passes.seconds(best)
+    update = measured.optimizer() or 0.0
+    error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
+    elements = sum(sum(layer.parameters) for layer in profile.layers)
+    width = once / elements if elements else 4.0
+    if not best.reshard and again:
+        notes.append(f"keeping weights takes {once / units.MIB:,.0f} MiB more on each GPU")
+    return Advice(
+        "fsdp",
+        None,
+        None,
+        best.size / units.MIB,
+        best.ahead,
+        best.reshard,
+        update + now,
+        update + after,
+        error,
+        units.code(best, width),
+        tuple(notes),
+    )
+
+
+def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float:
+    """Seconds from the first of forward or gathers to the last of backward or scatters."""
+    begin = min(0.0, *(call.start_s for call in calls))
+    forward = sum(measured.forward_s[0])
+    end = max(sum(measured.backward_s[0]), *(call.start_s + call.duration_s for call in calls))
+    return end - min(begin, -forward)
+
+
+def _weights(profile: ModelProfile, total: float, notes: list[str]) -> list[float]:
+    """Bytes that each layer sends, ``total`` in all, by its parameters.
+
+    Where the trace has no shapes, in proportion to its backward time.
+    """
+    parts = [float(sum(layer.parameters)) for layer in profile.layers]
+    if not any(parts):
+        assert profile.measured is not None
+        parts = list(profile.measured.backward_s[0])
+        notes.append(
+            "no shapes in the trace: gradients are spread by backward times; profile with "
+            "record_shapes=True"
+        )
+    scale = total / sum(parts)
+    return [scale * part for part in parts]

@@ -1,0 +1,53 @@
+"""What a collective of so many bytes takes, by a line through the calls of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsim.workload import MeasuredCollective
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``latency + per_byte n`` seconds for n bytes; ``error`` is how far calls lie off, relative.
+
+    ``smallest`` and ``largest`` are the bytes of the calls that it goes through.
+    """
+
+    latency: float
+    per_byte: float
+    error: float
+    smallest: int
+    largest: int
+
+    def seconds(self, nbytes: float) -> float:
+        """Of a call on ``nbytes``."""
+        return self.latency + self.per_byte * nbytes
+
+
+def through(calls: Sequence[MeasuredCollective]) -> Line:
+    """The line through the ``calls``, neither part below zero.
+
+    Calls of one size count once, by their median: some waited for other ranks. Of a single size the
+    latency cannot be told and is taken as zero. Sizes are weighted so that relative errors count.
+    """
+    sizes = sorted({call.payload_bytes for call in calls if call.payload_bytes})
+    taken = [
+        float(np.median([call.duration_s for call in calls if call.payload_bytes == size]))
+        for size in sizes
+    ]
+    x, y = np.array(sizes, dtype=float), np.array(taken)
+    latency, per_byte = 0.0, float(np.median(y / x))
+    if len(sizes) > 1:
+        weighted = np.stack([1 / y, x / y], axis=1)
+        solved = np.linalg.lstsq(weighted, np.ones(len(y)), rcond=None)[0]
+        if solved.min() >= 0:
+            latency, per_byte = map(float, solved)
+        elif solved[1] < 0:  # larger calls took no longer
+            latency, per_byte = float(np.median(y)), 0.0
+    every = [call for call in calls if call.payload_bytes and call.duration_s]
+    off = [abs((latency + per_byte * call.payload_bytes) / call.duration_s - 1) for call in every]
+    return Line(latency, per_byte, float(np.median(off)), sizes[0], sizes[-1])

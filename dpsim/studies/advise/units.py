@@ -1,0 +1,116 @@
+"""Which units, how far ahead and what is freed suits a step of fully sharded data parallelism.
+
+A unit's weights are gathered before its forward pass and, where they were freed after it, again
+before its backward pass, ``ahead`` units early; its gradients are scattered after that. Computing
+and communication are two streams, each in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from dpsim.studies.advise.line import Line
+
+MIB = 2**20
+_SIZES = (16, 32, 64, 100, 128, 256, 512, 1024, 2048)  # MiB of weights as they are gathered
+_AHEAD = (0, 1, 2)
+_SAME = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How a model is sharded: ``size`` bytes of a unit, units ``ahead``, whether they are freed."""
+
+    size: float
+    ahead: int
+    reshard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a unit computes (s) and how many bytes its weights and its gradients are."""
+
+    forward: float
+    backward: float
+    weights: float
+    gradients: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The layers of a step as units of their own, and what gathering and scattering takes."""
+
+    layers: tuple[Unit, ...]
+    gather: Line
+    scatter: Line
+
+    def seconds(self, sharding: Sharding) -> float:
+        """From the start of forward to the end of both streams."""
+        units = list(grouped(self.layers, sharding.size))
+        count = len(units)
+        places = [*range(count), *reversed(range(count))]
+        gathers = places if sharding.reshard else places[:count]
+        computed = free = 0.0
+        there: list[float] = []  # when each gather has ended
+        for place, index in enumerate(places):
+            wanted = min(place + sharding.ahead + 1, len(gathers))
+            for each in gathers[len(there) : wanted]:
+                free = max(free, computed) + self.gather.seconds(units[each].weights)
+                there.append(free)
+            if place < len(gathers):
+                computed = max(computed, there[place])
+            if place < count:
+                computed += units[index].forward
+                continue
+            computed += units[index].backward
+            free = max(free, computed) + self.scatter.seconds(units[index].gradients)
+        return max(computed, free)
+
+    def best(self, used: Sharding) -> Sharding:
+        """The fastest; of those alike, the one that changes least and holds least."""
+        choices = [
+            used,
+            *(
+                Sharding(float(size) * MIB, ahead, reshard)
+                for size, ahead, reshard in product(self._sizes(), _AHEAD, (True, False))
+            ),
+        ]
+        found = {choice: self.seconds(choice) for choice in choices}
+        least = min(found.values()) * (1 + _SAME)
+        alike = [choice for choice, taken in found.items() if taken <= least]
+        return min(alike, key=lambda choice: (choice != used, not choice.reshard, choice.size))
+
+    def _sizes(self) -> Iterator[int]:
+        """Those not far below the smallest gather measured: there the line says nothing."""
+        yield from (size for size in _SIZES if size * MIB >= self.gather.smallest / 2)
+
+
+def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
+    """Layers in a row as units of at least ``size`` bytes of weights."""
+    parts: list[Unit] = []
+    for index, layer in enumerate(layers, 1):
+        parts.append(layer)
+        if sum(part.weights for part in parts) < size and index < len(layers):
+            continue
+        yield Unit(
+            sum(part.forward for part in parts),
+            sum(part.backward for part in parts),
+            sum(part.weights for part in parts),
+            sum(part.gradients for part in parts),
+        )
+        parts = []
+
+
+def code(sharding: Sharding, width: float) -> str:
+    """The lines of torch code that ask for it; ``width`` is the bytes of a weight as gathered."""
+    elements = max(1, round(sharding.size / width))
+    strategy = "FULL_SHARD" if sharding.reshard else "SHARD_GRAD_OP"
+    prefetch = "BackwardPrefetch.BACKWARD_PRE" if sharding.ahead else "None"
+    return (
+        "model = FullyShardedDataParallel(model, "
+        "auto_wrap_policy=partial(size_based_auto_wrap_policy, "
+        f"min_num_params={elements}), sharding_strategy=ShardingStrategy.{strategy}, "
+        f"backward_prefetch={prefetch}, forward_prefetch={sharding.ahead > 1})"
+    )
