@@ -3,7 +3,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 SCENARIO ?= scenarios/quickstart.yaml
 BIN := .venv/bin
 BUNDLE_PYTHON ?= 3.11
-BUNDLE_PLATFORM ?= manylinux_2_28_x86_64
+BUNDLE_MACHINE ?= x86_64
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constraints.txt
 
 .DEFAULT_GOAL := help
@@ -21,8 +21,8 @@ app: .venv/.app ## install the dashboard's extra into .venv and open the dashboa
 
 all: .venv/.all ## install every extra into .venv: dashboard, tuning, Dask, torch
 
-bundle: .venv/.dev ## write a folder of wheels, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_PLATFORM)
-	@$(BIN)/python -m tools.bundle dist/bundle $(BUNDLE_PYTHON) $(BUNDLE_PLATFORM)
+bundle: .venv/.dev ## write a folder of wheels, for a node without network, to dist/bundle (BUNDLE_PYTHON, BUNDLE_MACHINE)
+	@$(BIN)/python -m tools.bundle dist/bundle $(BUNDLE_PYTHON) $(BUNDLE_MACHINE)
 
 test: lint ## lint, types, import arrows and the whole suite, in minutes
 	@$(BIN)/python -m pytest -n 2

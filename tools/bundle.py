@@ -1,4 +1,4 @@
-"""A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON PLATFORM``.
+"""A folder of wheels for a node without network: ``python -m tools.bundle DIR PYTHON MACHINE``.
 
 dpsim and what its validating commands need beside torch. ``install.sh`` in the folder installs them
 without network or root, for the interpreter that it is given. What those commands can do without
@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 # import; numpy is there with torch on most nodes, but need not be.
 NEEDED = ("numpy", "pydantic", "ruamel.yaml", "typer", "rich", "simpy", "networkx")
 MOST_BYTES = 50 * 2**20
+# What a Linux of the last years takes: pip wants every tag by name.
+_TAGS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
 _INSTALL = """#!/bin/sh
 # Installs dpsim from this folder, without network or root: sh install.sh [PYTHON]
 set -e
@@ -34,15 +36,20 @@ print(" ".join(names))' @NEEDED@)
 """
 
 
-def bundle(folder: Path, python: str, platform: str) -> int:
-    """Write the wheels and ``install.sh``; the answer is their bytes. Raises SystemExit."""
+def bundle(folder: Path, python: str, machine: str) -> int:
+    """Write the wheels and ``install.sh``; the answer is their bytes. Raises SystemExit.
+
+    They are for Linux, ``python`` such as 3.12, and ``machine`` x86_64 or aarch64.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
     subprocess.run(built, check=True)
     asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
     asked += ["-c", str(ROOT / "constraints.txt"), "--python-version", python]
-    subprocess.run([*asked, "--platform", platform, *NEEDED], check=True)
+    for platform in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
+        asked += ["--platform", platform]
+    subprocess.run([*asked, *NEEDED], check=True)
     script = folder / "install.sh"
     script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))
     script.chmod(0o755)

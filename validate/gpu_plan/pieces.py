@@ -57,7 +57,7 @@ class Plan:
             backend=self.backend,
             ranks=1,
             minutes=self.size.node_minutes,
-            models=[*self.size.models][:3],
+            models=self.size.measured,
         )
         assert found is not None, "no launcher has started this piece"
         self.profile.write_text(found.to_json())

@@ -11,6 +11,7 @@ class Size:
     """How large everything is: of a GPU, or small for a processor."""
 
     models: Mapping[str, tuple[int, ...]]  # batch sizes by model
+    measured: tuple[str, ...]  # whose layers the profile has; the node's usual ones if none
     sequence: int | None
     precisions: tuple[str, ...]
     executions: tuple[str, ...]
@@ -31,6 +32,7 @@ GPU = Size(
         "llama3.2-1b": (1, 2),
         "llama3.2-3b": (1,),
     },
+    ("resnet50", "bert-large", "gpt2", "llama3.2-1b"),
     None,
     ("fp32", "tf32", "bf16"),
     ("eager", "compile"),
@@ -41,6 +43,7 @@ GPU = Size(
 )
 SMALL = Size(
     {"resnet18": (1, 2), "gpt2": (1,)},
+    (),
     16,
     ("fp32",),
     ("eager",),

@@ -41,11 +41,12 @@ def measured_runs(
     """
     end = time.monotonic() + 60 * minutes
     for settings, count in _plan(node, ranks, backend, models):
-        if time.monotonic() + _START_S > end and "RANK" not in os.environ:
+        left = end - time.monotonic()
+        if left < _START_S and "RANK" not in os.environ:
             narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
             continue
         try:
-            run = _run(settings, count, progress)
+            run = _run(settings, count, progress, left)
         except DpsimError as error:
             narrate(f"{', '.join(settings.what)} by {count} ranks: {error}")
             continue
@@ -55,10 +56,10 @@ def measured_runs(
             yield run
 
 
-def _run(settings: Settings, ranks: int, progress: Progress) -> RunFile | None:
+def _run(settings: Settings, ranks: int, progress: Progress, timeout_s: float) -> RunFile | None:
     if "RANK" in os.environ:
         return here(settings, progress)
-    return launched(settings, loopback(ranks), progress)
+    return launched(settings, loopback(ranks), progress, timeout=timeout_s)
 
 
 def _plan(

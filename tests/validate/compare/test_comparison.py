@@ -186,3 +186,23 @@ def test_recorded_steps_are_predicted_within_the_target(monkeypatch):
     assert steps.mean_ape <= 0.04
     assert steps.p95_ape <= 0.08
     assert all(choice.regret <= 0.05 for choice in comparison.choices)
+
+
+def test_folders_are_read_whole_with_the_scenarios_beside_the_runs(tmp_path):
+    """As measurements are contributed: hardware, model, then scenario and runs."""
+    from validate.records import RunRecord, RunRecords, records_of, save_run_records
+
+    folder = tmp_path / "dgx-h100" / "gpt2"
+    folder.mkdir(parents=True)
+    (folder / "scenario.yaml").write_text("name: there\n")
+    for number, scenario in enumerate(("/elsewhere/scenario.yaml", "/elsewhere/other.yaml")):
+        case = {"scenario": scenario, "set": []}
+        run = RunRecord(kind="step", name=f"run {number}", case=case, measured_s=(1.0,))
+        save_run_records(folder / f"run-{number}.json", RunRecords(runs=(run,)))
+    (folder / "profile.json").write_text("{}")
+    first, second = records_of([tmp_path])
+    assert first.case["scenario"] == str(folder / "scenario.yaml")
+    assert second.case["scenario"] == "/elsewhere/other.yaml"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DpsimError, match=r"must have files run\*\.json below it, but has none"):
+        records_of([tmp_path / "empty"])

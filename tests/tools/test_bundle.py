@@ -1,0 +1,71 @@
+"""What goes into a bundle for a node without network, and that the rest is not missed there."""
+
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tools import bundle
+
+ROOT = Path(__file__).parents[2]
+# Stands in for a module that is not installed: to import it raises ModuleNotFoundError.
+ABSENT = """
+import importlib, sys
+sys.modules |= dict.fromkeys(sys.argv[1].split())
+for name in ("run", "node", "microbench", "backends", "compare"):
+    importlib.import_module(f"dpsim.commands.validate.{name}")
+import validate.node, validate.backends, validate.compare, validate.gpu_plan.pieces
+from dpsim.scenario import load_scenario
+from dpsim import simulate
+print(simulate(load_scenario(sys.argv[2])).step_time_s["mean"])
+"""
+
+
+def dependencies():
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return {each.partition(">")[0] for each in content["project"]["dependencies"]}
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="pip install -e '.[validate]'")
+def test_validating_commands_do_without_what_is_left_out():
+    absent = dependencies() - set(bundle.NEEDED)
+    assert {"duckdb", "plotly", "scipy"} <= absent
+    command = [sys.executable, "-c", ABSENT, " ".join(absent), "scenarios/quickstart.yaml"]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    assert float(ran.stdout) > 0
+
+
+def test_everything_needed_is_a_dependency_of_the_project():
+    assert set(bundle.NEEDED) <= dependencies()
+
+
+def test_the_bundle_has_the_wheels_and_a_script_for_them(monkeypatch, tmp_path):
+    asked = []
+
+    def run(command, check):
+        asked.append(command)
+        (tmp_path / "numpy-2.whl").write_bytes(b"wheel")
+
+    monkeypatch.setattr(bundle.subprocess, "run", run)
+    size = bundle.bundle(tmp_path, "3.12", "aarch64")
+    _, download = asked
+    assert [*bundle.NEEDED] == download[-len(bundle.NEEDED) :]
+    assert "manylinux_2_28_aarch64" in download
+    assert download[download.index("--python-version") + 1] == "3.12"
+    script = tmp_path / "install.sh"
+    assert size == 5 + script.stat().st_size
+    subprocess.check_call(["sh", "-n", str(script)])
+    assert "--no-index" in script.read_text()
+
+
+def test_a_bundle_that_is_too_large_is_an_error(monkeypatch, tmp_path):
+    (tmp_path / "large.whl").write_bytes(b"wheel")
+    monkeypatch.setattr(bundle, "MOST_BYTES", 3)
+    monkeypatch.setattr(bundle.subprocess, "run", lambda command, check: None)
+    with pytest.raises(SystemExit, match="must be at most 3 bytes"):
+        bundle.bundle(tmp_path, "3.12", "x86_64")
