@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -65,10 +66,16 @@ def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedu
 
 def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
     """``schedule``, of the ranks of one group, in each group of ``ranks`` ranks."""
-    first = groups.meeting(ranks)[:, 0]
+    meeting = groups.meeting(ranks)
     stride = groups.size if groups.across else 1
-    phases = tuple(_moved(phase, stride, first) for phase in schedule.phases)
-    return replace(schedule, ranks=ranks, phases=phases)
+    phases = tuple(_moved(phase, stride, meeting[:, 0]) for phase in schedule.phases)
+    return replace(schedule, ranks=ranks, phases=phases, meeting=meeting)
+
+
+def of_one_group(schedule: Schedule, ranks: IntArray) -> Schedule:
+    """What ``schedule`` has one of its groups do, rank i being ``ranks[i]``: `once_each` undone."""
+    phases = tuple(_moved_back(phase, ranks) for phase in schedule.phases)
+    return replace(schedule, ranks=len(ranks), phases=phases, meeting=None)
 
 
 def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
@@ -93,6 +100,31 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
         count=each(phase.count),
         channel=each(phase.channel),
         window=window and Window(np.tile(window.first, groups), window.uses, window.every),
+    )
+
+
+def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
+    """The transfers of ``phase`` among ``ranks``, as of ranks 0, 1, ..."""
+    first, stride = int(ranks[0]), int(np.diff(ranks[:2]).sum()) or 1
+    here = np.isin(phase.source, ranks)
+
+    def of_these(cycle: Cyclic) -> Cyclic:
+        base = np.broadcast_to(cycle.base, here.shape)
+        return replace(cycle, index=cycle.index[here], base=base[here])
+
+    def each(values: Any) -> Any:
+        return np.broadcast_to(values, here.shape)[here]
+
+    to, window = of_these(phase.destination), phase.window
+    return replace(
+        phase,
+        source=(phase.source[here] - first) // stride,
+        destination=replace(to, base=(to.base - first) // stride, stride=to.stride // stride),
+        chunk=of_these(phase.chunk),
+        reduce=each(phase.reduce),
+        count=each(phase.count),
+        channel=each(phase.channel),
+        window=window and Window(window.first[here], window.uses, window.every),
     )
 
 

@@ -30,12 +30,14 @@ class Operation:
     ``bus_factor(ranks)`` turns algbw = bytes / time into busbw, the rate of the busiest link of an
     ideal machine (nccl-tests, doc/PERFORMANCE.md). ``fill(expected, inputs, chunking)`` writes what
     each rank must end with into ``expected``, which starts as NaN: entries left NaN may hold
-    anything.
+    anything. ``joins_all``: every rank ends with something of every rank, so that none can leave
+    before all have entered.
     """
 
     name: str
     bus_factor: Callable[[int], float]
     fill: Expectation
+    joins_all: bool = True
 
     def expected(self, inputs: Buffers, chunking: Chunking) -> Buffers:
         """What the ranks must end with, NaN where anything goes.
@@ -114,10 +116,10 @@ OPERATIONS = Registry(
         operation.name: operation
         for operation in (
             Operation("all-reduce", _there_and_back, _all_reduce),
-            Operation("reduce", _all_of_it, _reduce),
-            Operation("broadcast", _all_of_it, _broadcast),
-            Operation("gather", _all_but_own, _gather),
-            Operation("scatter", _all_but_own, _scatter),
+            Operation("reduce", _all_of_it, _reduce, joins_all=False),
+            Operation("broadcast", _all_of_it, _broadcast, joins_all=False),
+            Operation("gather", _all_but_own, _gather, joins_all=False),
+            Operation("scatter", _all_but_own, _scatter, joins_all=False),
             Operation("reduce-scatter", _all_but_own, _reduce_scatter),
             Operation("all-gather", _all_but_own, _all_gather),
             Operation("all-to-all", _all_but_own, _all_to_all),

@@ -38,17 +38,26 @@ def run(
         Path | None,
         typer.Option(help="Write a report to this file: one page that needs nothing else."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="What simulates it: auto, vector or events; as the file says if left out.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Predict one scenario: how long a step takes and where its time goes.
 
     Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
+    Example: dpsim run scenarios/quickstart.yaml --engine events
     """
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
 
-    scenario = load_scenario(file, set_ or ())
+    asked = [] if engine is None else [f"run.engine={engine}"]
+    scenario = load_scenario(file, [*(set_ or ()), *asked])
     if scenario.sweep is not None:
         narrate(
             f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "

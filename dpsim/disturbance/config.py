@@ -41,3 +41,8 @@ class DisturbanceConfig(Config):
     links: tuple[LinkChangeConfig, ...] = Field(
         default=(), description="Links that slow down, are cut or come back."
     )
+
+    @property
+    def on_links(self) -> bool:
+        """Whether other traffic or changes of links meet what workers send."""
+        return bool(self.background or self.links)

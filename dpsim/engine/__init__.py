@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         transport_costs,
     )
     from dpsim.engine.kept_jobs import KeptJobs
-    from dpsim.engine.kernel import simulate_steps, slow_downs
+    from dpsim.engine.kernel import Engine, engine_for, exact_for, simulate_steps, slow_downs
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
@@ -56,6 +56,7 @@ __all__ = [
     "PARTS",
     "Act",
     "Constants",
+    "Engine",
     "Gradients",
     "Interval",
     "Job",
@@ -83,6 +84,8 @@ __all__ = [
     "clock_gaps",
     "collective_seconds",
     "constants_of",
+    "engine_for",
+    "exact_for",
     "exchange_cycle",
     "learner_times",
     "learners_by_batch",

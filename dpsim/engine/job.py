@@ -21,7 +21,15 @@ from dpsim.engine.memory import MemoryUse, smallest_gpu
 from dpsim.engine.staged_call import StagedCall, staged
 from dpsim.engine.utilisation import accelerator
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
-from dpsim.network import Background, CollectiveModel, Conditions, LinkChange, MessageCosts, Outcome
+from dpsim.network import (
+    Background,
+    CollectiveModel,
+    Conditions,
+    LinkChange,
+    MessageCosts,
+    ModelKind,
+    Outcome,
+)
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import CollectiveCall, Meeting, Setting, Turns
 from dpsim.strategy.overlap import Outlook, in_order
@@ -99,6 +107,16 @@ class Job:
     def own_pace(self) -> bool:
         """Whether some workers may take more steps than others in the same time, for good."""
         return self.acts_alone or self.gate().quorum < self.workers
+
+    @property
+    def by_messages(self) -> bool:
+        """Whether what workers send meets message by message, where it meets.
+
+        So where that is asked for, and among other traffic or on links that change unless something
+        else is asked for.
+        """
+        kind = self.scenario.run.network_model
+        return kind == "flows" or (kind == "auto" and self.scenario.disturbance.on_links)
 
     @cached_property
     def meeting(self) -> Meeting:
@@ -425,12 +443,19 @@ def _setting(scenario: Scenario) -> Setting:
         config = cluster_over_transport(config, transport)
     cluster = build_cluster(config)
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
+    asked, met = scenario.run.network_model, scenario.disturbance
+    kind: ModelKind
+    if asked == "bundle":
+        # What its collective takes alone: whatever a bundle meets, it meets on the wire.
+        kind, met = "auto", DisturbanceConfig()
+    else:
+        kind = asked
     return Setting(
         config,
         cluster,
         MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
-        scenario.run.network_model,
-        partial(conditions_on, scenario.disturbance),
+        kind,
+        partial(conditions_on, met),
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import Forecast
+from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import imported
 from dpsim.disturbance import compute_factors
 from dpsim.engine.job import Job
@@ -27,13 +28,65 @@ _MEETING_POINTS = {
 }
 
 
+class Engine(NamedTuple):
+    """What simulates a job, "vector" or "events", and in words what it leaves out, if anything."""
+
+    name: str
+    approximation: str | None = None
+
+
+def exact_for(job: Job) -> str | None:
+    """Why the vector path is not exact for ``job``, whose workers act together; None where it is.
+
+    It times one collective at a time, alone on its links. That is exact where all workers carry out
+    the same ones in one order and nothing else is on the links.
+    """
+    models = (model for turns in job.collectives.values() for model in turns)
+    undisturbed = not job.by_messages and not job.scenario.disturbance.on_links
+    one_group = all(len(model.meeting) == 1 for model in models)
+    together = {call.group for calls in job.calls_of.values() for call in calls}
+    if undisturbed and one_group and len(together) <= 1:
+        return None
+    reason: str | None = imported("dpsim.engine.events:inexact_because")(job)
+    return reason
+
+
+def engine_for(job: Job) -> Engine:
+    """The engine that the scenario asks for, or the one that fits.
+
+    Raises DpsimError for the vector path where each worker goes its own way.
+    """
+    asked = job.scenario.run.engine
+    impossible = _vector_impossible(job)
+    if impossible is not None and asked == "vector":
+        raise DpsimError(f"run.engine: must be auto or events {impossible}, but got 'vector'")
+    if impossible is not None or asked == "events":
+        return Engine("events")
+    reason = exact_for(job)
+    if reason is None:
+        return Engine("vector")
+    if asked == "auto" and imported("dpsim.engine.events:takes_a_moment")(job):
+        return Engine("events")
+    return Engine("vector", f"each collective is timed alone on its links, but {reason}")
+
+
+def _vector_impossible(job: Job) -> str | None:
+    """Where no vector of clocks can say anything, and None elsewhere."""
+    if job.acts_alone:
+        return "where each worker goes its own way"
+    if job.scenario.disturbance.on_links and not job.by_messages:
+        return "where bundles meet other traffic or links that change"
+    return None
+
+
 def simulate_steps(
     job: Job,
     progress: Callable[[int], None] = lambda done: None,
     timeline: Timeline | None = None,
     log: Log | None = None,
+    engine: Engine | None = None,
 ) -> Steps:
-    """Simulate every step of ``job``, warm-up included.
+    """Simulate every step of ``job``, warm-up included, by ``engine`` or the one that fits.
 
     ``timeline`` and ``log``, where given, collect what happens; the steps are the same without.
     Raises FailedError where the first steps show that all of them would take too long.
@@ -46,7 +99,10 @@ def simulate_steps(
 
     slowed = slow_downs(job)
     if not job.acts_alone:
-        return run_together(job, slowed, done, timeline, log)
+        by_events = (engine or engine_for(job)).name == "events"
+        run = imported("dpsim.engine.events:run_events") if by_events else run_together
+        steps: Steps = run(job, slowed, done, timeline, log)
+        return steps
     from dpsim.engine.alone import World
 
     point = imported(_MEETING_POINTS[job.meeting])(job)

@@ -31,6 +31,7 @@ _BLOCKS = 500  # long runs are averaged to so many blocks before they are resamp
 class Result:
     """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
 
+    ``engine``: what simulated it, and ``approximation`` what that leaves out, in words.
     ``alone``: each worker was simulated by itself. ``own_pace``: none need keep pace with the
     slowest, so that steps of different workers need not be equally long. ``unsettled``: what shows
     that more steps would have another mean.
@@ -53,6 +54,8 @@ class Result:
     cautions: tuple[str, ...] = ()
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
+    engine: str = "vector"
+    approximation: str | None = None
     own_pace: bool = False
     unsettled: str | None = None
     to_target: TimeToTarget | None = None
@@ -249,7 +252,8 @@ class Result:
             "cost": None if self.cost is None else asdict(self.cost),
             "energy": None if self.energy is None else asdict(self.energy),
             "notes": list(self.notes),
-            "engine": "events" if self.alone else "vector",
+            "engine": self.engine,
+            "approximation": self.approximation,
             "steady": self.steady,
             "warnings": self.warnings,
             "calibration": self.calibration,

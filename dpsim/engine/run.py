@@ -16,7 +16,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
-from dpsim.engine.kernel import simulate_steps
+from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
 from dpsim.engine.one_time_costs import one_time_costs
@@ -118,8 +118,9 @@ def run_job(job: Job, recording: Recording = _NOTHING) -> Run:
 
 
 def _run(job: Job, recording: Recording, progress: Progress) -> Run:
-    timeline, log = recording.timeline(job), recording.log()
-    return Run(job, simulate_steps(job, progress, timeline, log), timeline, log)
+    timeline, log, engine = recording.timeline(job), recording.log(), engine_for(job)
+    steps = simulate_steps(job, progress, timeline, log, engine)
+    return Run(job, steps, timeline, log, engine)
 
 
 def _warmed_up(run: Run, recording: Recording) -> Run:
@@ -143,8 +144,16 @@ class Run:
     warm-up.
     """
 
-    def __init__(self, job: Job, steps: Steps, timeline: Timeline | None, log: Log | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        steps: Steps,
+        timeline: Timeline | None,
+        log: Log | None,
+        engine: Engine,
+    ) -> None:
         self.job = job
+        self.engine = engine
         self.all_steps = steps
         self._timeline = timeline
         self._log = log
@@ -255,6 +264,8 @@ class Run:
             steps=self.steps,
             traffic=step_traffic(job, self.link_loads),
             alone=job.acts_alone,
+            engine=self.engine.name,
+            approximation=self.engine.approximation,
             own_pace=job.own_pace,
             unsettled=self.unsettled,
             one_time=one_time,

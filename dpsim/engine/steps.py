@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.strategy.sync import DROPPED
+from dpsim.strategy.sync import DROPPED, Gate
 
 # Of `unsettled`.
 _FEWEST = 9  # periods: with fewer, a third says nothing of its own spread
@@ -140,6 +140,23 @@ def _thirds(values: FloatArray | IntArray, period: int) -> tuple[FloatArray, ...
     means = values[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
     third = whole // 3
     return means[:third], means[third : whole - third], means[whole - third :]
+
+
+def waiting(
+    gate: Gate, there: FloatArray, ends: FloatArray, among: int
+) -> tuple[FloatArray, FloatArray]:
+    """Seconds that each worker waits for others, and for the network, vectors over workers.
+
+    Worker i comes to the wait at ``there[i]`` (s) and goes on at ``ends[i]``, if that is later.
+    Until the last worker that is waited for has come it is that worker's fault, and from then on
+    the network's. ``among`` so many neighbours each: a worker's group, or all.
+    """
+    waits = np.maximum(ends - there, 0.0)
+    last: FloatArray | float = gate.enough_at(there)
+    if among < len(there):
+        last = there.reshape(-1, among).max(axis=1).repeat(among)
+    for_others = np.minimum(np.maximum(last - there, 0.0), waits)
+    return for_others, waits - for_others
 
 
 def drift(step_times: FloatArray, period: int = 1) -> float:

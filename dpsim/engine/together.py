@@ -18,7 +18,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check
 from dpsim.engine.job import Job
 from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import Steps, clock_gaps
+from dpsim.engine.steps import Steps, clock_gaps, waiting
 from dpsim.strategy.aggregation import Group
 from dpsim.strategy.sync import Gate
 from dpsim.workload import Loading, Program
@@ -61,30 +61,35 @@ def run_together(
         walk.end()
         over[step] = walk.time.max()
         progress(step + 1)
-    records.clock_gap[:] = clock_gaps(starts, done)
-    if job.one_version and run.rounds:
-        records.versions[:] = run.gate.versions_behind(starts, done, run.rounds)
-    if log is not None:
-        _note(log, run, starts, done, over)
+    complete(records, job, run.rounds, starts, done, over, log)
     return records
 
 
-def _note(
-    log: Log,
-    run: _Run,
+def complete(
+    records: Steps,
+    job: Job,
+    rounds: list[tuple[float, float]],
     starts: FloatArray,
     done: FloatArray,
     over: FloatArray,
+    log: Log | None,
 ) -> None:
-    """Log all steps; ``over`` is when each was.
+    """What follows from when workers began and had their gradients, (steps, workers).
 
-    A model of one's own is as many versions old as steps.
+    ``rounds`` are when the last collective of each step began and when all had ended it, ``over``
+    when each step was. The log of all steps, if it is to be kept, is part of it. A model of one's
+    own is as many versions old as steps.
     """
-    one_version, rounds = run.job.one_version, run.rounds
+    gate, one_version = job.gate(), job.one_version
+    records.clock_gap[:] = clock_gaps(starts, done)
+    if one_version and rounds:
+        records.versions[:] = gate.versions_behind(starts, done, rounds)
+    if log is None:
+        return
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if one_version and rounds:
-        read, gave = run.gate.versions(starts, done, rounds)
-    in_rounds = rounds and (one_version or run.gate.lag)
+        read, gave = gate.versions(starts, done, rounds)
+    in_rounds = rounds and (one_version or gate.lag)
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 
 
@@ -481,16 +486,8 @@ class _Walk:
                 self._decode(self._due.pop(position))
 
     def _wait(self, ends: FloatArray, among: int) -> None:
-        """Wait until ``ends``, and say whose fault it is.
-
-        Until the last worker that is waited for has come here it is that worker's, and from then on
-        the network's.
-        """
-        waits = np.maximum(ends - self.time, 0.0)
-        last: FloatArray | float = self._gate.enough_at(self.time)
-        if among < len(self.time):
-            last = self.time.reshape(-1, among).max(axis=1).repeat(among)
-        for_others = np.minimum(np.maximum(last - self.time, 0.0), waits)
+        """Wait until ``ends``, and say whose fault it is."""
+        for_others, for_network = waiting(self._gate, self.time, ends, among)
         self.straggler = self.straggler + for_others
-        self.exposed = self.exposed + (waits - for_others)
-        self.time = self.time + waits
+        self.exposed = self.exposed + for_network
+        self.time = self.time + np.maximum(ends - self.time, 0.0)

@@ -48,6 +48,7 @@ class FastestModel(CollectiveModel):
     ) -> None:
         self.ranks = ranks
         self.candidates = candidates
+        self.network = next(iter(candidates.values())).network
         self._timed_by = timed_by
         self._chosen: dict[int, str] = {}
         self._models: dict[str, CollectiveModel] = {}
@@ -71,6 +72,15 @@ class FastestModel(CollectiveModel):
         if name not in self._models:
             self._models[name] = self._timed_by(name) or self.candidates[name]
         return self._models[name]
+
+    @property
+    def joins_all(self) -> bool:
+        """As its candidates do."""
+        return all(model.joins_all for model in self.candidates.values())
+
+    def of_size(self, nbytes: int) -> CollectiveModel:
+        """That of the algorithm chosen."""
+        return self._model_for(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by the algorithm chosen."""

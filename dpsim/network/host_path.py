@@ -8,14 +8,22 @@ each way. Through one node: n / B + g n / r + n / B, where the GPUs' links are t
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows import FlowsModel, ends_of_flows
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
+from dpsim.network.flows import CollectiveRun, FlowsModel, SharedNetwork, ends_of_flows
+from dpsim.network.model import (
+    Ability,
+    CollectiveModel,
+    Leave,
+    MessageCosts,
+    Outcome,
+    Play,
+)
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Hosts, Routes, SubNetwork
 
@@ -34,15 +42,15 @@ class HostPathModel(CollectiveModel):
         self.conditions = conditions
         network = hosts.network
         nearest_cpu = hosts.cpus[hosts.node_of]
-        self._to_host: Routes = network.routes(hosts.workers, nearest_cpu)
-        self._from_host: Routes = network.routes(nearest_cpu, hosts.workers)
+        self.to_host: Routes = network.routes(hosts.workers, nearest_cpu)
+        self.from_host: Routes = network.routes(nearest_cpu, hosts.workers)
         self._between = _ring_of_cpus(hosts, sum_rate, conditions)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each GPU has the sum (s) that enters at ``starts`` (s, a vector over workers)."""
         network, node_of = self.hosts.network, self.hosts.node_of
         # A node's CPU begins to add when the last of its GPUs' vectors is there.
-        there = ends_of_flows(network, self._to_host, starts, nbytes, self.conditions)
+        there = ends_of_flows(network, self.to_host, starts, nbytes, self.conditions)
         arrived = np.full(network.nodes, -np.inf)
         np.maximum.at(arrived, node_of, there)
         gpus = np.bincount(node_of)
@@ -52,12 +60,26 @@ class HostPathModel(CollectiveModel):
         else:
             met = Outcome(summed, np.zeros(len(network.capacities)))
         starts_back = met.finishes[node_of]
-        back = ends_of_flows(network, self._from_host, starts_back, nbytes, self.conditions)
+        back = ends_of_flows(network, self.from_host, starts_back, nbytes, self.conditions)
 
         loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
-        for routes in (self._to_host, self._from_host):
+        for routes in (self.to_host, self.from_host):
             np.add.at(loads, routes.links, float(nbytes))
         return Outcome(back, loads[:-1] + met.loads)
+
+    @property
+    def ends(self) -> IntArray:
+        """The workers' GPUs."""
+        return self.hosts.workers
+
+    @property
+    def plays(self) -> bool:
+        """It does."""
+        return True
+
+    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """Each GPU's copy starts as it enters."""
+        return _Run(self, shared, nbytes, leave)
 
     def traffic(self, nbytes: int) -> Traffic:
         """A GPU sends its vector and receives the sum; what CPUs send is counted apart."""
@@ -69,6 +91,40 @@ class HostPathModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """``host-path``."""
         return "host-path"
+
+
+class _Run:
+    """One all-reduce under way, on a network that others use."""
+
+    def __init__(
+        self, model: HostPathModel, shared: SharedNetwork, nbytes: int, leave: Leave
+    ) -> None:
+        self.model = model
+        self.shared = shared
+        self.nbytes = float(nbytes)
+        self.leave = leave
+        self._missing = np.bincount(model.hosts.node_of)
+        self._summing = self._missing * nbytes / model.sum_rate  # s, of each node
+        cpus = model.hosts.cpus
+        schedule = algorithm("ring").schedule(len(cpus))
+        costs = MessageCosts(gamma=1 / model.sum_rate)
+        self._between = CollectiveRun(shared, schedule, cpus, nbytes, costs, 4, self._back)
+
+    def enter(self, ranks: IntArray) -> None:
+        """``ranks`` copy their vectors to their CPUs."""
+        self.shared.send(self.model.to_host, ranks, self.nbytes, self._copied)
+
+    def _copied(self, ranks: IntArray) -> None:
+        nodes, copies = np.unique(self.model.hosts.node_of[ranks], return_counts=True)
+        self._missing[nodes] -= copies
+        for node in nodes[self._missing[nodes] == 0]:
+            summed = partial(self._between.enter, np.array([node]))
+            self.shared.after(float(self._summing[node]), summed)
+
+    def _back(self, nodes: IntArray) -> None:
+        """The CPUs of ``nodes`` have the sum: their GPUs copy it."""
+        ranks = np.flatnonzero(np.isin(self.model.hosts.node_of, nodes))
+        self.shared.send(self.model.from_host, ranks, self.nbytes, self.leave)
 
 
 def _ring_of_cpus(hosts: Hosts, sum_rate: float, conditions: Conditions) -> CollectiveModel:

@@ -6,14 +6,22 @@ When each rank finishes, and what each link carried.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Flag, auto
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.collectives import Schedule, Traffic, traffic
+from dpsim.base.budget import check
+from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffic
 from dpsim.topology import Network
+
+if TYPE_CHECKING:
+    from dpsim.network.flows import SharedNetwork
+
+Leave = Callable[[IntArray], None]
 
 _ROUNDING = 1e-12  # relative: a finish that is earlier than the bound by less is at it
 
@@ -56,6 +64,13 @@ def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> F
     ends = np.empty_like(starts)
     ends[meeting] = starts[meeting].max(axis=1, keepdims=True) + seconds
     return ends
+
+
+class Play(Protocol):
+    """A collective under way on a network that others use, message by message."""
+
+    def enter(self, ranks: IntArray) -> None:
+        """``ranks`` enter it now."""
 
 
 class CollectiveModel(ABC):
@@ -108,6 +123,49 @@ class CollectiveModel(ABC):
             return outcome
         return replace(outcome, finishes=outcome.finishes + short)
 
+    @property
+    def meeting(self) -> IntArray:
+        """The ranks of each group that carries it out, a row each, evenly spaced: all, in one."""
+        return ranks_array(len(self.ends))[None]
+
+    @property
+    def joins_all(self) -> bool:
+        """Whether no rank can leave before all ranks of its group have entered."""
+        return True
+
+    @property
+    def ends(self) -> IntArray:
+        """The rank of ``network`` that each rank of the collective is."""
+        return ranks_array(self.network.ranks)
+
+    @property
+    def plays(self) -> bool:
+        """Whether it knows its messages, so that others may share links with each of them."""
+        return False
+
+    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """Carry it out message by message on a network that others use, too.
+
+        ``leave`` is called with ranks as they finish. Only for a model that `plays`.
+        """
+        raise NotImplementedError
+
+    def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """The links of its messages, (messages, hops), their senders and receivers: each pattern.
+
+        None of a model that does not know them.
+        """
+        return iter(())
+
+    def of_size(self, nbytes: int) -> CollectiveModel:
+        """The model that times a collective of ``nbytes``, where that depends on the size."""
+        return self
+
+    def of_group(self, ranks: IntArray) -> CollectiveModel:
+        """The model of a group alone, one of the rows of `meeting`."""
+        assert len(ranks) == len(self.ends), "a model of several groups must know one"
+        return self
+
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
         return traffic(self.schedule, self.schedule.chunking(nbytes, self.itemsize))
@@ -132,3 +190,46 @@ class ScheduleModel(CollectiveModel):
         self.network = network
         self.costs = costs or MessageCosts()
         self.itemsize = itemsize
+
+    @property
+    def meeting(self) -> IntArray:
+        """The schedule's groups."""
+        meeting = self.schedule.meeting
+        return ranks_array(self.schedule.ranks)[None] if meeting is None else meeting
+
+    @property
+    def joins_all(self) -> bool:
+        """As its operation does; what is none of them may let ranks leave early."""
+        operation = self.schedule.operation
+        return operation in OPERATIONS and OPERATIONS[operation].joins_all
+
+    @property
+    def plays(self) -> bool:
+        """It does."""
+        return True
+
+    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """The transfers of the schedule."""
+        from dpsim.network.flows import CollectiveRun
+
+        ranks = self.ends
+        return CollectiveRun(shared, self.schedule, ranks, nbytes, self.costs, self.itemsize, leave)
+
+    def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Those of the schedule."""
+        for phase in self.schedule.phases:
+            for number in range(1 if phase.steady else phase.rounds):
+                check()
+                transfers = phase.round(number)
+                routes = self.network.routes(transfers.source, transfers.destination)
+                yield routes.links, transfers.source, transfers.destination
+
+    def of_group(self, ranks: IntArray) -> Self:
+        """The same on what one group does of the schedule."""
+        if self.schedule.meeting is None:
+            return self
+        from dpsim.collectives import of_one_group
+        from dpsim.topology import SubNetwork
+
+        schedule, network = of_one_group(self.schedule, ranks), SubNetwork(self.network, ranks)
+        return type(self)(schedule, network, self.costs, itemsize=self.itemsize)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,8 +25,11 @@ from dpsim.collectives import Traffic
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows import ends_of_flows
 from dpsim.network.maxmin import max_min_rates
-from dpsim.network.model import Ability, CollectiveModel, Outcome
+from dpsim.network.model import Ability, CollectiveModel, Leave, Outcome, Play
 from dpsim.topology import Network, Routes
+
+if TYPE_CHECKING:
+    from dpsim.network.flows import SharedNetwork
 
 _BYTES_A_ROUTE = 200.0  # while it is sought: its links, several times over
 
@@ -127,22 +130,39 @@ class ServersModel(CollectiveModel):
 
         Pull: when each worker has everything.
         """
-        routes = self._routes
+        routes = self.routes
         ends = ends_of_flows(self.servers.network, routes, starts, nbytes, self.servers.conditions)
         loads = self.servers.loads(routes, nbytes)
         if self.direction == "pull":
             return Outcome(ends, loads)
-        # Pushes are taken up in the order of their ends: behind each stand those that came later.
-        update = self.servers.update_seconds(nbytes)
-        arrived = np.sort(ends)
-        still_to_do = np.arange(len(ends), 0, -1)
-        applied = (arrived + update * still_to_do).max()
-        replicated = applied + self.servers.replication_seconds(nbytes)
-        return Outcome(np.full(len(ends), replicated), loads)
+        return Outcome(np.full(len(ends), self.arriving(ends, nbytes)), loads)
 
     @property
-    def _routes(self) -> Routes:
+    def routes(self) -> Routes:
+        """Each worker's, in this direction."""
         return self.servers.to_servers if self.direction == "push" else self.servers.from_servers
+
+    @property
+    def ends(self) -> IntArray:
+        """The workers' GPUs."""
+        return self.servers.workers
+
+    @property
+    def plays(self) -> bool:
+        """It does."""
+        return True
+
+    def play(self, shared: SharedNetwork, nbytes: int, leave: Leave) -> Play:
+        """Each worker's push or pull starts as it enters."""
+        return _Run(self, shared, nbytes, leave)
+
+    def arriving(self, ends: FloatArray, nbytes: int) -> float:
+        """When pushes that end at ``ends`` (s) are applied, and copied to the replicas."""
+        # Pushes are taken up in the order of their ends: behind each stand those that came later.
+        update = self.servers.update_seconds(nbytes)
+        still_to_do = np.arange(len(ends), 0, -1)
+        applied = float((np.sort(ends) + update * still_to_do).max())
+        return applied + self.servers.replication_seconds(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Workers push; what servers send is counted apart."""
@@ -156,3 +176,30 @@ class ServersModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """``parameter-server``."""
         return "parameter-server"
+
+
+class _Run:
+    """One direction under way, on a network that others use."""
+
+    def __init__(
+        self, model: ServersModel, shared: SharedNetwork, nbytes: int, leave: Leave
+    ) -> None:
+        self.model = model
+        self.shared = shared
+        self.nbytes = nbytes
+        self.leave = leave
+        self._ends: list[float] = []
+
+    def enter(self, ranks: IntArray) -> None:
+        """The flows of ``ranks`` start now."""
+        ended = self.leave if self.model.direction == "pull" else self._pushed
+        self.shared.send(self.model.routes, ranks, float(self.nbytes), ended)
+
+    def _pushed(self, ranks: IntArray) -> None:
+        """Pushes have ended: all workers leave when the last is applied."""
+        now = self.shared.env.now
+        self._ends += [now] * len(ranks)
+        if len(self._ends) == len(self.model.ends):
+            applied = self.model.arriving(np.array(self._ends), self.nbytes)
+            everyone = np.arange(len(self._ends))
+            self.shared.after(applied - now, partial(self.leave, everyone))

@@ -45,10 +45,21 @@ class RunConfig(Config):
         default=5, description="Steps before those, which do not."
     )
     seed: NonNegativeInt = Field(default=0, description="Seed of every random stream.")
-    network_model: Literal["auto", "rounds", "flows"] = Field(
+    network_model: Literal["auto", "rounds", "bundle", "flows"] = Field(
         default="auto",
         description=(
-            "How collectives are timed: by rounds, by fluid flows, or by the cheaper one that can."
+            "How collectives are timed: by rounds; by fluid flows, a message each; or by the "
+            "cheaper one that can. Where they share links: flows message by message; bundle as "
+            "one flow a collective; auto as flows among other traffic and on links that change, "
+            "else as bundles."
+        ),
+    )
+    engine: Literal["auto", "vector", "events"] = Field(
+        default="auto",
+        description=(
+            "What simulates workers that meet: vector, a vector of all their clocks, each "
+            "collective alone on its links; events, each worker a process, all collectives on one "
+            "network; auto, vector where it is exact, else events where they take no minute."
         ),
     )
     allow_out_of_memory: bool = Field(

@@ -1,10 +1,11 @@
 """Transfers as fluid flows that share links max-min fairly, event by event."""
 
-from dpsim.network.flows.flows import FlowsModel, SharedJob, finish_together
+from dpsim.network.flows.flows import CollectiveRun, FlowsModel, SharedJob, finish_together
 from dpsim.network.flows.fluid import FluidNetwork
 from dpsim.network.flows.shared_network import SharedNetwork, ends_of_flows
 
 __all__ = [
+    "CollectiveRun",
     "FlowsModel",
     "FluidNetwork",
     "SharedJob",

@@ -19,7 +19,7 @@ from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows.kernel import kernel
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.model import Ability, MessageCosts, Outcome, ScheduleModel
+from dpsim.network.model import Ability, Leave, MessageCosts, Outcome, ScheduleModel
 from dpsim.topology import Network, Routes
 
 # What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
@@ -107,38 +107,62 @@ def finish_together(
     begin = min(float(job.starts.min()) for job in jobs)
     shared = SharedNetwork(network, begin, conditions)
     costs = costs or MessageCosts()
-    runs = [_CollectiveRun(shared, job, costs, itemsize) for job in jobs]
+    runs = [
+        CollectiveRun(shared, job.schedule, job.ranks, job.nbytes, costs, itemsize) for job in jobs
+    ]
+    for run, job in zip(runs, jobs, strict=True):
+        run.enter_at(job.starts)
     # Not until nothing is left to happen: background flows never end.
     while any(run.running for run in runs):
         shared.env.step()
     return [run.outcome() for run in runs]
 
 
-class _CollectiveRun:
-    """One collective under way; its ranks are places, a rank in a channel."""
+class CollectiveRun:
+    """One collective under way; what it calls ranks are places, a rank in a channel.
+
+    Rank i of ``schedule`` is ``ends[i]`` of the network. ``leave``, if given, is called with ranks
+    of the schedule as they finish.
+    """
 
     def __init__(
-        self, shared: SharedNetwork, job: SharedJob, costs: MessageCosts, itemsize: int
+        self,
+        shared: SharedNetwork,
+        schedule: Schedule,
+        ends: IntArray,
+        nbytes: int,
+        costs: MessageCosts,
+        itemsize: int,
+        leave: Leave | None = None,
     ) -> None:
         self.shared = shared
-        self.job = job
+        self.ends = ends
         self.env = shared.env
         self.fluid = shared.fluid
         self.network = shared.network
         self.costs = costs
-        self.schedule = job.schedule
-        self.chunking = job.schedule.chunking(job.nbytes, itemsize)
+        self.schedule = schedule
+        self.chunking = schedule.chunking(nbytes, itemsize)
         self.ranks = self.schedule.places
         self.running = self.ranks
         self.finishes = np.zeros(self.ranks)
         self.loads = np.zeros(len(shared.network.capacities) + 1)  # the last is for -1, no link
         self._rounds = self.schedule.each_round()
         self._under_way: list[_RoundUnderWay | None] = []
+        self._leave = leave
+        self._channels_left = np.full(schedule.ranks, schedule.channels)
 
-        entry = np.tile(job.starts, self.schedule.channels)
+    def enter_at(self, starts: FloatArray) -> None:
+        """Every rank enters at its time of ``starts`` (s)."""
+        entry = np.tile(starts, self.schedule.channels)
         for start, ranks in _equal_together(entry, np.arange(self.ranks)):
             begin = partial(self.enter_after, 0.0, 0, ranks)
-            shared.after(start - shared.begin, begin)
+            self.shared.after(start - self.shared.begin, begin)
+
+    def enter(self, ranks: IntArray) -> None:
+        """``ranks`` enter now, in all channels."""
+        first = np.arange(self.schedule.channels) * self.schedule.ranks
+        self.enter_after(0.0, 0, (first[:, None] + ranks).ravel())
 
     def outcome(self) -> Outcome:
         """When each rank finished, over its channels, and what the links carried."""
@@ -155,11 +179,20 @@ class _CollectiveRun:
             if current is None:
                 self.finishes[ranks] = self.env.now + delay
                 self.running -= len(ranks)
+                if self._leave is not None:
+                    self.shared.after(delay, partial(self._left, ranks))
                 return
             busy = current.open[ranks] > 0
             self._post(current, delay, ranks[busy])
             ranks = ranks[~busy]
             number += 1
+
+    def _left(self, places: IntArray) -> None:
+        """``places`` are through; a rank leaves with its last channel."""
+        assert self._leave is not None
+        ranks, channels = np.unique(places % self.schedule.ranks, return_counts=True)
+        self._channels_left[ranks] -= channels
+        self._leave(ranks[self._channels_left[ranks] == 0])
 
     def _round(self, number: int) -> _RoundUnderWay | None:
         """A round, laid out when the first rank comes to it; None after the last."""
@@ -193,15 +226,15 @@ class _CollectiveRun:
 class _RoundUnderWay:
     """One round: who has posted messages, and how many of each rank's transfers are still open."""
 
-    def __init__(self, run: _CollectiveRun, number: int, transfers: Round) -> None:
+    def __init__(self, run: CollectiveRun, number: int, transfers: Round) -> None:
         self.run = run
         self.number = number
         self.source, self.destination = transfers.places(run.schedule.ranks)
         sizes = run.chunking.nbytes(transfers.chunk, transfers.count)
         self.nbytes = sizes.astype(np.float64)
 
-        # The job's ranks as the network knows them.
-        self.ends = run.job.ranks[transfers.source], run.job.ranks[transfers.destination]
+        # The ranks as the network knows them.
+        self.ends = run.ends[transfers.source], run.ends[transfers.destination]
         self.routes = run.network.routes(*self.ends)
         np.add.at(run.loads, self.routes.links, self.nbytes[:, None])
 

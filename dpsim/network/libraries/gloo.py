@@ -14,12 +14,13 @@ about copies between GPUs and hosts, which are left out. Source: pytorch/gloo, g
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.collectives import Traffic, algorithm, in_groups, ranks_array, traffic
 from dpsim.network.maxmin import max_min_rates
 from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
@@ -47,16 +48,31 @@ class GlooModel(CollectiveModel):
         self.network = network
         self.itemsize = itemsize
         ring = algorithm("ring")
-        self._meeting = ranks_array(network.ranks)[None]
+        self._groups = ranks_array(network.ranks)[None]
         if groups is not None:
             ring = in_groups(ring, groups)
-            self._meeting = groups.meeting(network.ranks)
+            self._groups = groups.meeting(network.ranks)
         self._ring = RoundsModel(ring.schedule(network.ranks), network, itemsize=itemsize)
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When the ranks that enter at ``starts`` (s) leave, with ``nbytes`` a vector."""
-        ends = leaving_together(starts, self._meeting, self._seconds(nbytes))
+        ends = leaving_together(starts, self._groups, self._seconds(nbytes))
         return Outcome(ends, self._ring.loads(nbytes))
+
+    @property
+    def meeting(self) -> IntArray:
+        """Its groups."""
+        return self._groups
+
+    def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Those of its ring."""
+        return self._ring.crossings()
+
+    def of_group(self, ranks: IntArray) -> CollectiveModel:
+        """That group's ring."""
+        from dpsim.network.libraries.one_group import OneGroup
+
+        return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives."""
@@ -67,7 +83,7 @@ class GlooModel(CollectiveModel):
         return "ring"
 
     def _seconds(self, nbytes: int) -> float:
-        m = int(self._meeting.shape[1])
+        m = int(self._groups.shape[1])
         if m == 1:
             return 0.0
         alpha, rate = self._slowest
@@ -78,8 +94,8 @@ class GlooModel(CollectiveModel):
     @cached_property
     def _slowest(self) -> tuple[float, float]:
         """The slowest hop of the rings towards rank - 1: seconds without bytes, and B/s."""
-        before = np.roll(self._meeting, 1, axis=1)
-        routes = self.network.routes(self._meeting.ravel(), before.ravel())
+        before = np.roll(self._groups, 1, axis=1)
+        routes = self.network.routes(self._groups.ravel(), before.ravel())
         rates = max_min_rates(routes.links, self.network.capacities)
         return max(MESSAGE_SECONDS, float(routes.latency.max())), float(rates.min())
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import IN_NETWORK, Schedule, algorithm, algorithm_names
+from dpsim.collectives import IN_NETWORK, OPERATIONS, Schedule, algorithm, algorithm_names
 from dpsim.hardware import Transport
 from dpsim.network.fastest import FastestModel
 from dpsim.network.libraries import segment_count
@@ -70,6 +70,11 @@ class TransportModel(CollectiveModel):
     def saved(self) -> float:
         """What its limiters save up while links are idle."""
         return self.transport.burst
+
+    @property
+    def joins_all(self) -> bool:
+        """As its operation does."""
+        return OPERATIONS[self.schedule.operation].joins_all
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank leaves (s) that enters at ``starts`` (s), both vectors over ranks.

@@ -59,6 +59,7 @@ def run_notes(result: Result) -> list[str]:
             f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its "
             "rate over the step"
         )
+    lines += _engine_note(result)
     lines += [f"warning     {warning}" for warning in result.warnings]
     lines += _resource_notes(result)
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
@@ -90,6 +91,13 @@ def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
         cells["tokens/s"] = "" if found.tokens_per_s is None else f"{found.tokens_per_s:,.0f}"
         cells["MFU"] = "" if found.mfu is None else f"{found.mfu:.1%}"
     return cells
+
+
+def _engine_note(result: Result) -> list[str]:
+    """What simulated it and what that leaves out, where it is more than the exact short cut."""
+    if result.approximation is not None:
+        return [f"engine      {result.engine}, an approximation: {result.approximation}"]
+    return [] if result.engine == "vector" else [f"engine      {result.engine}"]
 
 
 def _calibration_note(calibration: str | dict[str, Any]) -> str:

@@ -7,6 +7,8 @@ equal parts of the vector.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
@@ -19,12 +21,19 @@ def ring_loads(cluster: Cluster, meeting: IntArray, local: int, nbytes: float) -
 
     ``meeting`` (collectives, ranks) holds the ranks of each, node by node, ``local`` of a node.
     """
-    loads = np.zeros(len(cluster.capacities))
-    turns = local if meeting.shape[1] > local else 1
-    for first in range(turns):
+    channels = list(rings(meeting, local))
+    each = nbytes / len(channels)
+    return sum(
+        (_carried(cluster, source, destination, each) for source, destination in channels),
+        start=np.zeros(len(cluster.capacities)),
+    )
+
+
+def rings(meeting: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Each rank and the next of its ring, in each channel."""
+    for first in range(local if meeting.shape[1] > local else 1):
         ring = _turned(meeting, local, first)
-        loads += _carried(cluster, ring, np.roll(ring, -1, axis=1), nbytes / turns)
-    return loads
+        yield ring.ravel(), np.roll(ring, -1, axis=1).ravel()
 
 
 def tree_loads(

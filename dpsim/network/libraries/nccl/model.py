@@ -5,13 +5,14 @@ What `dpsim.network.libraries.nccl.prediction` answers, on a cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups, Traffic, algorithm, in_groups, ranks_array, traffic
-from dpsim.network.libraries.nccl.channels import ring_loads, tree_loads
+from dpsim.network.libraries.nccl.channels import ring_loads, rings, tree_loads
 from dpsim.network.libraries.nccl.explain import Explanation, explain
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
@@ -116,14 +117,46 @@ class NcclModel(CollectiveModel):
 
     @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def _loads_of_a_byte(self, runs: str) -> FloatArray:
+        return self._loads_by(runs, self._meeting)
+
+    def _loads_by(self, runs: str, meeting: IntArray) -> FloatArray:
+        """What a byte loads links with in each collective of ``meeting``."""
         ranks, local = self.machine.ranks, self.machine.gpus_per_node
         if self.machine.nodes > 1 and runs in ("tree", "nvlstree"):
             in_switch = runs == "nvlstree"
-            return tree_loads(self.cluster, self._meeting, local, 1.0, in_switch=in_switch)
+            return tree_loads(self.cluster, meeting, local, 1.0, in_switch=in_switch)
         rounds = 2 if self.operation == "all_reduce" else 1
         # Where switches add up, each GPU sends its vector once and receives the sum once.
         rounds = 1 if runs == "nvls" else rounds
-        return ring_loads(self.cluster, self._meeting, local, rounds * (ranks - 1) / ranks)
+        return ring_loads(self.cluster, meeting, local, rounds * (ranks - 1) / ranks)
+
+    @property
+    def meeting(self) -> IntArray:
+        """Its groups."""
+        return self._meeting
+
+    def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Those of its rings: trees cross the same cards."""
+        if self._schedule_name != "ring":
+            yield from self._ring.crossings()
+            return
+        for source, destination in rings(self._meeting, self.machine.gpus_per_node):
+            routes = self.cluster.routes(source, destination)
+            yield routes.links, source, destination
+
+    def of_group(self, ranks: IntArray) -> CollectiveModel:
+        """That group's channels."""
+        from dpsim.network.libraries.one_group import OneGroup
+
+        if self._schedule_name != "ring":
+            return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
+
+        @cache
+        def loads(nbytes: int) -> FloatArray:
+            runs = self.algorithm_for(nbytes).split("/", maxsplit=1)[0]
+            return nbytes * self._loads_by(runs, ranks[None])
+
+        return OneGroup(self, ranks, loads)
 
     @lru_cache(maxsize=8)  # noqa: B019 - a model lives as long as its simulation
     def _fabric_share(self, runs: str) -> float:

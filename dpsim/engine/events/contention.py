@@ -1,0 +1,112 @@
+"""What a job sends by which communicators, and which links several of them load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray
+from dpsim.engine.job import Job, conditions_on
+from dpsim.network import CollectiveModel, Conditions
+from dpsim.strategy.aggregation import Group
+
+_NOBODY = -1
+_SEVERAL = -2
+
+
+class Used(NamedTuple):
+    """A collective that steps use, in one of its turns, with the most bytes that it takes."""
+
+    group: Group
+    model: CollectiveModel
+    nbytes: int
+
+
+def used_collectives(job: Job) -> Iterator[Used]:
+    """What the calls of all steps use, by communicator."""
+    most: dict[tuple[Group, str], int] = {}
+    for calls in job.calls_of.values():
+        for call in calls:
+            for name, nbytes in call.stages:
+                key = call.group, name
+                most[key] = max(nbytes, most.get(key, 0))
+    for (group, name), nbytes in most.items():
+        for model in job.collectives[name]:
+            yield Used(group, model.of_size(nbytes), nbytes)
+
+
+def communicators(job: Job) -> tuple[Group, ...]:
+    """Those whom calls of the job go through, each of which has a stream of its own."""
+    return tuple(dict.fromkeys(call.group for calls in job.calls_of.values() for call in calls))
+
+
+def ends_of(job: Job) -> IntArray:
+    """The rank of ``job.network`` that each worker is."""
+    models = (model for turns in job.collectives.values() for model in turns)
+    there = (model.ends for model in models if model.network is job.network)
+    return next(there, job.setting.workers)
+
+
+def conditions_of(job: Job) -> Conditions:
+    """The other traffic and the link changes on ``job.network``."""
+    return conditions_on(job.scenario.disturbance, job.network, ends_of(job))
+
+
+def contended_links(job: Job) -> IntArray:
+    """The links on which an operation may meet one of another group, other traffic, or a change."""
+    users = _Users(job)
+    for used in used_collectives(job):
+        if used.model.network is job.network:
+            users.add(used)
+    met = users.of == _SEVERAL
+    met[_disturbed(job)] = True
+    return np.flatnonzero(met)
+
+
+class _Users:
+    """Which group loads each link: its number, `_NOBODY` or `_SEVERAL`."""
+
+    def __init__(self, job: Job) -> None:
+        self.of = np.full(len(job.network.capacities), _NOBODY)
+        self._workers = job.workers
+        self._numbers: dict[tuple[Group, bytes], int] = {}  # of ways to divide the workers
+
+    def add(self, used: Used) -> None:
+        """The groups of a collective load links."""
+        model, groups = used.model, used.model.meeting
+        # Groups of another way to divide the workers are others, even where they overlap; so are
+        # those of another communicator, which do not wait for one another.
+        way = used.group, groups.tobytes()
+        first = self._workers * self._numbers.setdefault(way, len(self._numbers))
+        if len(groups) == 1:
+            loads = model.finish(np.zeros(self._workers), max(used.nbytes, 1)).loads
+            self._note(np.flatnonzero(loads), first)
+            return
+        group_of = np.empty(self._workers, dtype=np.int64)
+        group_of[groups] = first + np.arange(len(groups))[:, None]
+        for links, source, _ in model.crossings():
+            for hop in links.T:
+                there = hop >= 0
+                self._note(hop[there], group_of[source[there]])
+
+    def _note(self, links: IntArray, groups: IntArray | int) -> None:
+        """``groups[i]`` loads ``links[i]``."""
+        before = self.of.copy()
+        self.of[links] = groups  # of several that load one link, the last
+        several = links[self.of[links] != groups]
+        met = (before != _NOBODY) & (before != self.of)
+        met[several] = True
+        self.of[met] = _SEVERAL
+
+
+def _disturbed(job: Job) -> IntArray:
+    """The links of other traffic, and those that change."""
+    conditions = conditions_of(job)
+    found = [np.array([change.link for change in conditions.changes], dtype=np.int64)]
+    for flow in conditions.background:
+        ends = np.array([flow.source]), np.array([flow.destination])
+        route = job.network.routes(*ends).links
+        found.append(route[route >= 0])
+    return np.unique(np.concatenate(found))

@@ -1,0 +1,79 @@
+"""How each collective of a job goes on the wire: its groups, and what it shares links with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.collectives import ranks_array
+from dpsim.engine.events.contention import conditions_of, contended_links
+from dpsim.engine.events.operations import (
+    Bundle,
+    OneByOne,
+    Operation,
+    Party,
+    Played,
+    Together,
+    Wire,
+)
+from dpsim.engine.events.sending import Span
+from dpsim.engine.job import Job
+from dpsim.network import CollectiveModel, SharedNetwork
+
+
+class Line:
+    """One collective of ``nbytes`` in one turn; ``group_of`` is the group of each worker."""
+
+    def __init__(
+        self, wire: Wire, model: CollectiveModel, nbytes: int, kind: type[Operation]
+    ) -> None:
+        self.wire = wire
+        self.nbytes = nbytes
+        self.kind = kind
+        # What goes message by message goes so in all groups, each rank at its own pace.
+        whole = kind is Played
+        groups = ranks_array(len(model.ends))[None] if whole else model.meeting
+        group_of = np.empty(groups.size, dtype=np.int64)
+        group_of[groups] = np.arange(len(groups))[:, None]
+        self.group_of: list[int] = group_of.tolist()
+        self.parties = [
+            Party.of(ranks, model if whole else model.of_group(ranks)) for ranks in groups
+        ]
+
+    def open(self, group: int, span: Span) -> Operation:
+        """Begin one operation of ``group``."""
+        return self.kind(self.wire, self.parties[group], self.nbytes, span)
+
+
+class Lines:
+    """All collectives of ``job``, on one network."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        contended = np.empty(0, dtype=np.int64) if job.by_messages else contended_links(job)
+        shared = SharedNetwork(job.network, 0.0, conditions_of(job))
+        self.wire = Wire(shared, contended)
+        self._lines: dict[tuple[str, int, int], Line] = {}
+
+    def line(self, name: str, nbytes: int, step: int) -> Line:
+        """The collective ``name`` of ``nbytes`` in ``step``."""
+        turns = self._job.collectives[name]
+        key = name, step % len(turns), nbytes
+        if key not in self._lines:
+            model = self._job.collective(name, step).of_size(nbytes)
+            self._lines[key] = Line(self.wire, model, nbytes, self._kind(model))
+        return self._lines[key]
+
+    def _kind(self, model: CollectiveModel) -> type[Operation]:
+        """How ``model`` is carried out."""
+        shares = model.network is self._job.network
+        contended = shares and len(self.wire.contended) > 0
+        # Bundles begin when all have entered: what some leave before that goes by messages.
+        if (
+            model.plays
+            and shares
+            and (self._job.by_messages or (not model.joins_all and contended))
+        ):
+            return Played
+        if not model.joins_all:
+            return OneByOne
+        return Bundle if contended else Together

@@ -1,0 +1,48 @@
+"""One group of a library's collective in several groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.collectives import Traffic, ranks_array
+from dpsim.network.model import CollectiveModel, Outcome
+from dpsim.topology import SubNetwork
+
+
+class OneGroup(CollectiveModel):
+    """The group of ``ranks`` of the model ``whole``, whose groups wait for nobody else.
+
+    ``loads(nbytes)`` is what it alone puts on each link.
+    """
+
+    def __init__(
+        self, whole: CollectiveModel, ranks: IntArray, loads: Callable[[int], FloatArray]
+    ) -> None:
+        self.whole = whole
+        self.ranks = ranks
+        self.loads = loads
+        self.network = SubNetwork(whole.network, ranks)
+
+    @property
+    def meeting(self) -> IntArray:
+        """All of it is one group."""
+        return ranks_array(len(self.ranks))[None]
+
+    def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
+        """When each rank leaves (s) that enters at ``starts`` (s)."""
+        everyone = np.full(self.whole.network.ranks, starts.max())
+        everyone[self.ranks] = starts
+        finishes = self.whole.finish(everyone, nbytes).finishes[self.ranks]
+        return Outcome(finishes, self.loads(nbytes))
+
+    def traffic(self, nbytes: int) -> Traffic:
+        """Bytes that each rank of the group sends and receives."""
+        moved = self.whole.traffic(nbytes)
+        return Traffic(moved.sent[self.ranks], moved.received[self.ranks])
+
+    def algorithm_for(self, nbytes: int) -> str:
+        """That of the whole."""
+        return self.whole.algorithm_for(nbytes)
