@@ -11,7 +11,7 @@ import numpy as np
 from dpsim.base.errors import DpsimError
 from dpsim.engine.job import Job, prepare
 from dpsim.engine.kernel import simulate_steps
-from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 
 _prepare: ContextVar[Callable[[Scenario], Job]] = ContextVar("prepares jobs", default=prepare)
 
@@ -37,6 +37,8 @@ def calibrated(scenario: Scenario) -> Job:
     if isinstance(calibration, MeasuredStep):
         measured_job = _on_measured_nodes(job, calibration)
         return job.scaled(scale_to(measured_job, calibration.step_time))
+    if isinstance(calibration, MeasuredCell):
+        return job.scaled(calibration.step_time / max(times.step for times in job.times))
     if isinstance(calibration, ComputeScale):
         return job.scaled(calibration.compute_scale)
     return job

@@ -48,6 +48,7 @@ from dpsim.workload import (
 )
 
 if TYPE_CHECKING:
+    from dpsim.collectives import Groups
     from dpsim.workload import TransformerEfficiency
 
 _REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
@@ -222,7 +223,7 @@ class Job:
                 call,
                 strategy.compression,
                 strategy.aggregation,
-                self.cluster.mesh if alike else mesh,
+                self._meeting(grouped=False) if alike else mesh,
                 gpus,
             )
             sent.append(one if alike else self._in_group(one))
@@ -234,7 +235,9 @@ class Job:
 
     def _meeting(self, *, grouped: bool) -> Mesh:
         """Those whom a worker meets: all, or its group."""
-        mesh = self.cluster.mesh
+        mesh, cell = self.cluster.mesh, self.scenario.cell
+        if cell > 1:
+            return Mesh(mesh.ranks // cell, None)
         if not grouped:
             return mesh
         return Mesh(self.scenario.strategy.sync.group_size(mesh), None)
@@ -260,7 +263,8 @@ class Job:
 
         So for a worker alone, unless what it talks to are no workers.
         """
-        return self.workers == 1 and not self.scenario.strategy.aggregation.moves_alone
+        replicas = self.workers // self.scenario.cell
+        return replicas == 1 and not self.scenario.strategy.aggregation.moves_alone
 
     @cached_property
     def plan(self) -> tuple[CollectiveCall, ...]:
@@ -271,7 +275,9 @@ class Job:
         if self.silent:
             return ()
         strategy, workload = self.scenario.strategy, self.scenario.workload
-        calls = strategy.aggregation.calls(self.model, self.program, workload.batch_per_gpu)
+        calls = self._parts(
+            strategy.aggregation.calls(self.model, self.program, workload.batch_per_gpu)
+        )
         slowest = self.positions[:, self.positions[-1].argmax()]
         return strategy.overlap.step(
             calls, Outlook(slowest, *self._line(calls, grouped=grouped), self.program.passes)
@@ -280,11 +286,18 @@ class Job:
     @cached_property
     def averaging(self) -> tuple[CollectiveCall, ...]:
         """The calls of a step after which models are averaged."""
-        return (
-            ()
-            if self.silent
-            else self.scenario.strategy.aggregation.averaging(self.model, self.program)
-        )
+        if self.silent:
+            return ()
+        aggregation = self.scenario.strategy.aggregation
+        return self._parts(aggregation.averaging(self.model, self.program))
+
+    def _parts(self, calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
+        """What each GPU of a cell has of them: an equal part, in whole elements."""
+        cell = self.scenario.cell
+        if cell == 1:
+            return calls
+        sizes = [-(-call.nbytes // (call.width * cell)) * call.width for call in calls]
+        return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
 
     def _line(self, calls: tuple[CollectiveCall, ...], *, grouped: bool) -> tuple[float, float]:
         """Alpha (s) and beta (s/B) of the collective that carries gradients.
@@ -459,7 +472,17 @@ def _setting(scenario: Scenario) -> Setting:
         scenario.strategy.compression.sums_in_flight,
         scenario.run.seed,
         transport,
+        _between_cells(scenario.cell),
     )
+
+
+def _between_cells(cell: int) -> Groups | None:
+    """Who meets where workers are cells of several GPUs: those of equal place in them."""
+    if cell == 1:
+        return None
+    from dpsim.collectives import Groups
+
+    return Groups(cell, across=True)
 
 
 def transport_costs(transport: Transport, gamma: float) -> MessageCosts:

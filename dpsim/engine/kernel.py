@@ -112,7 +112,7 @@ def simulate_steps(
 def slow_downs(job: Job) -> FloatArray:
     """The factors on compute times of all steps, warm-up included, (steps, workers)."""
     run, disturbance = job.scenario.run, job.scenario.disturbance
-    return compute_factors(
+    factors = compute_factors(
         job.workers,
         job.counted.stop,
         run.seed,
@@ -121,3 +121,9 @@ def slow_downs(job: Job) -> FloatArray:
         slow=disturbance.slow,
         transient=disturbance.transient,
     )
+    cell = job.scenario.cell
+    if cell == 1:
+        return factors
+    # GPUs that split a model go at the pace of the slowest of them.
+    slowest = factors.reshape(len(factors), -1, cell).max(axis=2)
+    return np.repeat(slowest, cell, axis=1)

@@ -191,6 +191,7 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         shard_group=aggregation.shard_size(mesh) if stage else None,
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
         outer_bytes=scenario.strategy.sync.outer_bytes(mesh),
+        cell=scenario.cell,
     )
     return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup)
 

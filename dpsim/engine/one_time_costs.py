@@ -26,6 +26,8 @@ class OneTimeCosts:
 def one_time_costs(job: Job) -> OneTimeCosts:
     """What ``job`` pays once."""
     aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
+    # Of a cell each GPU holds a part, and gets that alone.
+    parameters = -(-parameters // job.scenario.cell)
     state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))

@@ -27,7 +27,7 @@ from dpsim.engine.steps import Steps, unsettled
 from dpsim.engine.to_target import time_to_target
 from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
-from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 from dpsim.strategy.aggregation import Meeting
 from dpsim.workload import Epoch, extrapolated_from
 
@@ -301,7 +301,7 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     """What a result says of where its times come from."""
     compute = "catalogue" if memory.model.measured is None else "profile"
     calibration = job.scenario.calibration
-    if isinstance(calibration, MeasuredStep | ComputeScale):
+    if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
         return {**calibration.model_dump(), "compute_scale": job.compute_scale}
     if isinstance(calibration, CalibrationProfile):
         return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}

@@ -25,7 +25,7 @@ from dpsim.scenario.document import (
 from dpsim.scenario.loader import from_text, load, load_yaml, validate
 from dpsim.scenario.loader import load as _load
 from dpsim.scenario.replay import ReplayConfig
-from dpsim.scenario.schema import ComputeScale, MeasuredStep, RunConfig, Scenario
+from dpsim.scenario.schema import ComputeScale, MeasuredCell, MeasuredStep, RunConfig, Scenario
 from dpsim.scenario.shape import Shape, fields_of, shape_of
 from dpsim.scenario.sweep import ParameterConfig, SweepConfig
 from dpsim.scenario.yaml_text import parse
@@ -41,6 +41,7 @@ __all__ = [
     "ComputeScale",
     "CostConfig",
     "Document",
+    "MeasuredCell",
     "MeasuredStep",
     "Node",
     "Override",

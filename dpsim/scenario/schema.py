@@ -80,6 +80,27 @@ class MeasuredStep(Config):
     source: str = Field(min_length=1, description="Where the measurement is from.")
 
 
+class MeasuredCell(Config):
+    """Workers are cells of several GPUs that split a model among them, each a replica.
+
+    What a cell does inside (tensor or pipeline parallelism, say) is measured, not simulated.
+    """
+
+    cell: Annotated[int, Field(ge=2, le=2**20)] = Field(
+        description=(
+            "GPUs of a cell, in the order of ranks: some of a node, or whole nodes. Each holds an "
+            "equal part of the model and exchanges that with the same GPU of other cells."
+        )
+    )
+    step_time: PositiveSeconds = Field(
+        description=(
+            "Mean time of a step of one cell by itself, all passes and the update: of cell x "
+            "batch_per_gpu samples a pass."
+        )
+    )
+    source: str = Field(min_length=1, description="Where the measurement is from.")
+
+
 class ComputeScale(Config):
     """Compute times as computed, times a factor that is known."""
 
@@ -127,13 +148,13 @@ class Scenario(Config):
         default=ReplayConfig(),
         description="The small model that dpsim converge trains for real in the simulated time.",
     )
-    calibration: Literal["catalogue"] | MeasuredStep | ComputeScale | ProfileRef = Field(
+    calibration: _Calibration = Field(
         default="catalogue",
         description=(
             "Where times come from: the catalogue's figures; compute times scaled to a measured "
-            "step, or by a factor; or a profile of the transport, of layer times, or of both "
-            "(dpsim validate calibrate): a JSON file beside the scenario, or the name of one that "
-            "comes with dpsim (testbed)."
+            "step, by a factor, or to the measured step of a cell of several GPUs; or a profile "
+            "of the transport, of layer times, or of both (dpsim validate calibrate): a JSON file "
+            "beside the scenario, or the name of one that comes with dpsim (testbed)."
         ),
     )
     cost: CostConfig = Field(default=CostConfig(), description="What GPU time costs and draws.")
@@ -182,6 +203,33 @@ class Scenario(Config):
         if isinstance(calibration, CalibrationProfile):
             calibration.transport()
         return calibration
+
+    @model_validator(mode="after")
+    def _of_cells(self) -> Scenario:
+        """Cells exchange what each of their GPUs holds, by all-reduces."""
+        cell, strategy = self.cell, self.strategy
+        if cell == 1:
+            return self
+        if self.cluster.ranks % cell:
+            raise ValueError(
+                f"calibration.cell must divide the {self.cluster.ranks} GPUs, but got {cell}"
+            )
+        if not strategy.aggregation.in_groups or strategy.sync.outer_step is not None:
+            raise ValueError(
+                "calibration.cell must stand with all-reduces of all cells, but got aggregation "
+                f"{strategy.aggregation.kind} and sync {strategy.sync.kind}"
+            )
+        if self.workload.learners_per_gpu > 1:
+            raise ValueError(
+                "workload.learners_per_gpu must be 1 in cells of several GPUs, but got "
+                f"{self.workload.learners_per_gpu}"
+            )
+        return self
+
+    @property
+    def cell(self) -> int:
+        """GPUs that split a model among them: 1 but for measured cells."""
+        return self.calibration.cell if isinstance(self.calibration, MeasuredCell) else 1
 
     @property
     def transport(self) -> Transport | None:

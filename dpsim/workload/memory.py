@@ -107,7 +107,9 @@ class Setup:
     gradients travel. ``shard_group`` is how many workers divide it among them (None: all), and
     ``whole_gradients`` says that gradients are kept whole over several passes all the same.
     ``units_ahead`` is how many blocks' weights are gathered beyond those in use (None: all).
-    ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the optimiser's.
+    ``cell`` is the GPUs that split the model among them, layers, activations and all; each holds an
+    equal part. ``outer_bytes`` a parameter are what an outer optimiser keeps, counted with the
+    optimiser's.
     """
 
     batch: int
@@ -123,6 +125,7 @@ class Setup:
     whole_gradients: bool = False
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
+    cell: int = 1
 
     @property
     def shards(self) -> int:
@@ -172,7 +175,8 @@ class Footprint:
 
 def footprint(model: Model, setup: Setup) -> Footprint:
     """The memory that ``model`` takes on each GPU."""
-    state, elements = state_bytes(setup.precision, setup.optimizer), model.parameters
+    state = state_bytes(setup.precision, setup.optimizer)
+    elements = model.parameters / setup.cell
     gradients_divided = _NEVER if setup.whole_gradients else 2
     weights, gradients, optimizer = (
         setup.learners * width * elements / (setup.shards if setup.stage >= divided else 1)
@@ -263,7 +267,7 @@ def _buckets(model: Model, setup: Setup) -> float:
         return 0.0
     width = setup.gradient_bytes
     if setup.stage == 0:
-        return float(width * model.parameters)
+        return float(width * model.parameters / setup.cell)
     state = state_bytes(setup.precision, setup.optimizer)
     if setup.stage < 3:
         return float(min(2 * state.gradients * _REDUCE_BUCKET, state.gradients * model.parameters))

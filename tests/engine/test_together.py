@@ -31,7 +31,7 @@ def job(plan, workers=2):
         sync=BspConfig(kind="bsp"), aggregation=AllReduceConfig(kind="allreduce")
     )
     undisturbed = SimpleNamespace(links=())
-    scenario = SimpleNamespace(strategy=strategy, disturbance=undisturbed)
+    scenario = SimpleNamespace(strategy=strategy, disturbance=undisturbed, cell=1)
     model = SimpleNamespace(layers=[None, None])
     made = Job(scenario, cluster, model, (times,), {"all-reduce": (OneSecond(),)}, setting=None)
     nothing = np.zeros(1)

@@ -66,6 +66,13 @@ class _Measured(_Part):
     source: str
 
 
+class _Cell(_Part):
+    cell: _Count
+    step_time: _Number
+    compute_scale: _Number
+    source: str
+
+
 class _Scaled(_Part):
     compute_scale: _Number
     source: str
@@ -100,7 +107,7 @@ class RunAnswer(_Part):
     memory: _Memory | None = None
     cost: _Cost | None = None
     energy: _Energy | None = None
-    calibration: str | _Profile | _Measured | _Scaled = "catalogue"
+    calibration: str | _Profile | _Measured | _Cell | _Scaled = "catalogue"
     notes: list[str] = []
     provenance: _Versions = {}
     seed: _Count = 0

@@ -78,12 +78,7 @@ def _calibration(used: str | dict[str, Any]) -> str:
             f"over {errors['n']} {errors['counted_on']}. {compute}"
         )
     if "step_time" in used:
-        step = human(float(used["step_time"]), TIME)
-        return (
-            f"Compute times are multiplied by {used['compute_scale']:.3f}, so that "
-            f"{used['nodes']} nodes take the measured {step} "
-            f"({used['source']}): exact there; what is predicted is what differs from it."
-        )
+        return _measured_step(used)
     return f"Compute times are multiplied by {used['compute_scale']:.3f} ({used['source']})."
 
 
@@ -93,4 +88,18 @@ def _roofline_error() -> str:
     return (
         f"median error {error['median']:.0%}, mean {error['mean']:.0%} "
         f"over {error['n']} published rows ({what})."
+    )
+
+
+def _measured_step(used: dict[str, Any]) -> str:
+    step = human(float(used["step_time"]), TIME)
+    if "cell" in used:
+        return (
+            f"Cells of {used['cell']} GPUs take the measured {step} ({used['source']}); what "
+            "is predicted is what they exchange."
+        )
+    return (
+        f"Compute times are multiplied by {used['compute_scale']:.3f}, so that "
+        f"{used['nodes']} nodes take the measured {step} "
+        f"({used['source']}): exact there; what is predicted is what differs from it."
     )

@@ -120,6 +120,10 @@ def _calibration_note(calibration: str | dict[str, Any]) -> str:
     scaled = f"calibration compute times x {calibration['compute_scale']:.3f}"
     if "step_time" not in calibration:
         return f"{scaled} ({calibration['source']})"
+    if "cell" in calibration:
+        cell = f"a cell of {calibration['cell']} GPUs"
+        step = human(calibration["step_time"], TIME)
+        return f"calibration a measured step of {cell}: {step} ({calibration['source']})"
     nodes = f"{calibration['nodes']} node{'s' if calibration['nodes'] > 1 else ''}"
     measured = human(calibration["step_time"], TIME)
     return f"{scaled}, from a measured step of {measured} on {nodes} ({calibration['source']})"
