@@ -18,7 +18,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.hardware import CalibrationProfile
 from dpsim.report.figures.measured_figure import Pair, measured_figure
-from dpsim.scenario import ComputeScale, MeasuredStep, Scenario
+from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 from validate.records import RunRecord, load_run_records
 
 _PUBLISHED, _RECORDED, _OWN = "published tables", "recorded runs", "your own runs"
@@ -56,6 +56,11 @@ def _said(given: Scenario) -> str:
             f"{used.nodes} node(s) ({used.source}). "
             "There the error is 0 by construction; other nodes, networks and strategies are "
             "predicted."
+        )
+    if isinstance(used, MeasuredCell):
+        return (
+            f"cells of {used.cell} GPUs take the measured {human(used.step_time, TIME)} "
+            f"({used.source}); what they exchange is predicted."
         )
     if isinstance(used, ComputeScale):
         return f"compute times are the catalogue's times {used.compute_scale:g} ({used.source})."

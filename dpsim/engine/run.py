@@ -302,7 +302,9 @@ def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:
     compute = "catalogue" if memory.model.measured is None else "profile"
     calibration = job.scenario.calibration
     if isinstance(calibration, MeasuredStep | ComputeScale | MeasuredCell):
-        return {**calibration.model_dump(), "compute_scale": job.compute_scale}
+        alone = {"cell"} if job.scenario.cell == 1 else set()
+        said = calibration.model_dump(exclude=alone)
+        return {**said, "compute_scale": job.compute_scale}
     if isinstance(calibration, CalibrationProfile):
         return {"compute": compute, **calibration.model_dump(include=_OF_PROFILE)}
     return compute

@@ -107,7 +107,13 @@ class ComputeScale(Config):
     compute_scale: Annotated[float, Field(gt=0, le=1e6)] = Field(
         description="What compute times are multiplied by."
     )
+    cell: Annotated[int, Field(ge=1, le=2**20)] = Field(
+        default=1, description="GPUs of a cell that split a model among them."
+    )
     source: str = Field(min_length=1, description="Where the factor is from.")
+
+
+_Calibration = Literal["catalogue"] | MeasuredStep | ComputeScale | MeasuredCell | ProfileRef
 
 
 def _cluster_or_testbed(schema: dict[str, Any]) -> None:
@@ -229,7 +235,9 @@ class Scenario(Config):
     @property
     def cell(self) -> int:
         """GPUs that split a model among them: 1 but for measured cells."""
-        return self.calibration.cell if isinstance(self.calibration, MeasuredCell) else 1
+        if isinstance(self.calibration, MeasuredCell | ComputeScale):
+            return self.calibration.cell
+        return 1
 
     @property
     def transport(self) -> Transport | None:

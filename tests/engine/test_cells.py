@@ -1,10 +1,13 @@
 """Workers that are measured cells of several GPUs."""
 
+import json
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from dpsim import simulate
+from dpsim.studies.tune import tune
 
 NETWORK = {"fabric": "single-switch", "nic": {"rate": "20 MB/s", "latency": 0}, "nics_per_node": 1}
 
@@ -101,3 +104,14 @@ def test_cells_meet_in_any_way_of_all_reduces(celled, sync, overlap):
 def test_what_cells_cannot_do_is_refused(celled, cell, strategy, message):
     with pytest.raises(ValidationError, match=message):
         celled(2, cell, **strategy)
+
+
+def test_a_search_keeps_the_scale_of_a_cell(celled, tmp_path):
+    """What is tried would not have taken the measured step, but the factor holds."""
+    given = celled(2, 2).model_dump(mode="json", exclude_unset=True)
+    path = tmp_path / "cells.yaml"
+    path.write_text(json.dumps({**given, "calibration": measured(2)}))
+    found = tune(path, over=["strategy.overlap.kind=sequential,wfbp"])
+    for each in found.evaluations:
+        assert each.scenario.calibration.compute_scale == pytest.approx(3 / 10.5)
+        assert each.scenario.cell == 2

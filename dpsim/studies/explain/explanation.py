@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.engine import Recording, Result, Run, run_scenario, simulate
-from dpsim.scenario import MeasuredStep, Scenario
+from dpsim.scenario import MeasuredCell, MeasuredStep, Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
 from dpsim.studies.explain.knob import Change, Knob, Options
@@ -178,11 +178,12 @@ def _pinned(run: Run) -> Values:
     Other hardware would not have taken that step, but the factor holds.
     """
     measured = run.scenario.calibration
-    if not isinstance(measured, MeasuredStep):
+    if not isinstance(measured, MeasuredStep | MeasuredCell):
         return {}
     return {
         "calibration": {
             "compute_scale": run.job.compute_scale,
+            "cell": run.scenario.cell,
             "source": f"fitted to {measured.source}",
         }
     }

@@ -11,6 +11,7 @@ from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.engine import Result, calibrated, time_to_target
 from dpsim.scenario import (
     Document,
+    MeasuredCell,
     MeasuredStep,
     Override,
     Scenario,
@@ -97,10 +98,11 @@ def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Documen
     document = replace(document, root=replace(document.root, value=alone))
     scenario = validate(document, Scenario)
     measured = scenario.calibration
-    if not isinstance(measured, MeasuredStep):
+    if not isinstance(measured, MeasuredStep | MeasuredCell):
         return document
     scale = {
         "compute_scale": calibrated(scenario).compute_scale,
+        "cell": scenario.cell,
         "source": f"fitted to {measured.source}",
     }
     return apply_overrides(document, [Override.of("calibration", scale, "calibration")], Scenario)
