@@ -13,7 +13,7 @@ from dpsim.engine.job import Job, prepare
 from dpsim.engine.kernel import simulate_steps
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 
-_prepare: ContextVar[Callable[[Scenario], Job]] = ContextVar("prepares jobs", default=prepare)
+_prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)
 
 _LEAST_SCALE, _MOST_SCALE = 1e-6, 1e6
 
@@ -33,7 +33,8 @@ def calibrated(scenario: Scenario) -> Job:
 
     Raises DpsimError as `prepare` does, and where no scale gives the measured step.
     """
-    job, calibration = _prepare.get()(scenario), scenario.calibration
+    made_by = _prepare.get() or prepare
+    job, calibration = made_by(scenario), scenario.calibration
     if isinstance(calibration, MeasuredStep):
         measured_job = _on_measured_nodes(job, calibration)
         return job.scaled(scale_to(measured_job, calibration.step_time))
