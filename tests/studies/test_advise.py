@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
+from dpsim.engine import Recording, run_scenario
 from dpsim.studies.advise import advise
 from dpsim.studies.advise.buckets import DEFAULT, MIB, Backward, Gradient, filled
 from dpsim.studies.advise.line import Line, through
@@ -112,6 +114,13 @@ def test_a_model_that_is_off_makes_a_gain_doubtful():
     assert advise(profile(late)).within_error
 
 
+def test_of_one_size_what_a_call_costs_beside_its_bytes_is_in_the_error():
+    one = [call(4 * ELEMENTS * LAYERS, 2e-3 * LAYERS, 0.05)]
+    found = advise(profile(one))
+    assert found.error > 0.05
+    assert any("cannot be told" in note for note in found.notes)
+
+
 def test_without_shapes_gradients_are_spread_by_times():
     found = advise(profile(traced(DEFAULT, Line(1e-3, 1e-11, 0.0, MIB, 1)), elements=0))
     assert any("no shapes" in note for note in found.notes)
@@ -206,3 +215,61 @@ def test_a_trace_of_one_process_is_an_error(dpsim):
     code, _, err = dpsim("advise", file)
     assert code == 2
     assert "must have collectives of gradients" in err
+
+
+def profile_of_engine(scenario):
+    """The trace that a simulated step would leave: its layers' times and its all-reduces."""
+    run = run_scenario(scenario, Recording(1, workers=1))
+    job = run.job
+    times, program = job.times[0], job.program
+    begin = float(job.positions[program.turn(0), 0])
+    ready = [
+        float(job.positions[program.after_backward(0, layer), 0]) - begin
+        for layer in range(program.layers)
+    ]
+    sent = [each for each in run.intervals(0, 1) if each.stream == "communication"]
+    start = run.boundaries()[0, 0]
+    calls = [
+        call(bucket.nbytes, each.start - start - begin, each.end - each.start)
+        for bucket, each in zip(job.plan, sent, strict=True)
+    ]
+    measured = MeasuredTimes(
+        batch_sizes=(scenario.workload.batch_per_gpu,),
+        forward_s=(tuple(times.forward.tolist()),),
+        backward_s=(tuple(times.backward.tolist()),),
+        gradient_ready_s=(tuple(ready),),
+        optimizer_s=(times.optimizer,),
+    )
+    layers = tuple(
+        ProfileLayer(name=layer.name, kind=layer.kind, parameters=layer.parameters)
+        for layer in job.model.layers
+    )
+    made = ModelProfile(name="simulated", layers=layers, measured=measured, collectives=calls)
+    return made, run.result
+
+
+@pytest.mark.parametrize(
+    ("model", "batch", "nodes", "traced"),
+    [("resnet50", 16, 32, 2), ("resnet50", 64, 4, 400), ("resnet50", 64, 4, 8)],
+)
+def test_the_engine_gains_what_is_advised(model, batch, nodes, traced):
+    def scenario(cap, first):
+        buckets = f"{{kind: buckets, bucket_size: {cap:g} MiB, first_bucket: {first:g} MiB}}"
+        return load_scenario(
+            "scenarios/quickstart.yaml",
+            [
+                f"workload.model={model}",
+                f"workload.batch_per_gpu={batch}",
+                f"cluster.nodes={nodes}",
+                "disturbance.jitter=null",
+                "run={steps: 1, warmup: 0}",
+                f"strategy.overlap={buckets}",
+            ],
+        )
+
+    profile, before = profile_of_engine(scenario(traced, min(traced, 2)))
+    found = advise(profile)
+    after = simulate(scenario(found.bucket_cap_mb, found.first_bucket_mb))
+    gain = 1 - after.step_time_s["mean"] / before.step_time_s["mean"]
+    assert found.gain == pytest.approx(gain, abs=found.error)
+    assert found.within_error == (traced == 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -93,14 +93,16 @@ def _of_buckets(
         if nbytes
     )
     backward = buckets.Backward(gradients, end, line)
-    if line.smallest == line.largest:
-        notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
     rest = sum(measured.forward_s[0]) + (measured.optimizer() or 0.0)
     traced = max(end, *(call.start_s + call.duration_s for call in calls))
     now, best = backward.as_measured(sizes), backward.best()
     after = min(now, backward.with_buckets(best))
     step = rest + now
     error = max(_LEAST_ERROR, abs(now - traced) / (rest + traced))
+    if line.smallest == line.largest:
+        notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
+        half = replace(backward, line=line.half_latent())
+        error += abs(half.with_buckets(best) - after) / step
     return Advice(
         "ddp",
         best[0],

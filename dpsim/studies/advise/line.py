@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,14 @@ class Line:
     error: float
     smallest: int
     largest: int
+
+    def half_latent(self) -> Line:
+        """The line on which half of what the largest call takes is latency.
+
+        How much it is, calls of one size do not tell.
+        """
+        whole = self.seconds(self.largest)
+        return replace(self, latency=whole / 2, per_byte=whole / 2 / self.largest)
 
     def seconds(self, nbytes: float) -> float:
         """Of a call on ``nbytes``."""
