@@ -73,7 +73,8 @@ def _batch(scenario: Scenario) -> Options:
     workload = scenario.workload
     doubled = {"workload.batch_per_gpu": 2 * workload.batch_per_gpu}
     if workload.global_batch is not None:
-        doubled["workload.global_batch"] = 2 * workload.global_batch
+        # First, since values are put in one by one, and the passes between must come out whole.
+        doubled = {"workload.global_batch": 2 * workload.global_batch, **doubled}
     return (Change("2x the batch per GPU", doubled, 2.0),)
 
 

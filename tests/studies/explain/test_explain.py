@@ -151,3 +151,14 @@ def test_asynchronous_changes_below_their_own_scatter_are_none(tiny):
     assert found.base.alone
     assert all(turn.nothing >= 0.005 for turn in found.turns)
     assert turns(found)["network-bandwidth"].nothing > 0.01
+
+
+@pytest.mark.parametrize("passes", ["batch_per_gpu: 8", "gradient_accumulation: 2"])
+def test_a_stated_global_batch_is_doubled_with_the_batch(passes):
+    scenario = load_scenario(
+        "scenarios/quickstart.yaml",
+        [f"workload={{model: resnet50, global_batch: 768, {passes}}}", "cluster.nodes=1", *FEW],
+    )
+    batch = turns(explain(scenario))["batch"]
+    assert batch.why is None or "cannot be" not in batch.why
+    assert batch.change is not None
