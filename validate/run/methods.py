@@ -77,7 +77,9 @@ def _compressed(scenario: Scenario) -> Method | None:
 def _averaged(scenario: Scenario) -> Method | None:
     sync = scenario.strategy.sync
     in_steps = getattr(sync, "unit", "") == "steps"
-    if not in_steps or not _by_ring(scenario) or sync.outer_step is not None:
+    outer = sync.outer_step
+    whole = outer is None or outer.compression.exact
+    if not in_steps or not whole or not _by_ring(scenario):
         return None
     return method_named(
         "local-sgd",
