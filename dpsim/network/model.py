@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Leave = Callable[[IntArray], None]
 
 _ROUNDING = 1e-12  # relative: a finish that is earlier than the bound by less is at it
+_BYTES_A_TRANSFER, _BYTES_A_HOP = 120.0, 85.0
 
 
 class Ability(Flag):
@@ -57,6 +58,16 @@ class Outcome:
     finishes: FloatArray
     loads: FloatArray
     rested_at: float = float("-inf")
+
+
+def transfer_bytes(network: Network) -> float:
+    """About the bytes that a transfer takes where a round is laid out: measured peaks.
+
+    Its ends, chunks and times, and its route several times over.
+    """
+    ends = np.array([0]), np.array([network.ranks - 1])
+    hops = network.routes(*ends).links.shape[1] if network.ranks > 1 else 1
+    return _BYTES_A_TRANSFER + _BYTES_A_HOP * hops
 
 
 def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:

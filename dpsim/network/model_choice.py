@@ -17,7 +17,7 @@ from dpsim.collectives import (
     always_exact,
 )
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.model import Ability, CollectiveModel, MessageCosts
+from dpsim.network.model import Ability, CollectiveModel, MessageCosts, transfer_bytes
 from dpsim.network.rounds import ConfirmedRounds, RoundsModel
 from dpsim.topology import Network, UniformSwitch
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 ModelKind = Literal["auto", "rounds", "flows", "closed-form"]
 MODEL_KINDS: tuple[str, ...] = get_args(ModelKind)
-
-# Of a round that is laid out: its ends, chunks, routes and times.
-_BYTES_A_TRANSFER = 500.0
 
 
 def collective_model(
@@ -144,7 +141,7 @@ def schedule_on(network: Network, algorithm: Algorithm) -> Schedule:
         per_node = None
     schedule = algorithm.schedule(network.ranks, per_node)
     check_memory(
-        _BYTES_A_TRANSFER * schedule.most_at_once,
+        transfer_bytes(network) * schedule.most_at_once,
         f"a round of {schedule.algorithm} on {network.ranks:,} ranks",
     )
     return schedule

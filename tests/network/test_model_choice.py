@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.collectives import algorithm
 from dpsim.network import (
     MODEL_KINDS,
@@ -11,6 +11,7 @@ from dpsim.network import (
     FlowsModel,
     RoundsModel,
     collective_model,
+    named_model,
 )
 from dpsim.topology import ClusterConfig, UniformSwitch, build_cluster
 
@@ -62,3 +63,20 @@ def test_closed_form_is_refused_on_a_cluster():
 def test_closed_form_waits_for_the_last_to_start():
     finishes = ClosedFormModel(RING, SWITCH).finish(np.array([0.0, 3.0, 1.0, 2.0]), 0).finishes
     assert finishes == pytest.approx([3 + 6 * 500e-9] * 4)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("rounds", "all-to-all"), ("flows", "all-to-all")])
+def test_a_round_that_has_no_room_is_refused_before_it_is_laid_out(monkeypatch, kind, name):
+    # 4,096 ranks: 16.8 million transfers of two hops, 290 B each.
+    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 4e9)
+    with pytest.raises(FailedError, match=r"4,096 ranks would need about 4.86 GB.*take fewer"):
+        named_model(kind, name, UniformSwitch(4096, 1e9, 0.0))
+
+
+def test_a_schedule_whose_rounds_have_no_room_together_is_refused(monkeypatch):
+    # By numpy, where rounds stay laid out.
+    monkeypatch.setattr("dpsim.network.flows.flows.kernel", lambda: None)
+    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
+    model = named_model("flows", "ring", UniformSwitch(512, 1e9, 0.0))
+    with pytest.raises(FailedError, match="ring of 512 ranks as flows would need about"):
+        model.finish(np.zeros(512), 2**20)

@@ -15,11 +15,19 @@ from functools import partial
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.budget import check_memory
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
 from dpsim.network.flows.kernel import kernel
 from dpsim.network.flows.shared_network import SharedNetwork
-from dpsim.network.model import Ability, Leave, MessageCosts, Outcome, ScheduleModel
+from dpsim.network.model import (
+    Ability,
+    Leave,
+    MessageCosts,
+    Outcome,
+    ScheduleModel,
+    transfer_bytes,
+)
 from dpsim.topology import Network, Routes
 
 # What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
@@ -69,6 +77,11 @@ class FlowsModel(ScheduleModel):
         found = self._by_loops(starts, nbytes)
         if found is not None:
             return found
+        # Rounds stay laid out: ranks may be rounds apart.
+        check_memory(
+            transfer_bytes(self.network) * self.schedule.transfers,
+            f"{self.schedule.algorithm} of {len(starts):,} ranks as flows",
+        )
         job = SharedJob(self.schedule, np.arange(len(starts)), starts, nbytes)
         (outcome,) = finish_together(
             self.network, [job], self.costs, itemsize=self.itemsize, conditions=self.conditions

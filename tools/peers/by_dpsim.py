@@ -1,0 +1,20 @@
+"""A ring all-reduce by dpsim's flows, message by message."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from dpsim.network import named_model
+from dpsim.topology import UniformSwitch
+
+
+def finish(ranks: int, nbytes: int, rate: float, latency: float) -> float:
+    """When the last rank is done (s)."""
+    model = named_model("flows", "ring", UniformSwitch(ranks, rate, latency))
+    return float(model.finish(np.zeros(ranks), nbytes).finishes.max())
+
+
+if __name__ == "__main__":
+    print(finish(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])))
