@@ -128,7 +128,10 @@ class Plan:
             "ddp": {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}},
             "fsdp": {"aggregation": {"kind": "sharded"}},
             "local-sgd": {"sync": {"kind": "local-sgd", "every": 2}},
-            "servers": {"aggregation": {"kind": "parameter-server", "servers": 1}},
+            "servers": {
+                "aggregation": {"kind": "parameter-server", "servers": 1},
+                "overlap": {"kind": "sequential"},
+            },
         }
         for workers in (2, 4):
             for name, strategy in strategies.items():
@@ -177,7 +180,7 @@ class Plan:
         commands = (["import", "kineto", str(trace)], ["advise", str(trace), "--json"])
         for command in commands:
             ran = subprocess.run(
-                [sys.executable, "-m", "dpsim", *command],
+                [sys.executable, "-m", "dpsim.cli", *command],
                 check=False,
                 capture_output=True,
                 text=True,

@@ -65,7 +65,7 @@ def _run(settings: Settings, ranks: int, progress: Progress, timeout_s: float) -
 def _plan(
     node: Here, ranks: int, backend: str, models: Sequence[str]
 ) -> Iterator[tuple[Settings, int]]:
-    """Settings and ranks of each run: collectives, models, then the rest.
+    """Settings and ranks of each run: collectives, what all models need, then single models.
 
     Collectives by all ranks, and by two of them where they are more: from both it is known how they
     grow with ranks. Under a launcher its ranks are what there is.
@@ -85,6 +85,15 @@ def _plan(
                 **common,
             )
             yield collectives.checked(), count
+    rest = Settings(
+        what=("products", "copies", "point-to-point", "optimizer", "codecs"),
+        begin=2**16,
+        end=min(largest, 2**24),
+        factor=16,
+        iterations=5,
+        **common,
+    )
+    yield rest.checked(), ranks
     for model in models:
         for precision in _PRECISIONS[node.kind]:
             layers = Settings(
@@ -96,12 +105,3 @@ def _plan(
                 **common,
             )
             yield layers.checked(), ranks
-    rest = Settings(
-        what=("products", "copies", "point-to-point", "optimizer", "codecs"),
-        begin=2**16,
-        end=min(largest, 2**24),
-        factor=16,
-        iterations=5,
-        **common,
-    )
-    yield rest.checked(), ranks
