@@ -55,7 +55,9 @@ class OuterConfig(Config):
         description="Parts of the model that travel at times of their own, evenly over the period.",
     )
     overlap: NonNegativeInt = Field(
-        default=0, description="Steps that go on while a fragment is on its way."
+        default=0,
+        le=1_000_000,
+        description="Steps that go on while a fragment is on its way.",
     )
     compression: CompressionConfig = Field(
         default=NoCompressionConfig(kind="none"),
@@ -72,14 +74,9 @@ class OuterConfig(Config):
 
         Fragment i goes (i + 1) K / F averagings into each period, rounded up.
         """
-        offsets = (
-            -(-(number + 1) * self.every // self.fragments) for number in range(self.fragments)
-        )
-        return tuple(
-            number
-            for number, offset in enumerate(offsets)
-            if averaging % self.every == offset % self.every
-        )
+        place = (averaging - 1) % self.every
+        first = place * self.fragments // self.every
+        return tuple(range(first, (place + 1) * self.fragments // self.every))
 
 
 class LocalSgdConfig(Sync):
