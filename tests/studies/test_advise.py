@@ -126,7 +126,9 @@ def test_without_shapes_gradients_are_spread_by_times():
     assert any("no shapes" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("calls", [[], [call(0, 0.0, 1e-3)], [call(8, 0.0, 1e-3, "broadcast")]])
+@pytest.mark.parametrize(
+    "calls", [[], [call(0, 0.0, 1e-3)], [call(8, 0.0, 0.0)], [call(8, 0.0, 1e-3, "broadcast")]]
+)
 def test_without_collectives_there_is_nothing_to_advise(calls):
     with pytest.raises(DpsimError, match="must have collectives of gradients"):
         advise(profile(calls))

@@ -61,7 +61,7 @@ def advise(profile: ModelProfile) -> Advice:
     Raises DpsimError where the trace has no collectives, or no times of layers.
     """
     measured = profile.measured
-    calls = [call for call in profile.collectives if call.payload_bytes]
+    calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
     of = {
         kind: [call for call in calls if call.operation.replace("_", "").startswith(kind)]
         for kind in (_REDUCE, _GATHER, _SCATTER)

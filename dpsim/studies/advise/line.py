@@ -37,12 +37,12 @@ class Line:
 
 
 def through(calls: Sequence[MeasuredCollective]) -> Line:
-    """The line through the ``calls``, neither part below zero.
+    """The line through the ``calls``, all of some bytes and seconds; neither part below zero.
 
     Calls of one size count once, by their median: some waited for other ranks. Of a single size the
     latency cannot be told and is taken as zero. Sizes are weighted so that relative errors count.
     """
-    sizes = sorted({call.payload_bytes for call in calls if call.payload_bytes})
+    sizes = sorted({call.payload_bytes for call in calls})
     taken = [
         float(np.median([call.duration_s for call in calls if call.payload_bytes == size]))
         for size in sizes
@@ -56,6 +56,5 @@ def through(calls: Sequence[MeasuredCollective]) -> Line:
             latency, per_byte = map(float, solved)
         elif solved[1] < 0:  # larger calls took no longer
             latency, per_byte = float(np.median(y)), 0.0
-    every = [call for call in calls if call.payload_bytes and call.duration_s]
-    off = [abs((latency + per_byte * call.payload_bytes) / call.duration_s - 1) for call in every]
+    off = [abs((latency + per_byte * call.payload_bytes) / call.duration_s - 1) for call in calls]
     return Line(latency, per_byte, float(np.median(off)), sizes[0], sizes[-1])
