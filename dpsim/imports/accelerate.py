@@ -17,6 +17,7 @@ from dpsim.imports.scenario_draft import (
     name_model,
     place_workers,
     send_buckets,
+    use_nccl,
     wrap_blocks,
 )
 from dpsim.imports.settings import Settings, yaml_settings
@@ -83,6 +84,7 @@ def scenario_from_accelerate(content: bytes, name: str, sizes: TrainingSizes) ->
     else:
         draft.set("strategy.aggregation.kind", "allreduce", f"distributed_type: {kind or 'none'}")
         draft.assume("strategy.overlap.kind", "buckets", "torch's buckets of 25 MiB")
+    use_nccl(draft)
     for key in settings.left():
         draft.ignore(key)
     return draft

@@ -13,6 +13,7 @@ from dpsim.imports.scenario_draft import (
     name_model,
     place_workers,
     send_buckets,
+    use_nccl,
 )
 from dpsim.imports.settings import Settings, json_settings
 
@@ -39,6 +40,7 @@ def scenario_from_deepspeed(content: bytes, name: str, sizes: TrainingSizes) -> 
     width = _precision(draft, settings)
     _optimizer(draft, settings.section("optimizer"))
     _zero(draft, settings, width)
+    use_nccl(draft)
     for key in settings.left():
         draft.ignore(key)
     return draft

@@ -161,6 +161,11 @@ def name_model(draft: ScenarioDraft, sizes: TrainingSizes, known: tuple[str, str
         draft.set("workload.sequence_length", sizes.sequence_length, "--sequence-length")
 
 
+def use_nccl(draft: ScenarioDraft) -> None:
+    """Say that collectives are NCCL's, as these programs choose for GPUs."""
+    draft.assume("strategy.aggregation.library", "nccl", "the backend of GPUs")
+
+
 def wrap_blocks(draft: ScenarioDraft, source: str) -> None:
     """Say that each block is a unit, gathered and sent as one."""
     draft.set("strategy.aggregation.wrap", "block", source)

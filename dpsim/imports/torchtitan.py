@@ -13,6 +13,7 @@ from dpsim.imports.scenario_draft import (
     gpus_of,
     name_model,
     place_workers,
+    use_nccl,
     wrap_blocks,
 )
 from dpsim.imports.settings import Settings, toml_settings
@@ -52,6 +53,7 @@ def scenario_from_torchtitan(content: bytes, name: str, sizes: TrainingSizes) ->
         draft.set("strategy.aggregation.kind", "allreduce", "data_parallel_shard_degree: 1")
     if each > 1 and replicas > 1:
         draft.set("strategy.aggregation.shard_group", each, "data_parallel degrees")
+    use_nccl(draft)
     for key in settings.left():
         draft.ignore(key)
     return draft

@@ -111,7 +111,10 @@ def test_hybrid_sharding_of_torchtitan(dpsim, tmp_path):
     aggregation = json.loads(out)["scenario"]["strategy"]["aggregation"]
     assert (aggregation["kind"], aggregation["shard_group"]) == ("sharded", 8)
     _, out, _ = dpsim("import", "torchtitan", file, "--nproc-per-node", "4", "--json")
-    assert json.loads(out)["scenario"]["strategy"]["aggregation"] == {"kind": "allreduce"}
+    assert json.loads(out)["scenario"]["strategy"]["aggregation"] == {
+        "kind": "allreduce",
+        "library": "nccl",
+    }
 
 
 @pytest.mark.parametrize(
