@@ -38,7 +38,16 @@ settings.load_profile("unhurried")
 
 # Real ranks measure and hold what the machine has once: one process runs them, one after another.
 # Browsers and sweeps likewise.
-RANKS = ("calibrate", "collectives", "emulate", "ranks", "microbench", "run", "training")
+RANKS = (
+    "calibrate",
+    "collectives",
+    "emulate",
+    "microbench",
+    "node",
+    "ranks",
+    "run",
+    "training",
+)
 TOGETHER = {
     "app/": "browser",
     "studies/sweep/": "sweep",

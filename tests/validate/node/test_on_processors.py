@@ -77,7 +77,7 @@ def steps(name, rows):
 def test_every_part_of_a_step_is_measured_and_they_make_up_the_step(name, rows):
     found = steps(name, rows)
     workers = found.compute.shape[1]
-    assert found.compute.shape == (4, 3 if name == "servers" else 4)
+    assert found.compute.shape == (3, 3 if name == "servers" else 4)
     wanted = np.array([row["step_s"] for row in rows[name][:workers]]).T
     np.testing.assert_allclose(found.step, wanted)
     assert (found.compute > 0).all()
@@ -130,7 +130,7 @@ def test_passes_by_the_clock_take_their_predicted_time(rows):
 
 def test_models_that_are_averaged_now_and_then_send_less(rows):
     sent = [np.array(row["parts_s"]["communication"]) > 0 for row in rows["averaged"]]
-    assert all(own.tolist() == [False, True, False, True] for own in sent)
+    assert all(own.tolist() == [False, True, True] for own in sent)
 
 
 def check_both_sides(content):
