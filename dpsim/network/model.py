@@ -128,11 +128,20 @@ class CollectiveModel(ABC):
         Where a model says otherwise (rounds that overlap on a link, a library whose constants were
         fitted elsewhere), everyone finishes that much later.
         """
-        busiest = float((outcome.loads / self.network.capacities).max(initial=0.0)) - self.saved
+        busiest = self._busiest_seconds(outcome.loads) - self.saved
         short = float(starts.min()) + busiest - float(outcome.finishes.max())
         if short <= _ROUNDING * busiest:
             return outcome
         return replace(outcome, finishes=outcome.finishes + short)
+
+    def _busiest_seconds(self, loads: FloatArray) -> float:
+        """What the busiest link needs for its bytes; of the very loads asked for last, as then."""
+        known: tuple[FloatArray, float] | None = getattr(self, "_busiest", None)
+        # Steps repeat a few collectives thousands of times, and clusters have many links.
+        if known is None or known[0] is not loads:
+            known = loads, float((loads / self.network.capacities).max(initial=0.0))
+            self._busiest = known
+        return known[1]
 
     @property
     def meeting(self) -> IntArray:

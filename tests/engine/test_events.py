@@ -1,17 +1,22 @@
 """Events are the reference: where the vector path says that it is exact, both say the same."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from random_jobs import Drawing
 
+from dpsim import simulate
+from dpsim.base.errors import DpsimError
 from dpsim.engine import Steps, bytes_in_step, exact_for, slow_downs
 from dpsim.engine.events import run_events
 from dpsim.engine.events.lines import Line
 from dpsim.engine.together import run_together
+from dpsim.report.text.tables import run_notes
 
 PARTS = ("compute", "exposed_comm", "straggler_wait", "overlapped_comm", "input", "encode")
 CASES = 60
-MANY = 1_200
 
 
 def claimed_exact(folder, seed):
@@ -65,3 +70,59 @@ def test_both_engines_agree_in_many_cases(tmp_path, monkeypatch, block):
         job = claimed_exact(tmp_path, seed)
         with monkeypatch.context() as patch:
             assert_equal(job, *by_both(job, patch))
+
+
+BACKGROUND = {"background": [{"source": 0, "destination": 1}]}
+
+
+@pytest.mark.parametrize("model", ["bundle", "flows", "auto"])
+def test_other_traffic_takes_half_of_a_link(tiny, model):
+    """Two all-reduces of 1 MB, a second each, in rounds of half a second: one way takes twice as long
+    beside another flow, and the other way waits for it.
+    """
+    run = {"network_model": model}
+    alone, beside = (
+        simulate(tiny(2, disturbance=disturbance, run=run)) for disturbance in ({}, BACKGROUND)
+    )
+    np.testing.assert_allclose(alone.steps.exposed_comm, 2, rtol=1e-6)
+    np.testing.assert_allclose(beside.steps.exposed_comm, 4, rtol=1e-6)
+    assert (alone.engine, beside.engine) == ("vector", "events")
+
+
+def test_a_slower_link_holds_up_what_is_under_way(tiny):
+    """Half of the rate from 11 s on: of 2 s of communication, begun at 10 s, one takes two."""
+    links = {"links": [{"at": "11 s", "link": "node0/*", "factor": 0.5}]}
+    run = {"network_model": "bundle", "steps": 1}
+    steps = simulate(tiny(2, disturbance=links, run=run)).steps
+    np.testing.assert_allclose(steps.exposed_comm, 3, rtol=1e-6)
+
+
+def test_the_vector_path_is_refused_where_it_can_say_nothing(tiny):
+    servers = {"aggregation": "parameter-server", "sync": "asp"}
+    with pytest.raises(DpsimError, match="must be auto or events where each worker goes its own"):
+        simulate(tiny(2, run={"engine": "vector"}, **servers))
+    bundles = {"engine": "vector", "network_model": "bundle"}
+    with pytest.raises(DpsimError, match="where bundles meet other traffic"):
+        simulate(tiny(2, disturbance=BACKGROUND, run=bundles))
+
+
+def test_what_is_left_out_is_said(tiny):
+    asked = {"engine": "vector"}
+    result = simulate(tiny(2, disturbance=BACKGROUND, run=asked))
+    assert result.engine == "vector"
+    assert "other traffic shares links" in result.to_json()["approximation"]
+    assert "an approximation: each collective" in "\n".join(run_notes(result))
+    assert simulate(tiny(2, run={"engine": "events"})).approximation is None
+
+
+def test_the_engine_may_be_asked_for_on_the_command_line(dpsim):
+    scenario = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+    answers = [
+        json.loads(dpsim("run", scenario, "--set", "run.steps=3", "--engine", engine, "--json")[1])
+        for engine in ("vector", "events")
+    ]
+    assert [answer.pop("engine") for answer in answers] == ["vector", "events"]
+    del answers[0]["provenance"], answers[1]["provenance"]
+    assert answers[0] == answers[1]
+    code, _, said = dpsim("run", scenario, "--engine", "event")
+    assert (code, "must be one of auto, vector, events" in said) == (2, True)

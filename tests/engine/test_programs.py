@@ -11,6 +11,7 @@ from dpsim.engine.together import run_together
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, Program
 
 MB = 250_000  # elements
+ENGINES = ("vector", "events")
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +54,14 @@ def test_positions_run_over_all_passes():
     ]
 
 
-def test_priority_waits_layer_by_layer_in_the_first_pass_of_the_next_step(accumulating):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_priority_waits_layer_by_layer_in_the_first_pass_of_the_next_step(accumulating, engine):
     """Backward ends at 270 ms, with layers 2, 1 and 0 ready at 230, 250 and 270. Layer 2 is sent
     until 280, layer 0 until 330, layer 1 until 380. The next forward pass begins at 330 and waits
     for layer 1 until 380: the step is 330 + 10 + 40 + 20 + 60 + 2 x 90 - 270 = 370 ms.
     """
-    steps = simulate(accumulating(3, overlap="priority", run={"steps": 4, "warmup": 2})).steps
+    run = {"steps": 4, "warmup": 2, "engine": engine}
+    steps = simulate(accumulating(3, overlap="priority", run=run)).steps
     np.testing.assert_allclose(steps.step, 0.37, rtol=1e-8)  # chunks of whole elements
 
 
@@ -138,13 +141,14 @@ def walked(job):
     return steps, len(calls)
 
 
-def test_a_fully_sharded_step_of_two_passes_on_paper(accumulating):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_fully_sharded_step_of_two_passes_on_paper(accumulating, engine):
     """Four workers: a gather or scatter of a layer takes 3/4 MB at 20 MB/s, 37.5 ms. Nothing runs
     beside anything: gathers of three layers forward and three backward in each pass, three
     scatters at the end, 90 ms of computing a pass.
     """
     sharded = {"kind": "sharded", "unit_size": "1 MB"}
-    steps = simulate(accumulating(2, 4, aggregation=sharded)).steps
+    steps = simulate(accumulating(2, 4, aggregation=sharded, run={"engine": engine})).steps
     np.testing.assert_allclose(steps.step, 2 * (6 * 0.0375 + 0.09) + 3 * 0.0375, rtol=1e-8)
 
 
@@ -223,3 +227,29 @@ def test_a_shard_group_holds_a_whole_model(accumulating, hybrid_node):
     sharded = {"kind": "sharded", "shard_group": "node"}
     held = simulate(accumulating(1, 2, cluster={"node": hybrid_node}, aggregation=sharded)).memory
     assert (held.held.weights, held.held.gradients) == (1.5e6, 1.5e6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", ["bundle", "flows"])
+def test_groups_of_two_that_share_their_cards_on_paper(accumulating, engine, model):
+    """GPUs of a node meet over links of 50 MB/s, nodes over one card of 20 MB/s each.
+
+    The three layers are gathered as one, 1.5 MB each way in 30 ms, before each pass. A layer is
+    scattered, 0.5 MB in 10 ms; then two pairs of replicas all-reduce 0.5 MB at once, in two rounds
+    of 0.25 MB each, for which they share the cards: 50 ms. Passes take 30 and 60 ms.
+    """
+    link = {"rate": "50 MB/s", "latency": 0}
+    node = {
+        "gpu": {"peak": {"fp32": "1 TFLOP/s"}, "memory": "16 GB", "memory_bandwidth": "3 PB/s"},
+        "devices": {"gpu": 2, "cpu": 1},
+        "edges": [{"between": [f"gpu{number}", "cpu0"], "link": link} for number in range(2)],
+        "nic_slots": ["cpu0"],
+        "nic_bus": {"rate": "1 TB/s", "latency": 0},
+        "nics": {"link": {"rate": "1 TB/s", "latency": 0}},
+    }
+    hybrid = {"kind": "sharded", "shard_group": "node", "library": "ideal"}
+    run = {"engine": engine, "network_model": model}
+    result = simulate(accumulating(1, aggregation=hybrid, cluster={"node": node}, run=run))
+    expected = 2 * 0.03 + 0.03 + 0.06 + 3 * (0.01 + 0.05)
+    np.testing.assert_allclose(result.steps.step, expected, rtol=1e-6)
+    assert result.engine == engine
