@@ -14,7 +14,7 @@ from dpsim.strategy.sync import DROPPED, Gate
 _FEWEST = 9  # periods: with fewer, a third says nothing of its own spread
 _TOLERATED = 0.01  # of the mean step
 _ERRORS = 4.0  # standard errors: one run in 16,000 by chance
-_BIAS = 0.005  # of the mean step, by the first ones
+_BIAS = 0.001  # of the mean step, by the first ones
 _START_ERRORS = 5.0  # standard errors, since the first ones are chosen
 _AHEAD = 0.02  # iterations that fast workers gain in one
 _PILED_UP = 1.02  # seconds of communication in one of all
@@ -106,7 +106,7 @@ def start_up(step_times: FloatArray, period: int = 1) -> float:
     The first steps are those without which the mean of the others has the least standard error
     (MSER: White, "An effective truncation heuristic for bias reduction in simulation output",
     Simulation 69, 1997), at most half of them. They count where they change the mean by more than
-    0.5 %, and differ from the others by more than five standard errors.
+    0.1 %, and differ from the others by more than five standard errors.
     """
     whole = len(step_times) // period
     means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)

@@ -76,7 +76,7 @@ def test_one_slow_worker_of_64_gives_the_same_after_any_number_of_steps(tiny, ag
         )
         result = simulate(scenario)
         update = 0 if aggregation == "parameter-server" else 0.5
-        assert result.step_time_s["mean"] == pytest.approx(1.274 * (10 + update), rel=0.003)
+        assert result.step_time_s["mean"] == pytest.approx(1.274 * (10 + update), rel=1e-4)
         assert result.steady
 
 
@@ -116,11 +116,12 @@ def test_what_happens_at_a_time_of_its_own_is_not_warmed_over(tiny):
 
 
 def test_first_steps_that_are_unlike_the_others_are_found():
-    """Ten of 200 that are 20 % shorter make the mean 1 % shorter, two make it 0.2 %."""
+    """Ten of 200 that are 20 % shorter make the mean 1 % shorter; two that are 5 % shorter, 0.05 %."""
     steps = np.ones((200, 3))
     steps[:10] = 0.8
     assert start_up(steps) == pytest.approx(0.01)
-    steps[2:10] = 1
+    steps[:10] = 1
+    steps[:2] = 0.95
     assert start_up(steps) == 0
     random = np.random.default_rng(0)
     found = [start_up(1 + 0.1 * random.standard_normal((60, 1))) for _ in range(300)]
