@@ -162,6 +162,8 @@ def _show(found: Explanation) -> None:
         if change is not None:
             show(f"from {human(change[0], DATA, 3)} {word} it would be {change[1]}")
     show(f"constants: {', '.join(found.constants)}")
+    if found.kin:
+        show(f"corrected by measured kin: {'; '.join(found.kin)}")
 
 
 def _rivals(found: Explanation) -> Table:

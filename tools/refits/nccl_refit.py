@@ -3,8 +3,9 @@
 ``python -m tools.refits.nccl_refit`` (about five minutes).
 
 Writes dpsim/network/libraries/nccl/constants.yaml (fitted on all machines), residuals.json beside
-it (what is left of machines and generations that a fit did not see) and left_out.json (on all
-machines but one, for each), from the tables in data/. Nothing else in the package is fitted on
+it (what is left of machines and generations that a fit did not see), kin.json (curves inside a
+node, which correct their kin) and left_out.json (on all machines but one, for each), from the
+tables in data/. Nothing else in the package is fitted on
 these tables.
 """
 
@@ -23,7 +24,15 @@ import numpy as np
 import dpsim.network.libraries.nccl
 import validate.published
 from dpsim.base.terminal import write_whole
-from dpsim.network.libraries.nccl import COMMON, OWN_ONLY, PARAMS, generation
+from dpsim.network.libraries.nccl import (
+    COMMON,
+    KIN_FILE,
+    OWN_ONLY,
+    PARAMS,
+    Kin,
+    generation,
+    written,
+)
 from tools.refits.nccl_residuals import residual_table
 from validate.published.nccl import (
     LEFT_OUT_FILE,
@@ -37,6 +46,7 @@ from validate.published.nccl import (
     fit_joint,
     fit_without,
     fit_without_generation,
+    kin_of,
     label_graphs,
     read_table,
     scored,
@@ -49,6 +59,7 @@ from validate.published.nccl import (
 PUBLISHED = Path(validate.published.__path__[0])
 CONSTANTS = Path(dpsim.network.libraries.nccl.__path__[0]) / "constants.yaml"
 RESIDUALS = CONSTANTS.with_name("residuals.json")
+KIN = CONSTANTS.with_name(KIN_FILE)
 Constants = dict[Slot, float]
 _WORKERS = 2
 TABLES: tuple[tuple[str, Kind], ...] = (
@@ -90,24 +101,20 @@ def main() -> None:
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
-    scores = [
-        score
-        for machine in machines
-        for score in _scores(
-            [case for case in cases if case.machine_name == machine], without[machine]
-        )
-    ]
-    by_generation = [
-        score
-        for left_out in generations
-        for score in _scores(
-            [case for case in cases if generation(case.machine) == left_out],
-            without_generation[left_out],
-        )
-    ]
+    kin = kin_of(cases)
+    scores = []
+    for machine in machines:
+        own = [case for case in cases if case.machine_name == machine]
+        others = [curve for curve in kin if curve.name != machine]
+        scores += _scores(own, without[machine], others)
+    by_generation = []
+    for left_out in generations:
+        own = [case for case in cases if generation(case.machine) == left_out]
+        by_generation += _scores(own, without_generation[left_out], [])
     known = fit_joint(cases)
     write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
     table = residual_table(scores, by_generation)
+    write_whole(KIN, "[" + ",\n".join(json.dumps(written(curve)) for curve in kin) + "]\n")
     write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
     curves = {case.fingerprint: case.machine_name for case in cases}
     content = {
@@ -138,10 +145,10 @@ def _fit(fit: Callable[[Iterable[Case], str], Constants], left_out: str) -> Cons
     return fit(training_cases(), left_out)
 
 
-def _scores(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Score]:
+def _scores(cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]) -> list[Score]:
     return [
         score
-        for predicted in specification(cases, known)
+        for predicted in specification(cases, known, kin)
         for score in scored(predicted, "left out")
     ]
 

@@ -1,5 +1,6 @@
 """NCCL's choice and its times: where the real library switches, and the limits that physics sets."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.base.errors import DpsimError
-from dpsim.network.libraries.nccl import OPS, NcclMachine, describe_system, explain, predict
+from dpsim.network.libraries.nccl import OPS, Kin, NcclMachine, describe_system, explain, predict
 from dpsim.network.libraries.nccl.selection import choose
 
 SIZES = np.exp2(np.arange(9, 31))
@@ -75,12 +76,52 @@ machines = st.builds(
 @settings(deadline=None)  # the first call reads the shipped constants
 @given(machines, st.sampled_from(OPS), st.sampled_from([1, 2, 4]))
 def test_times_are_positive_and_grow_with_size_on_one_branch(machine, op, element):
-    found = predict(machine, op, element, SIZES)
+    found = predict(machine, op, element, SIZES, kin=())
     branch = list(zip(found.algorithm, found.protocol, strict=True))
     same = np.array([a == b for a, b in pairwise(branch)])
     assert (found.seconds > 0).all()
     assert np.isfinite(found.seconds).all()
     assert (np.diff(found.seconds)[same] > 0).all()
+    # What was measured of kin jumps where their protocols switch, and is believed by half.
+    with_kin = predict(machine, op, element, SIZES).seconds
+    assert (with_kin > 0.5 * found.seconds).all()
+    assert (with_kin < 2 * found.seconds).all()
+
+
+H100 = {"system": "h100_sxm", "num_gpus": "8", "nccl_version": "2.29"}
+
+
+def test_kin_of_the_same_generation_correct_the_time_and_are_named():
+    machine = describe_system(H100).machine
+    found = predict(machine, "all_reduce", 2, SIZES)
+    assert "h100_sxm" in found.kin
+    assert not any("A100" in name for name in found.kin)
+    assert explain(machine, "all_reduce", 2, 2**20).to_json()["kin"] == list(found.kin)
+    model = predict(machine, "all_reduce", 2, SIZES, kin=()).seconds
+    # One that measured the model's own times changes nothing; one twice as slow, half of it.
+    for slower, expected in ((1.0, 1.0), (2.0, 2**0.5)):
+        kin = [Kin("own", machine, "all_reduce", 2, SIZES, slower * model)]
+        corrected = predict(machine, "all_reduce", 2, SIZES, kin=kin)
+        np.testing.assert_allclose(corrected.seconds, expected * model)
+        assert corrected.kin == ("own",)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"gpus_per_node": 4},
+        {"capability": 80, "intra_rate": 300e9},
+        {"launch": "torch"},
+        {"nccl_version": (2, 18)},
+        {"forced_algorithm": "ring"},
+    ],
+)
+def test_machines_of_another_kind_are_no_kin(other):
+    machine = describe_system(H100).machine
+    kin = [Kin("other", replace(machine, **other), "all_reduce", 2, SIZES, np.ones(len(SIZES)))]
+    assert predict(machine, "all_reduce", 2, SIZES, kin=kin).kin == ()
+    several = replace(machine, nodes=2, transport="ib", nic_rate=400e9)
+    assert predict(several, "all_reduce", 2, SIZES).kin == ()
 
 
 @pytest.mark.parametrize("capability", sorted(NVLINKS))

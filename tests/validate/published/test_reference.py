@@ -230,7 +230,7 @@ def test_systems_of_one_node(tmp_path):
     assert {row["system"] for row in answer["rows"]} == {"h200_sxm", "rtx_pro_6000_server"}
     assert {"single-node NVLink", "single-node PCIe"} <= set(answer["groups"])
     assert list(answer["rows"][0]) == [
-        "system", "nccl_version", "op", "dtype", "num_gpus", "line", "bytes", "predicted_us", "measured_us", "ape", "constants",
+        "system", "nccl_version", "op", "dtype", "num_gpus", "line", "bytes", "predicted_us", "measured_us", "ape", "constants", "kin",
     ]  # fmt: skip
 
 
@@ -313,3 +313,22 @@ def test_wrong_use(args, message, dpsim):
     code, _, err = dpsim("validate", "reference", *args)
     assert code == 2
     assert message in err
+
+
+def test_an_outlier_among_known_sizes_and_a_peak_between_them_do_not_count(tmp_path):
+    """The first call of a run is slow: known, it must not lift the sizes around it."""
+
+    def predicted(first):
+        path = table(
+            tmp_path / "t.csv",
+            H200,
+            time=lambda size: first if size == SIZES[0] else 20 + size / 2e5,
+        )
+        rows = compare(path, "nccl-tests", "calibrated").to_json()["rows"]
+        return {row["bytes"]: row["predicted_us"] for row in rows}
+
+    usual, outlier = predicted(20), predicted(5000)
+    known = {size: 20 + size / 2e5 for size in SIZES[::4]}
+    for size in usual:
+        assert outlier[size] == pytest.approx(usual[size], rel=0.3)
+        assert usual[size] <= 1.1 * min([t for at, t in known.items() if at >= size], default=1e9)

@@ -10,7 +10,7 @@ from validate.published.nccl.map_fit import MACHINE_KEY, Slot, build, standard_e
 from validate.published.nccl.reference import Reference, compare
 from validate.published.nccl.regimes import specification
 from validate.published.nccl.scores import MIB, Score, scored, summary, transport_group
-from validate.published.nccl.sources import LEFT_OUT_FILE
+from validate.published.nccl.sources import LEFT_OUT_FILE, kin_of
 from validate.published.nccl.table import KINDS, Case, Kind, read_table
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "fit_joint",
     "fit_without",
     "fit_without_generation",
+    "kin_of",
     "label_graphs",
     "read_table",
     "scored",

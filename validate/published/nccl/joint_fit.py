@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
-from dpsim.network.libraries.nccl import generation, machine_logs, seconds
+from dpsim.network.libraries.nccl import BRANCHES, costs, generation, machine_logs, seconds
 from validate.published.nccl.map_fit import (
     SIGMA,
     TOLERANCE,
@@ -26,6 +26,7 @@ from validate.published.nccl.table import Case
 Constants = dict[Slot, float]
 MOST_ROWS = 600  # of a machine, in a fit
 _ROUGHLY = 1e-3  # the gain at which a fit stops that only says which graph a table had
+SWITCH = 0.05  # how far apart NCCL's estimates are for one branch to be chosen for sure
 GRAPHS = (0, 1)  # topology-search results that fits try (see NcclMachine.graph)
 _GRAPH_RELUCTANCE = 1.05  # how much better a table must fit with another graph than the shipped one
 
@@ -117,3 +118,23 @@ def predict_case(case: Case, logs: FloatArray) -> FloatArray:
     """Seconds for every size of a case from its machine's constants (log)."""
     problem = build_own([case], logs[None, :], 1.0)
     return seconds(problem.work, row_params(problem, logs[None, :]))
+
+
+def predict_mixed(case: Case, logs: FloatArray) -> FloatArray:
+    """The same, where the chooser may err: near a switch all branches that NCCL rates alike count.
+
+    The mean of ln seconds over branches, weighted by (estimate / least estimate)^(-1 / SWITCH).
+    """
+    if case.op in ("alltoall", "sendrecv"):
+        return predict_case(case, logs)
+    problem = build_own([case], logs[None, :], 1.0)
+    constants = row_params(problem, logs[None, :])
+    table = costs(case.machine, case.op, case.element_bytes, np.asarray(case.nbytes))
+    estimates = np.stack(list(table.values()))
+    weights = (estimates / estimates.min(axis=0)) ** (-1 / SWITCH)
+    weights /= weights.sum(axis=0)
+    total = np.zeros(len(case.nbytes))
+    for (algorithm, protocol), weight in zip(table, weights, strict=True):
+        branch = np.full(len(weight), BRANCHES.index(f"{algorithm}/{protocol}"))
+        total += weight * np.log(seconds(replace(problem.work, branch=branch), constants))
+    return np.exp(total)

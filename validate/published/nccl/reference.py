@@ -95,11 +95,11 @@ def compare(
     counted: list[Score] = []
     apart: list[Score] = []
     fitted: list[Score] = []
-    for done, (own, known, words) in enumerate(assigned, 1):
+    for done, own in enumerate(assigned, 1):
         for good in (True, False):
-            part = [case for case in own if (case.quality == "ok") == good]
-            for predicted in REGIMES[regime](part, known) if part else ():
-                rows = scored(predicted, words)
+            part = [case for case in own.cases if (case.quality == "ok") == good]
+            for predicted in REGIMES[regime](part, own.known, own.kin) if part else ():
+                rows = scored(predicted, own.words)
                 fitted += [row for row in rows if not row.counts]
                 (counted if good else apart).extend(row for row in rows if row.counts)
         progress("predicting", done, machines)

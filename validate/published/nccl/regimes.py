@@ -9,13 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsim.base.arrays import FloatArray
-from dpsim.network.libraries.nccl import NcclMachine, machine_logs
-from validate.published.nccl.joint_fit import GRAPHS, label_graphs, predict_case
+from dpsim.network.libraries.nccl import Kin, NcclMachine, kin_correction, machine_logs
+from validate.published.nccl.joint_fit import (
+    GRAPHS,
+    label_graphs,
+    predict_case,
+    predict_mixed,
+)
 from validate.published.nccl.map_fit import Slot, build_own, case_logs, objective, solve
 from validate.published.nccl.residual_curves import Curve, corrections
 from validate.published.nccl.table import Case
 
 CALIBRATION_STRIDE = 4
+SLACK = 0.1  # by which a time may exceed that of a larger size
 # How far a machine, then a single case, may move from the constants before it, in units of the
 # families' spread.
 _MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
@@ -26,31 +32,40 @@ _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a
 class Predicted:
     """A case with seconds for each of its sizes, and which of them may count.
 
-    Those count that nothing was fitted on.
+    Those count that nothing was fitted on. ``kin`` are measured machines that corrected it.
     """
 
     case: Case
     seconds: FloatArray
     counts: npt.NDArray[np.bool_]
+    kin: tuple[str, ...] = ()
 
 
-Regime = Callable[[Sequence[Case], Mapping[Slot, float]], list[Predicted]]
+Regime = Callable[[Sequence[Case], Mapping[Slot, float], Sequence[Kin]], list[Predicted]]
 
 
-def specification(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
-    """Each case from its description and ``known`` alone."""
-    every = [predict_case(case, machine_logs(known, case.machine)) for case in cases]
-    return [
-        Predicted(case, times, np.ones(len(times), dtype=bool))
-        for case, times in zip(cases, every, strict=True)
-    ]
+def specification(
+    cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]
+) -> list[Predicted]:
+    """Each case from its description, ``known`` and ``kin`` alone."""
+    predicted = []
+    for case in cases:
+        corrected = kin_correction(case.machine, case.op, case.element_bytes, known, kin)
+        modelled = predict_case(case, machine_logs(known, case.machine))
+        times = modelled * corrected.factor(np.asarray(case.nbytes))
+        counts = np.ones(len(times), dtype=bool)
+        predicted.append(Predicted(case, times, counts, corrected.names))
+    return predicted
 
 
-def calibrated(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predicted]:
+def calibrated(
+    cases: Sequence[Case], known: Mapping[Slot, float], kin: Sequence[Kin]
+) -> list[Predicted]:
     """One machine's cases after a MAP refinement of ``known`` on every fourth size.
 
     The machine's constants are refined first, then each case's. What that leaves is interpolated
-    over size: see `validate.published.nccl.residual_curves`.
+    over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model is
+    a mixture, and no size takes longer than a larger known one, but for `SLACK`.
     """
     thinned = [_thin(case) for case in cases]
     labelled = label_graphs([part for part, _ in thinned], known)
@@ -71,7 +86,8 @@ def calibrated(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Predi
     ]
     together = zip(cases, fitted, corrections(curves), thinned, strict=True)
     return [
-        Predicted(case, fit.seconds * factor, counts) for case, fit, factor, (_, counts) in together
+        Predicted(case, _between_the_known(fit.seconds * factor, part, case), counts)
+        for case, fit, factor, (part, counts) in together
     ]
 
 
@@ -79,10 +95,34 @@ REGIMES: dict[str, Regime] = {"specification": specification, "calibrated": cali
 
 
 def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
-    """The case's every fourth size, and which sizes that leaves to be counted."""
+    """The case's every fourth size, and which sizes that leaves to be counted.
+
+    A known time that is above a later one by more than `SLACK` is an outlier, such as a first call,
+    and counts as that much.
+    """
     keep = np.arange(len(case.nbytes)) % CALIBRATION_STRIDE == 0
-    sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep].tolist()
-    return replace(case, nbytes=sizes, times=times), ~keep
+    sizes, times = np.asarray(case.nbytes)[keep].tolist(), np.asarray(case.times)[keep]
+    credible = np.minimum(times, (1 + SLACK) * _least_from(times))
+    return replace(case, nbytes=sizes, times=credible.tolist()), ~keep
+
+
+def _least_from(times: FloatArray) -> FloatArray:
+    """The least of each time and all after it."""
+    return np.asarray(np.minimum.accumulate(times[::-1])[::-1])
+
+
+def _between_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
+    """``seconds`` of the case's sizes, none beyond what the known sizes around it take.
+
+    More bytes take no less time, but for `SLACK`: a protocol that the model prices too high between
+    two known sizes is not what ran there.
+    """
+    sizes, times = np.asarray(case.nbytes), np.asarray(known.times)
+    after = np.searchsorted(known.nbytes, sizes)
+    most = np.append((1 + SLACK) * _least_from(times), np.inf)[after]
+    before = np.searchsorted(known.nbytes, sizes, side="right") - 1
+    least = np.append(np.maximum.accumulate(times), 0.0)[before] / (1 + SLACK)
+    return np.asarray(np.clip(seconds, np.minimum(least, most), most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +147,7 @@ def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
     costs = np.array([cost for cost, _, _ in fits])
     odds = np.exp((costs.min() - costs) / 2)
     log_seconds = [
-        np.log(predict_case(replace(case, machine=machine), logs)) for _, machine, logs in fits
+        np.log(predict_mixed(replace(case, machine=machine), logs)) for _, machine, logs in fits
     ]
     _, likeliest, _ = fits[int(np.argmax(odds))]
     mean = np.average(log_seconds, axis=0, weights=odds)

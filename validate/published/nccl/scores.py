@@ -28,7 +28,10 @@ _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One row of a table beside its prediction; ``constants`` says what they were fitted on."""
+    """One row of a table beside its prediction; ``constants`` says what they were fitted on.
+
+    ``kin`` are the measured machines whose residuals corrected the prediction.
+    """
 
     case: Case
     line: int
@@ -37,6 +40,7 @@ class Score:
     measured: float
     constants: str
     counts: bool
+    kin: tuple[str, ...] = ()
 
     @property
     def ape(self) -> float:
@@ -53,6 +57,7 @@ class Score:
             "measured_us": self.measured * 1e6,
             "ape": self.ape,
             "constants": self.constants,
+            "kin": list(self.kin),
         }
 
 
@@ -72,6 +77,7 @@ def scored(predicted: Predicted, constants: str) -> list[Score]:
             row.seconds,
             constants,
             bool(at[row.nbytes][1]),
+            predicted.kin,
         )
         for row in case.rows
     ]

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, Protocol
 
-from dpsim.network.libraries.nccl import shipped_constants
+import numpy as np
+
+from dpsim.network.libraries.nccl import Kin, shipped_constants, shipped_kin
 from validate.published.nccl.joint_fit import fit_joint, fit_without
 from validate.published.nccl.map_fit import Slot
 from validate.published.nccl.table import Case
@@ -32,6 +35,9 @@ class Source(Protocol):
 
     def constants(self, without: str | None) -> tuple[Known, str]:
         """Constants fitted without that machine (None: on all), and words for them."""
+
+    def kin(self, without: str | None) -> list[Kin]:
+        """Measured curves of one node, without that machine's."""
 
 
 class Shipped:
@@ -56,6 +62,10 @@ class Shipped:
         return {
             (key, name): value for key, group in groups.items() for name, value in group.items()
         }, "shipped, without this machine"
+
+    def kin(self, without: str | None) -> list[Kin]:
+        """Read from the package."""
+        return [curve for curve in shipped_kin() if curve.name != without]
 
 
 class FittedOn:
@@ -91,14 +101,44 @@ class FittedOn:
             ", without this machine" if without else ""
         )
 
+    def kin(self, without: str | None) -> list[Kin]:
+        """From the cases given."""
+        return [curve for curve in kin_of(self.cases) if curve.name != without]
+
+
+def kin_of(cases: Iterable[Case]) -> list[Kin]:
+    """The curves of quality ok inside one node, as kin of others."""
+    return [
+        Kin(
+            case.machine_name,
+            case.machine,
+            case.op,
+            case.element_bytes,
+            np.asarray(case.nbytes),
+            np.asarray(case.times),
+        )
+        for case in cases
+        if case.quality == "ok" and case.machine.nodes == 1 and case.machine.ranks > 1
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """One machine's cases, what to predict them with, and words for it."""
+
+    cases: list[Case]
+    known: Known
+    kin: list[Kin]
+    words: str
+
 
 def assign(
     cases: Sequence[Case],
     source: Source,
     leave_out: LeaveOut,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[tuple[list[Case], Known, str]]:
-    """Each machine's cases with the constants to predict them with, and words for these.
+) -> list[Assigned]:
+    """Each machine's cases with what to predict them with.
 
     ``progress`` gets machines done.
     """
@@ -108,10 +148,11 @@ def assign(
     assigned = []
     for done, own in enumerate(machines.values(), 1):
         seen = source.seen(own)
-        known, words = source.constants(seen if leave_out == "machine" else None)
+        without = seen if leave_out == "machine" else None
+        known, words = source.constants(without)
         if seen is not None and leave_out == "none":
             words += ", which saw this machine"
-        assigned.append((own, known, words))
+        assigned.append(Assigned(own, known, source.kin(without), words))
         progress(done)
     return assigned
 

@@ -10,7 +10,7 @@ from dpsim.network.libraries.nccl.assembly import (
     prior_shift,
 )
 from dpsim.network.libraries.nccl.constants import shipped_constants
-from dpsim.network.libraries.nccl.cost import OPS, Work, seconds
+from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
 from dpsim.network.libraries.nccl.describe import (
     Description,
     describe,
@@ -18,16 +18,20 @@ from dpsim.network.libraries.nccl.describe import (
     dtype_bytes,
 )
 from dpsim.network.libraries.nccl.explain import Explanation, Rival, explain
+from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.model import NcclModel
 from dpsim.network.libraries.nccl.notes import Note
 from dpsim.network.libraries.nccl.of_cluster import network_cards
 from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
 from dpsim.network.libraries.nccl.physical import Facts, facts_of, physical
-from dpsim.network.libraries.nccl.prediction import Prediction, predict, work_for
+from dpsim.network.libraries.nccl.prediction import Prediction, kin_correction, predict, work_for
+from dpsim.network.libraries.nccl.selection import costs
 
 __all__ = [
+    "BRANCHES",
     "COMMON",
+    "KIN_FILE",
     "NAMES",
     "NVMESH",
     "NVSWITCH",
@@ -38,6 +42,7 @@ __all__ = [
     "Description",
     "Explanation",
     "Facts",
+    "Kin",
     "NcclMachine",
     "NcclModel",
     "Note",
@@ -45,12 +50,14 @@ __all__ = [
     "Prediction",
     "Rival",
     "Work",
+    "costs",
     "describe",
     "describe_system",
     "dtype_bytes",
     "explain",
     "facts_of",
     "generation",
+    "kin_correction",
     "level_keys",
     "machine_logs",
     "network_cards",
@@ -59,5 +66,7 @@ __all__ = [
     "prior_shift",
     "seconds",
     "shipped_constants",
+    "shipped_kin",
     "work_for",
+    "written",
 ]

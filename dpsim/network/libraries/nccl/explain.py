@@ -15,6 +15,7 @@ from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.prediction import (
     Prediction,
     constant_groups,
+    kin_correction,
     machine_constants,
     predict,
     work_for,
@@ -44,7 +45,7 @@ class Explanation:
 
     ``terms`` split the time (s) into latency, transfer and ramp (filling the pipeline, less what
     overlaps). ``below`` and ``above`` say from which size (bytes) down and up another choice is
-    made, and which.
+    made, and which. ``kin`` are the measured machines whose residuals corrected the time.
     """
 
     nbytes: int
@@ -55,6 +56,7 @@ class Explanation:
     below: tuple[int, str] | None
     above: tuple[int, str] | None
     constants: tuple[str, ...]
+    kin: tuple[str, ...] = ()
 
     @property
     def dominant(self) -> str:
@@ -90,6 +92,7 @@ class Explanation:
             if self.above is None
             else {"bytes": self.above[0], "to": self.above[1]},
             "constants": list(self.constants),
+            "kin": list(self.kin),
         }
 
 
@@ -98,15 +101,18 @@ def explain(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> E
     found = predict(machine, op, element_bytes, [nbytes])
     chosen = _name(found, 0)
     below, above = _switches(machine, op, element_bytes, nbytes, chosen)
+    corrected = kin_correction(machine, op, element_bytes)
+    factor = float(corrected.factor(np.array([float(nbytes)]))[0])
     return Explanation(
         nbytes,
         chosen,
         float(found.seconds[0]),
-        _rivals(machine, op, element_bytes, nbytes),
-        _terms(machine, op, element_bytes, nbytes, chosen),
+        _rivals(machine, op, element_bytes, nbytes, factor),
+        _terms(machine, op, element_bytes, nbytes, chosen, factor),
         below,
         above,
         constant_groups(machine),
+        found.kin,
     )
 
 
@@ -115,18 +121,25 @@ def _name(found: Prediction, row: int) -> str:
 
 
 def _on_branch(
-    machine: NcclMachine, op: str, element_bytes: int, sizes: list[float], branch: str
+    machine: NcclMachine,
+    op: str,
+    element_bytes: int,
+    sizes: list[float],
+    branch: str,
+    factor: float,
 ) -> list[float]:
-    """Seconds that the model predicts for each size were that branch taken."""
+    """Seconds for each size were that branch taken, times what kin say of the size explained."""
     work = work_for(machine, op, element_bytes, np.array(sizes, dtype=np.float64))
     work.branch[:] = BRANCHES.index(branch)
     constants = {
         name: np.repeat(value, len(sizes)) for name, value in machine_constants(machine).items()
     }
-    return [float(time) for time in seconds(work, constants)]
+    return [factor * float(time) for time in seconds(work, constants)]
 
 
-def _rivals(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> tuple[Rival, ...]:
+def _rivals(
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, factor: float
+) -> tuple[Rival, ...]:
     if op in ("alltoall", "sendrecv") or machine.ranks == 1:
         return ()
     table = costs(machine, op, element_bytes, np.array([float(nbytes)]))
@@ -134,13 +147,13 @@ def _rivals(machine: NcclMachine, op: str, element_bytes: int, nbytes: int) -> t
         f"{algorithm}/{protocol}": float(time[0]) for (algorithm, protocol), time in table.items()
     }
     return tuple(
-        Rival(name, estimate, _on_branch(machine, op, element_bytes, [nbytes], name)[0])
+        Rival(name, estimate, _on_branch(machine, op, element_bytes, [nbytes], name, factor)[0])
         for name, estimate in sorted(names.items(), key=lambda item: item[1])
     )
 
 
 def _terms(
-    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str
+    machine: NcclMachine, op: str, element_bytes: int, nbytes: int, chosen: str, factor: float
 ) -> dict[str, float]:
     """The seconds of a call as latency, transfer and ramp.
 
@@ -151,7 +164,7 @@ def _terms(
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
     huge = 2.0**44
     none, here, large, larger = _on_branch(
-        machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen
+        machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen, factor
     )
     transfer = nbytes * (larger - large) / huge
     return {"latency": none, "transfer": transfer, "ramp": here - none - transfer}

@@ -7,7 +7,9 @@ Sizes follow nccl-tests: the larger of a rank's send and receive buffers, in byt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,14 @@ from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs
 from dpsim.network.libraries.nccl.constants import shipped_constants
 from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
+from dpsim.network.libraries.nccl.kin import (
+    NO_CORRECTION,
+    Correction,
+    Kin,
+    correction,
+    nearest,
+    shipped_kin,
+)
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS
 from dpsim.network.libraries.nccl.physical import facts_of, physical
@@ -25,11 +35,12 @@ from dpsim.network.libraries.nccl.selection import choose
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """Seconds for each size, and the algorithm and protocol that run."""
+    """Seconds for each size, the algorithm and protocol that run, and the kin that corrected it."""
 
     seconds: FloatArray
     algorithm: tuple[str, ...]
     protocol: tuple[str, ...]
+    kin: tuple[str, ...] = ()
 
 
 def predict(
@@ -38,11 +49,13 @@ def predict(
     element_bytes: int,
     nbytes: npt.ArrayLike,
     known: Known | None = None,
+    kin: Sequence[Kin] | None = None,
 ) -> Prediction:
     """Predict operation ``op`` (`OPS`) for each size of ``nbytes``.
 
-    ``known`` stands in for the shipped constants. One rank moves nothing and takes no time. Raises
-    DpsimError for an unknown operation and for sizes that are not above 0.
+    ``known`` and ``kin`` stand in for the shipped constants and measured curves. One rank moves
+    nothing and takes no time. Raises DpsimError for an unknown operation and for sizes that are not
+    above 0.
     """
     if op not in OPS:
         raise UnknownNameError("NCCL operation", op, OPS)
@@ -55,7 +68,41 @@ def predict(
     constants = machine_constants(machine, known)
     rows = {name: np.repeat(value, len(sizes)) for name, value in constants.items()}
     algorithms, protocols = zip(*(BRANCHES[index].split("/") for index in work.branch), strict=True)
-    return Prediction(seconds(work, rows), algorithms, protocols)
+    corrected = kin_correction(machine, op, element_bytes, known, kin)
+    times = seconds(work, rows) * corrected.factor(sizes)
+    return Prediction(times, algorithms, protocols, corrected.names)
+
+
+def kin_correction(
+    machine: NcclMachine,
+    op: str,
+    element_bytes: int,
+    known: Known | None = None,
+    kin: Sequence[Kin] | None = None,
+) -> Correction:
+    """What measured machines of its kin say beside the model under the same constants."""
+    if machine.nodes > 1:
+        return NO_CORRECTION
+    if known is None and kin is None:
+        return _shipped_correction(machine, op, element_bytes)
+    curves = shipped_kin() if kin is None else kin
+    residuals = {
+        name: [(curve.nbytes, _residual(curve, known)) for curve in own]
+        for name, own in nearest(curves, machine, op, element_bytes).items()
+    }
+    return correction(residuals)
+
+
+@lru_cache(maxsize=256)
+def _shipped_correction(machine: NcclMachine, op: str, element_bytes: int) -> Correction:
+    return kin_correction(machine, op, element_bytes, None, shipped_kin())
+
+
+def _residual(curve: Kin, known: Known | None) -> FloatArray:
+    """Ln(measured / model) of a curve, whose dips are taken as noise: more bytes take no less."""
+    measured = np.maximum.accumulate(curve.seconds)
+    modelled = predict(curve.machine, curve.op, curve.element_bytes, curve.nbytes, known, ())
+    return np.asarray(np.log(measured / modelled.seconds))
 
 
 def machine_constants(machine: NcclMachine, known: Known | None = None) -> dict[str, FloatArray]:

@@ -1,0 +1,179 @@
+"""Measured machines that stand near a described one, and what they say of it beside the model.
+
+Inside a node the model leaves of a machine what its generation leaves: the sizes at which protocols
+really switch, and steps of an operation. So where machines of the same fabric and generation were
+measured, with the operation, the ranks and a near version of NCCL,
+
+    ln t = ln t_model + sum_k r_k / (K + 1),    r_k = ln(measured / model) of kin k at that size
+
+for K of them: one is believed by half, many nearly in full. Between nodes residuals are those of
+a network and its settings, and do not carry over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.libraries.nccl.assembly import generation
+from dpsim.network.libraries.nccl.machine import Bus, NcclMachine
+
+KIN_FILE = "kin.json"
+NEAR = 6  # minor releases of NCCL, about two years
+_BEYOND = 1.0  # octaves outside the measured sizes that a residual still holds for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kin:
+    """A measured curve inside one node: whose, of what, and seconds by ascending bytes."""
+
+    name: str
+    machine: NcclMachine
+    op: str
+    element_bytes: int
+    nbytes: FloatArray
+    seconds: FloatArray
+
+    def is_of(self, machine: NcclMachine, op: str, element_bytes: int) -> bool:
+        """Whether it says something of ``op`` on ``machine``."""
+        mine = self.machine
+        return (
+            (self.op, self.element_bytes == 1) == (op, element_bytes == 1)
+            and _likeness(mine) == _likeness(machine)
+            and self.versions_apart(machine) <= NEAR
+        )
+
+    def versions_apart(self, machine: NcclMachine) -> int:
+        """Minor releases between its NCCL and that of ``machine``; 0 where one is not stated."""
+        mine, other = self.machine.nccl_version, machine.nccl_version
+        if mine is None or other is None:
+            return 0
+        return abs(_minor(mine) - _minor(other))
+
+
+def _minor(version: tuple[int, ...]) -> int:
+    return 100 * version[0] + version[1]
+
+
+def _likeness(machine: NcclMachine) -> tuple[object, ...]:
+    """What kin have in common."""
+    return (
+        machine.nodes,
+        machine.gpus_per_node,
+        generation(machine),
+        machine.bus,
+        machine.launch,
+        machine.forced_algorithm,
+        machine.forced_protocol,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Correction:
+    """Ln of the factor on the model's time by log2 of bytes, and the machines that it is from."""
+
+    octaves: FloatArray
+    logs: FloatArray
+    names: tuple[str, ...] = ()
+
+    def factor(self, nbytes: FloatArray) -> FloatArray:
+        """The factor at each size: 1 where no kin was measured near it."""
+        if not self.names:
+            return np.ones_like(nbytes)
+        place = np.log2(nbytes)
+        near = (place >= self.octaves[0] - _BEYOND) & (place <= self.octaves[-1] + _BEYOND)
+        return np.where(near, np.exp(np.interp(place, self.octaves, self.logs)), 1.0)
+
+
+NO_CORRECTION = Correction(np.zeros(0), np.zeros(0))
+
+
+def nearest(
+    kin: Sequence[Kin], machine: NcclMachine, op: str, element_bytes: int
+) -> dict[str, list[Kin]]:
+    """The curves of each machine that is kin, those of its nearest version alone."""
+    if machine.nodes > 1:
+        return {}
+    found: dict[str, list[Kin]] = {}
+    for curve in kin:
+        if curve.is_of(machine, op, element_bytes):
+            found.setdefault(curve.name, []).append(curve)
+    for name, curves in found.items():
+        least = min(curve.versions_apart(machine) for curve in curves)
+        found[name] = [curve for curve in curves if curve.versions_apart(machine) == least]
+    return found
+
+
+def correction(residuals: Mapping[str, Sequence[tuple[FloatArray, FloatArray]]]) -> Correction:
+    """From the residuals of each kin: curves of (bytes, ln(measured / model))."""
+    if not residuals:
+        return NO_CORRECTION
+    every = [nbytes for curves in residuals.values() for nbytes, _ in curves]
+    octaves = np.unique(np.log2(np.concatenate(every)))
+    total, count = np.zeros_like(octaves), np.zeros_like(octaves)
+    for curves in residuals.values():
+        own = np.array([_on(octaves, np.log2(nbytes), logs) for nbytes, logs in curves])
+        known = np.isfinite(own).any(axis=0)
+        total[known] += np.nanmedian(own[:, known], axis=0)
+        count += known
+    return Correction(octaves, total / (count + 1), tuple(sorted(residuals)))
+
+
+def _on(octaves: FloatArray, own: FloatArray, logs: FloatArray) -> FloatArray:
+    """A curve at all ``octaves``, NaN where they are outside its own."""
+    near = (octaves >= own[0] - _BEYOND) & (octaves <= own[-1] + _BEYOND)
+    return np.where(near, np.interp(octaves, own, logs), np.nan)
+
+
+@cache
+def shipped_kin() -> tuple[Kin, ...]:
+    """The curves that the package ships."""
+    path = files("dpsim.network.libraries.nccl").joinpath(KIN_FILE)
+    content: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(_read(entry) for entry in content)
+
+
+def written(kin: Kin) -> dict[str, Any]:
+    """A curve as it stands in the file; times in us."""
+    machine = kin.machine
+    fields = {
+        "gpu": machine.gpu,
+        "capability": machine.capability,
+        "intra": machine.intra,
+        "intra_rate": machine.intra_rate,
+        "gpus_per_node": machine.gpus_per_node,
+        "launch": machine.launch,
+        "nccl_version": machine.nccl_version,
+        "forced_algorithm": machine.forced_algorithm,
+        "forced_protocol": machine.forced_protocol,
+        "graph": machine.graph,
+    }
+    return {
+        "name": kin.name,
+        "machine": fields,
+        "bus": [getattr(machine.bus, name) for name in Bus.__dataclass_fields__],
+        "op": kin.op,
+        "element_bytes": kin.element_bytes,
+        "bytes": [int(size) for size in kin.nbytes],
+        "us": [float(f"{1e6 * time:.5g}") for time in kin.seconds],
+    }
+
+
+def _read(entry: Mapping[str, Any]) -> Kin:
+    machine = NcclMachine(**entry["machine"])
+    version = machine.nccl_version
+    return Kin(
+        entry["name"],
+        replace(machine, bus=Bus(*entry["bus"]), nccl_version=version and tuple(version)),
+        entry["op"],
+        entry["element_bytes"],
+        np.array(entry["bytes"], dtype=np.float64),
+        1e-6 * np.array(entry["us"]),
+    )
