@@ -277,7 +277,7 @@ class Run:
             pipeline=job.input,
             epoch=_epoch(scenario),
             learners=learners_by_batch(scenario, memory) if shares_gpus else (),
-            notes=(*memory.model.notes, *self.notes),
+            notes=(*memory.model.notes, *dict.fromkeys(job.setting.notes), *self.notes),
             goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from dpsim.network.host_path import HostPathModel
     from dpsim.network.in_network import InNetworkModel
-    from dpsim.network.libraries import LIBRARIES, Library, library_model
+    from dpsim.network.libraries import LIBRARIES, Library, automatic_library, library_model
     from dpsim.network.maxmin import max_min_rates
     from dpsim.network.model import Ability, CollectiveModel, MessageCosts, Outcome
     from dpsim.network.model_choice import (
@@ -63,6 +63,7 @@ __all__ = [
     "SharedJob",
     "SharedNetwork",
     "TransportModel",
+    "automatic_library",
     "collective_model",
     "finish_together",
     "library_model",

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.network.libraries.library import LIBRARIES, Library, library_model
+from dpsim.network.libraries.library import (
+    LIBRARIES,
+    Library,
+    automatic_library,
+    library_model,
+)
 
 if TYPE_CHECKING:
     from dpsim.network.libraries.gloo import GlooModel, segment_count
@@ -18,6 +23,7 @@ __all__ = [
     "GlooModel",
     "Library",
     "MpiModel",
+    "automatic_library",
     "library_model",
     "segment_count",
 ]

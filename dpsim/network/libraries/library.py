@@ -20,6 +20,25 @@ _CHOOSES = {
 _IN_GROUPS = ("nccl", "gloo")
 
 
+def automatic_library(
+    restriction: str,
+    network: Network,
+    *,
+    operation: str = "all-reduce",
+    groups: Groups | None = None,
+) -> tuple[str, str]:
+    """What ``library: auto`` is on ``network``, and why in words.
+
+    NCCL where it serves all GPUs and has the algorithm ``restriction``, or is free to choose;
+    elsewhere the algorithm alone ("ideal").
+    """
+    try:
+        library_model("nccl", restriction, network, operation=operation, groups=groups)
+    except DpsimError as error:
+        return "ideal", f"no library, an ideal {operation}: {error}"
+    return "nccl", f"NCCL's {operation}"
+
+
 def library_model(
     library: str,
     restriction: str,

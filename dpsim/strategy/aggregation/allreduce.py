@@ -46,11 +46,12 @@ class AllReduceConfig(Aggregation):
             "held to; auto, its own choice, if left out."
         ),
     )
-    library: Literal["ideal", "nccl", "gloo", "mpi"] = Field(
+    library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
         default="ideal",
         description=(
             "Whose all-reduce it is: ideal is the algorithm alone; nccl, gloo and mpi are timed "
-            "as those libraries run."
+            "as those libraries run; auto is nccl on NVIDIA GPUs where it has the algorithm, else "
+            "ideal."
         ),
     )
 
@@ -58,7 +59,7 @@ class AllReduceConfig(Aggregation):
     @classmethod
     def _libraries_choose(cls, data: object) -> object:
         """A library chooses its algorithm itself unless it is told."""
-        if isinstance(data, dict) and data.get("library", "ideal") != "ideal":
+        if isinstance(data, dict) and data.get("library", "ideal") not in ("ideal", "auto"):
             return {"algorithm": "auto", **data}
         return data
 
@@ -75,7 +76,7 @@ class AllReduceConfig(Aggregation):
     @property
     def torch_libraries(self) -> tuple[str, ...]:
         """Gloo's all-reduce is torch's own on processors."""
-        return ("ideal", "gloo")
+        return ("ideal", "auto", "gloo")
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """One all-reduce per parameter tensor, in the order in which gradients become ready."""
@@ -87,13 +88,15 @@ class AllReduceConfig(Aggregation):
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
-        models: dict[str, Turns] = {
-            "all-reduce": (setting.timed(self.algorithm, library=self.library),)
-        }
+        # Left out, the algorithm is the library's own choice, and a ring's without a library.
+        asked = self.algorithm if "algorithm" in self.model_fields_set else "auto"
+        library = setting.library_for(self.library, asked)
+        runs = asked if self.library == "auto" and library != "ideal" else self.algorithm
+        models: dict[str, Turns] = {"all-reduce": (setting.timed(runs, library=library),)}
         # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:
-            gathered = "ring" if self.library == "ideal" else "auto"
-            models["all-gather"] = (setting.timed(gathered, "all-gather", self.library),)
+            gathered = "ring" if library == "ideal" else "auto"
+            models["all-gather"] = (setting.timed(gathered, "all-gather", library),)
         return models
 
     def stages(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import IntArray
@@ -29,6 +29,7 @@ class Setting:
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
+    ``notes`` gather what was chosen for the scenario, in words.
     """
 
     config: ClusterConfig
@@ -40,6 +41,7 @@ class Setting:
     seed: int
     transport: Transport | None = None
     groups: Groups | None = None
+    notes: list[str] = field(default_factory=list)
 
     def timed(
         self,
@@ -80,6 +82,31 @@ class Setting:
             groups=groups,
             conditions=conditions,
         )
+
+    def library_for(
+        self,
+        library: str,
+        algorithm: str,
+        operation: str = "all-reduce",
+        groups: Groups | None = None,
+    ) -> str:
+        """``library``, or what "auto" is here for an algorithm ("auto" too if none is asked for).
+
+        Other traffic, faults and a network model that is asked for are for no library. Which it
+        was, and why, goes to the ``notes``.
+        """
+        if library != "auto":
+            return library
+        if self.kind != "auto" or self.conditions(self.cluster, self.workers):
+            found, why = "ideal", "other traffic, faults or a network model are for no library"
+        else:
+            from dpsim.network import automatic_library
+
+            found, why = automatic_library(
+                algorithm, self.cluster, operation=operation, groups=groups or self.groups
+            )
+        self.notes.append(f"library auto is {found}: {why}")
+        return found
 
     @property
     def mesh(self) -> Mesh:

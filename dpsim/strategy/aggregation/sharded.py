@@ -100,8 +100,11 @@ class ShardedConfig(Aggregation):
             "the host runs ahead: weights are gathered as fast as they come, and take memory."
         ),
     )
-    library: Literal["ideal", "nccl"] = Field(
-        default="ideal", description="Whose reduce-scatter and all-gather these are."
+    library: Literal["auto", "ideal", "nccl"] = Field(
+        default="ideal",
+        description=(
+            "Whose reduce-scatter and all-gather these are; auto: nccl on NVIDIA GPUs, else ideal."
+        ),
     )
 
     shard_group: GroupSize = Field(
@@ -180,13 +183,15 @@ class ShardedConfig(Aggregation):
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """A reduce-scatter and an all-gather in each shard group; an all-reduce of replicas."""
         ranks, size = setting.mesh.ranks, self.shard_size(setting.mesh)
-        algorithm = "ring" if self.library == "ideal" else "auto"
-        timed = partial(setting.timed, algorithm, library=self.library)
-        if size == ranks:
-            return {name: (timed(name),) for name in ("reduce-scatter", "all-gather")}
         from dpsim.collectives import Groups
 
         inside, across = Groups(size), Groups(size, across=True)
+        groups = None if size == ranks else inside
+        library = setting.library_for(self.library, "auto", "reduce-scatter", groups)
+        algorithm = "ring" if library == "ideal" else "auto"
+        timed = partial(setting.timed, algorithm, library=library)
+        if size == ranks:
+            return {name: (timed(name),) for name in ("reduce-scatter", "all-gather")}
         return {
             "reduce-scatter": (timed("reduce-scatter", groups=inside),),
             "all-gather": (timed("all-gather", groups=inside),),

@@ -60,6 +60,44 @@ def test_a_ring_within_a_socket_goes_from_peer_to_peer_and_is_staged_between_soc
     assert (bus(2, "rtx-4090"), bus(8, "rtx-4090")) == (Bus(True, 2), Bus(True, 2))
 
 
+def test_amds_gpus_are_priced_as_rccl_runs_them():
+    xgmi = {"name": "xgmi-gpu", "rate": "64 GB/s", "achievable": 1.0, "latency": "0.1 us"}
+    node = {
+        "gpu": "mi300x",
+        "devices": {"gpu": 8, "cpu": 2},
+        "edges": [
+            {"between": ["gpu*", "gpu*"], "link": xgmi},
+            {"between": ["gpu[0-3]", "cpu0"], "link": "pcie5-x16"},
+            {"between": ["gpu[4-7]", "cpu1"], "link": "pcie5-x16"},
+            {"between": ["cpu0", "cpu1"], "link": "xgmi2"},
+        ],
+        "nic_slots": ["cpu0", "cpu1"],
+        "nic_bus": "pcie5-x16",
+        "nics": {"link": "roce-400g", "count": 2},
+    }
+    model = NcclModel(cluster(node))
+    assert (model.machine.intra, model.machine.gpus_per_node) == ("xgmi", 8)
+    assert model.machine.intra_rate == 7 * 64e9
+    outcome = model.finish(np.zeros(8), 2**30)
+    # Rings over all seven links of each, which is all that a link can carry.
+    assert (outcome.loads[outcome.loads > 0] == outcome.loads.max()).all()
+    assert outcome.loads.max() == pytest.approx(2 * 7 / 8 * 2**30 / 7)
+
+
+def test_a_dgx1_reaches_what_was_measured_over_all_its_links():
+    """8 V100 of one: 135.5 GB/s of bus bandwidth at 1 GiB (nccl_tests.csv, oci_v100_1n)."""
+    model = NcclModel(cluster("dgx1-v100"))
+    bus = 2 * 7 / 8 * 2**30 / took(model, 2**30)
+    assert bus == pytest.approx(135.5e9, rel=0.1)
+
+
+def test_all_to_all_between_nodes_leaves_by_the_cards():
+    model = NcclModel(cluster("dgx-a100", 2), operation="all-to-all")
+    outcome = model.finish(np.zeros(16), 2**30)
+    assert outcome.loads[model.cluster.inside :].sum() > 0
+    assert (outcome.loads / model.network.capacities).max() <= outcome.finishes.max() * (1 + 1e-9)
+
+
 def test_all_ranks_leave_together_after_the_last_has_entered():
     model = NcclModel(cluster("dgx-h100"))
     starts = np.array([0.0, 5.0, 1.0, 0.0, 0.0, 0.0, 0.0, 2.0])

@@ -32,13 +32,13 @@ def groups(name, regime):
 
 
 SPECIFICATION = [
-    ("nccl_single_node", "single-node NVLink", 0.105, 0.090),
-    ("nccl_single_node", "single-node PCIe", 0.520, 0.535),
-    ("nccl_tests", "single-node NVLink", 0.095, 0.075),
-    ("nccl_tests", "single-node PCIe", 0.345, 0.580),
+    ("nccl_single_node", "single-node NVLink", 0.105, 0.085),
+    ("nccl_single_node", "single-node PCIe", 0.510, 0.515),
+    ("nccl_tests", "single-node NVLink", 0.090, 0.070),
+    ("nccl_tests", "single-node PCIe", 0.270, 0.400),
     ("nccl_tests", "multi-node IB/RoCE", 0.195, 0.210),
     ("nccl_tests", "multi-node EFA/TCPX", 0.180, 0.265),
-    ("nccl_tests_2", "single-node NVLink", 0.100, 0.070),
+    ("nccl_tests_2", "single-node NVLink", 0.095, 0.070),
     ("nccl_tests_2", "single-node PCIe", 0.250, 0.245),
     ("nccl_tests_2", "multi-node IB/RoCE", 0.170, 0.145),
     ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),

@@ -64,8 +64,8 @@ def calibrated(
     """One machine's cases after a MAP refinement of ``known`` on every fourth size.
 
     The machine's constants are refined first, then each case's. What that leaves is interpolated
-    over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model is
-    a mixture, and no size takes longer than a larger known one, but for `SLACK`.
+    over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model
+    is a mixture, and no size takes longer than a larger known one, but for `SLACK`.
     """
     thinned = [_thin(case) for case in cases]
     labelled = label_graphs([part for part, _ in thinned], known)

@@ -36,6 +36,27 @@ def rings(meeting: IntArray, local: int) -> Iterator[tuple[IntArray, IntArray]]:
         yield ring.ravel(), np.roll(ring, -1, axis=1).ravel()
 
 
+def mesh_loads(cluster: Cluster, meeting: IntArray, nbytes: float) -> FloatArray:
+    """Bytes on each capacity when every rank sends ``nbytes`` over its own links to its neighbours.
+
+    Of GPUs that are joined directly NCCL's rings together use all links: each carries its share of
+    what a GPU sends, by its rate.
+    """
+    capacities = cluster.capacities
+    loads = np.zeros(len(capacities))
+    for ranks in meeting:
+        source, destination = (ends.ravel() for ends in np.meshgrid(ranks, ranks, indexing="ij"))
+        apart = source != destination
+        source = source[apart]
+        links = cluster.routes(source, destination[apart]).links
+        direct = (links >= 0).sum(axis=1) == 1
+        link, sender = links.max(axis=1)[direct], source[direct]
+        rate = capacities[link]
+        of_sender = np.bincount(sender, rate, cluster.ranks)[sender]
+        loads += np.bincount(link, nbytes * rate / of_sender, len(loads))
+    return loads
+
+
 def tree_loads(
     cluster: Cluster, meeting: IntArray, local: int, nbytes: float, *, in_switch: bool
 ) -> FloatArray:

@@ -12,9 +12,9 @@ from functools import cache, cached_property, lru_cache
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups, Traffic, algorithm, in_groups, ranks_array, traffic
-from dpsim.network.libraries.nccl.channels import ring_loads, rings, tree_loads
+from dpsim.network.libraries.nccl.channels import mesh_loads, ring_loads, rings, tree_loads
 from dpsim.network.libraries.nccl.explain import Explanation, explain
-from dpsim.network.libraries.nccl.machine import NcclMachine
+from dpsim.network.libraries.nccl.machine import NVMESH, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
@@ -27,7 +27,7 @@ _OPERATIONS = {
     "all-reduce": ("all_reduce", "ring"),
     "all-gather": ("all_gather", "ring"),
     "reduce-scatter": ("reduce_scatter", "ring"),
-    "all-to-all": ("alltoall", "all-to-all"),
+    "all-to-all": ("alltoall", "pairwise"),
 }
 # dpsim's algorithms as NCCL_ALGO knows them.
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
@@ -128,7 +128,10 @@ class NcclModel(CollectiveModel):
         rounds = 2 if self.operation == "all_reduce" else 1
         # Where switches add up, each GPU sends its vector once and receives the sum once.
         rounds = 1 if runs == "nvls" else rounds
-        return ring_loads(self.cluster, meeting, local, rounds * (ranks - 1) / ranks)
+        each = rounds * (ranks - 1) / ranks
+        if self.machine.nodes == 1 and self.machine.intra in (NVMESH, XGMI):
+            return mesh_loads(self.cluster, meeting, each)
+        return ring_loads(self.cluster, meeting, local, each)
 
     @property
     def meeting(self) -> IntArray:

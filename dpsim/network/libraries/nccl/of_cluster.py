@@ -10,7 +10,8 @@ from dpsim.base.errors import DpsimError
 from dpsim.collectives import Groups, RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
 from dpsim.network.libraries.nccl.describe import MESH_RINGS, Inside
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, Bus, NcclMachine
+from dpsim.network.libraries.nccl.gpus import capability_of, is_amd
+from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, XGMI, Bus, NcclMachine
 from dpsim.network.libraries.nccl.network_text import transport_of
 from dpsim.topology import Cluster, NodeGraph
 
@@ -50,6 +51,8 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
 
 
 def _capability(gpu: Gpu) -> int:
+    if is_amd(gpu):
+        return capability_of(gpu)  # RCCL is NCCL there
     if gpu.capability is None:
         raise DpsimError(f"library nccl must have NVIDIA GPUs, but got {gpu.name!r}")
     return gpu.capability
@@ -69,6 +72,9 @@ def _inside(kind: NodeGraph, local: int) -> Inside:
     if nvlinks and all(a in used or b in used for a, b, _, _ in nvlinks):
         _, _, link, _ = nvlinks[0]
         return Inside(NVMESH, MESH_RINGS.get(local, 6) * link.rate.value)
+    xgmi = [link.rate.value * count for a, b, link, count in links if "xgmi" in link.name]
+    if xgmi and is_amd(kind.node.gpu):
+        return Inside(XGMI, sum(xgmi))
     slowest = min(link.rate.value for _, _, link, _ in links)
     return Inside(PCIE, slowest, _bus(kind))
 

@@ -99,8 +99,8 @@ def _shipped_correction(machine: NcclMachine, op: str, element_bytes: int) -> Co
 
 
 def _residual(curve: Kin, known: Known | None) -> FloatArray:
-    """Ln(measured / model) of a curve, whose dips are taken as noise: more bytes take no less."""
-    measured = np.maximum.accumulate(curve.seconds)
+    """Ln(measured / model) of a curve, without its peaks: fewer bytes take no longer than more."""
+    measured = np.minimum.accumulate(curve.seconds[::-1])[::-1]
     modelled = predict(curve.machine, curve.op, curve.element_bytes, curve.nbytes, known, ())
     return np.asarray(np.log(measured / modelled.seconds))
 
