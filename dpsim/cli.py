@@ -27,6 +27,7 @@ _COMMANDS = {
     "report": "dpsim.commands.report:report",
     "collective": "dpsim.commands.collective:collective",
     "memory": "dpsim.commands.memory:memory",
+    "goodput": "dpsim.commands.goodput:goodput",
     "topology": "dpsim.commands.topology:topology",
     "converge": "dpsim.commands.converge:converge",
     "layer-split": "dpsim.commands.layer_split:layer_split",

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from dpsim.base.lazy import on_demand
 from dpsim.disturbance.compute_times import compute_factors
 from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
-from dpsim.disturbance.crashes import CrashesConfig, Goodput
+from dpsim.disturbance.crashes import (
+    Cause,
+    Checkpoints,
+    CrashesConfig,
+    FaultConfig,
+    Goodput,
+    PerNode,
+    known_faults,
+)
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
 from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     from dpsim.disturbance.checkpoints import (
         daly_interval,
         expected_seconds,
+        missing_share,
         waiting_share,
     )
 else:
@@ -29,8 +38,11 @@ else:
 
 __all__ = [
     "BackgroundConfig",
+    "Cause",
+    "Checkpoints",
     "CrashesConfig",
     "DisturbanceConfig",
+    "FaultConfig",
     "GammaJitterConfig",
     "Goodput",
     "HistogramJitterConfig",
@@ -38,11 +50,14 @@ __all__ = [
     "LinkChangeConfig",
     "LognormalJitterConfig",
     "ParetoJitterConfig",
+    "PerNode",
     "SlowWorkersConfig",
     "TransientConfig",
     "compute_factors",
     "daly_interval",
     "expected_seconds",
+    "known_faults",
+    "missing_share",
     "random_stream",
     "random_streams",
     "waiting_share",

@@ -50,3 +50,17 @@ def waiting_share(load: float, spares: int) -> float:
     for servers in range(1, spares + 2):
         blocked = load * blocked / (servers + load * blocked)
     return blocked
+
+
+def missing_share(load: float, spares: int) -> float:
+    """How many are missing on average where a job goes on without: those in repair past the spares.
+
+    ``load`` as above; the number in repair is Poisson (M/G/infinity), and this is the mean of what
+    exceeds ``spares``: load - spares + sum over k < spares of (spares - k) P(k).
+    """
+    chance = math.exp(-load)
+    missing = load - spares
+    for repaired in range(spares):
+        missing += (spares - repaired) * chance
+        chance *= load / (repaired + 1)
+    return max(0.0, missing)

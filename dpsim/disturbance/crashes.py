@@ -1,21 +1,31 @@
 """Crashes: a worker fails, and the job goes back to its last checkpoint.
 
-A spare takes the worker's place if there is one.
+A spare takes the worker's place if there is one. Faults of several causes strike workers, nodes,
+racks or the whole job; `dpsim.studies.goodput` simulates them, `CrashesConfig.goodput` has the
+closed forms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from dpsim.base.config import Config
-from dpsim.base.units import PositiveSeconds, Seconds
+from dpsim.base.units import BytesPerSecond, PositiveBytes, PositiveSeconds, Seconds
+from dpsim.disturbance.groups import node_of
 from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import random_streams
 
 _HOUR = 3600.0
+_NEVER = 1e15  # seconds between crashes where there are none
+_USUAL_COST = 60.0  # seconds of a checkpoint where nothing is said; an assumption
+
+FaultTable = Literal["llama3", "gpu-servers"]  # the tables of faults.yaml
+PerNode = int | Sequence[int]  # workers of each node, or of node 0, 1, ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,89 @@ class Goodput:
     waiting: float
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Faults of one cause in a job: ``rate`` of them a second, each takes ``workers`` away.
+
+    Those are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has
+    the standard deviation ``repair_spread``.
+    """
+
+    name: str
+    rate: float
+    workers: float
+    repair_time: float
+    repair_spread: float
+    planned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Work of ``interval`` seconds, then a checkpoint that takes ``cost`` seconds of training.
+
+    It can be gone back to ``write`` seconds later; until then the one before is.
+    """
+
+    interval: float
+    cost: float
+    write: float
+
+    @property
+    def period(self) -> float:
+        """Seconds from one checkpoint to the next."""
+        return self.interval + self.cost
+
+
+class FaultConfig(Config):
+    """Faults of one cause: how often, who is struck together, and for how long."""
+
+    name: str = Field(default="fault", min_length=1, description="What the answer calls it.")
+    mtbf: PositiveSeconds = Field(
+        default=50_000 * _HOUR,
+        description="Mean time between such faults of one worker, node or rack, or of the job.",
+    )
+    per: Literal["worker", "node", "rack", "job"] = Field(
+        default="worker",
+        description="Who is struck together; a fault of the job takes no worker away.",
+    )
+    nodes_per_rack: PositiveInt = Field(
+        default=4, description="Nodes that share a switch or power, where it strikes racks."
+    )
+    repair_time: Seconds = Field(
+        default=0.0, description="Mean time until what failed can stand by again."
+    )
+    repair_spread: Annotated[float, Field(ge=0, le=3)] = Field(
+        default=0.0,
+        description="Standard deviation of the logarithm of a repair's time; 0: all are alike.",
+    )
+    planned: bool = Field(
+        default=False,
+        description="Announced: the job writes a checkpoint first, and no work is lost.",
+    )
+
+    def cause(self, workers: int, per_node: PerNode) -> Cause:
+        """These faults in a job on that many workers."""
+        struck = self._struck(workers, per_node)
+        taken = 0.0 if self.per == "job" else workers / struck
+        return Cause(
+            self.name,
+            struck / self.mtbf,
+            taken,
+            self.repair_time,
+            self.repair_spread,
+            self.planned,
+        )
+
+    def _struck(self, workers: int, per_node: PerNode) -> int:
+        """How many there are that such faults strike."""
+        if self.per == "worker":
+            return workers
+        if self.per == "job":
+            return 1
+        nodes = int(node_of(workers, per_node).max()) + 1
+        return nodes if self.per == "node" else -(-nodes // self.nodes_per_rack)
+
+
 class CrashesConfig(Config):
     """Workers that fail, and what is done about it.
 
@@ -42,44 +135,136 @@ class CrashesConfig(Config):
     """
 
     mtbf: PositiveSeconds = Field(
-        default=50_000 * _HOUR, description="Mean time between failures of one worker."
+        default=50_000 * _HOUR,
+        description="Mean time between failures of one worker, where no faults are listed.",
+    )
+    faults: Annotated[tuple[FaultConfig, ...], Field(min_length=1)] | FaultTable | None = Field(
+        default=None,
+        description=(
+            "Faults by cause, instead of mtbf and repair_time: a list, or the name of a table: "
+            "llama3 (54 days of 16,384 GPUs), gpu-servers (348 days of 400 servers)."
+        ),
     )
     checkpoint_interval: PositiveSeconds | None = Field(
         default=None,
         description="Computing between checkpoints; the best by Daly's formula if left out.",
     )
-    checkpoint_cost: PositiveSeconds = Field(
-        default=60.0, description="How long the job stops to write one."
+    checkpoint_cost: PositiveSeconds | None = Field(
+        default=None,
+        description=(
+            "How long the job stops for one; if left out, as long as its size takes, or 60 s."
+        ),
+    )
+    checkpoint_size: PositiveBytes | None = Field(
+        default=None, description="Bytes of one, of the whole job; with storage_rate."
+    )
+    storage_rate: BytesPerSecond | None = Field(
+        default=None, description="At which all workers together write and read checkpoints."
+    )
+    asynchronous: bool = Field(
+        default=False,
+        description=(
+            "The job stops for checkpoint_cost alone, and the size is written beside training; "
+            "until that is done a crash goes back to the checkpoint before."
+        ),
+    )
+    slowdown: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="Share of the speed that is lost while one is written beside."
+    )
+    detection_time: Seconds = Field(
+        default=0.0, description="From a crash until it is noticed: a collective's timeout."
     )
     restart_time: Seconds = Field(
         default=300.0,
-        description="From a crash until the job computes again, a worker being there.",
+        description="From there until the job computes again, a worker being there.",
     )
     spares: NonNegativeInt = Field(default=0, le=1_000_000, description="Workers that stand by.")
     repair_time: Seconds = Field(
         default=0.0,
         description="Until a failed worker can stand by again; 0 where it only restarts.",
     )
+    elastic: bool = Field(
+        default=False,
+        description="Without a spare the job goes on with fewer workers, instead of waiting.",
+    )
 
-    def goodput(self, workers: int, loading: float = 0.0) -> Goodput:
-        """What a job on that many workers gets out of its time; any worker's crash stops all.
+    @model_validator(mode="after")
+    def _checkpoints_are_whole(self) -> CrashesConfig:
+        if (self.checkpoint_size is None) != (self.storage_rate is None):
+            raise ValueError("checkpoint_size and storage_rate must be given together")
+        if self.asynchronous and self.checkpoint_size is None:
+            raise ValueError("asynchronous must stand with checkpoint_size and storage_rate")
+        if self.slowdown and not self.asynchronous:
+            raise ValueError(f"slowdown must be 0 unless asynchronous, but got {self.slowdown:g}")
+        if self.checkpoint_cost and self.checkpoint_size and not self.asynchronous:
+            raise ValueError("checkpoint_cost must be left out where checkpoint_size is given")
+        return self
+
+    def causes(self, workers: int, per_node: PerNode) -> list[Cause]:
+        """What interrupts a job on that many workers."""
+        if self.faults is None:
+            return [Cause("crash", workers / self.mtbf, 1.0, self.repair_time, 0.0, planned=False)]
+        listed = self.faults if isinstance(self.faults, tuple) else known_faults(self.faults)
+        return [fault.cause(workers, per_node) for fault in listed]
+
+    @property
+    def write_seconds(self) -> float:
+        """How long writing a checkpoint's size takes; 0 where it is not said."""
+        if self.checkpoint_size is None or self.storage_rate is None:
+            return 0.0
+        return self.checkpoint_size / self.storage_rate
+
+    def checkpoints(self, mtbf: float) -> Checkpoints:
+        """What they cost a job that crashes every ``mtbf`` seconds; without an interval the best.
+
+        A checkpoint cannot begin before the one before is written.
+        """
+        from dpsim.disturbance.checkpoints import daly_interval
+
+        write = self.write_seconds if self.asynchronous else 0.0
+        stop = self.checkpoint_cost
+        if stop is None:
+            stop = _USUAL_COST if self.asynchronous else self.write_seconds or _USUAL_COST
+        cost = stop + self.slowdown * write
+        interval = self.checkpoint_interval or daly_interval(cost, mtbf)
+        return Checkpoints(max(interval, write - cost), cost, write)
+
+    def restart_seconds(self, loading: float) -> float:
+        """From a crash until the job computes again; a checkpoint of known size is read."""
+        return self.detection_time + self.restart_time + self.write_seconds + loading
+
+    def goodput(self, workers: int, loading: float = 0.0, per_node: PerNode = 1) -> Goodput:
+        """What a job on that many workers gets out of its time; any fault stops all.
 
         ``loading`` are the seconds after each restart until all workers hold the checkpoint again.
+        Exact for unplanned faults that all take as many workers away, but for an elastic job, whose
+        restarts as workers come back are left out.
         """
-        from dpsim.disturbance.checkpoints import daly_interval, expected_seconds, waiting_share
+        from dpsim.disturbance.checkpoints import expected_seconds, missing_share, waiting_share
 
-        mtbf = self.mtbf / workers  # the first of so many independent exponential times
-        interval = self.checkpoint_interval or daly_interval(self.checkpoint_cost, mtbf)
-        restart = self.restart_time + loading
-        taken = expected_seconds(interval, interval, self.checkpoint_cost, restart, mtbf)
+        causes = self.causes(workers, per_node)
+        crashes = sum(cause.rate for cause in causes if not cause.planned)
+        mtbf = 1 / crashes if crashes else _NEVER
+        plan = self.checkpoints(mtbf)
+        restart = self.restart_seconds(loading)
 
-        # Standing still for want of a spare comes on top of all that.
-        waiting = waiting_share(self.repair_time / mtbf, self.spares)
-        running = 1 - waiting
-        useful = running * interval / taken
-        checkpoints = running * self.checkpoint_cost / taken
-        lost = running - useful - checkpoints
-        return Goodput(interval, mtbf, useful, checkpoints, lost, waiting)
+        # Going back one checkpoint more while one is written has the effect of a longer restart.
+        lost = restart + plan.write
+        taken = expected_seconds(plan.interval, plan.interval, plan.cost, lost, mtbf)
+        planned = sum(cause.rate for cause in causes if cause.planned)
+        stops = planned * (plan.cost + plan.write + restart - self.detection_time)
+        load, size = _in_repair(causes)
+        short = missing_share if self.elastic else waiting_share
+        spares = self.spares // size if size else 0
+        waiting = short(load, int(spares))
+        if self.elastic:
+            waiting = min(1.0, waiting * size / workers)
+
+        running = (1 - waiting) / (1 + stops)
+        useful = running * plan.interval / taken
+        checkpoints = running * plan.cost / taken
+        lost_share = 1 - waiting - useful - checkpoints
+        return Goodput(plan.interval, mtbf, useful, checkpoints, lost_share, waiting)
 
     def times(self, workers: int, seconds: float, seed: int) -> list[Factors]:
         """When each worker fails in that many seconds, ascending.
@@ -96,3 +281,29 @@ class CrashesConfig(Config):
             found.append(moment)
             moment += generator.exponential(self.mtbf)
         return np.array(found)
+
+
+def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
+    """The faults of a table of faults.yaml."""
+    from importlib.resources import files
+
+    from ruamel.yaml import YAML  # slow to import: only when a table is asked for
+
+    text = files("dpsim.disturbance").joinpath("faults.yaml").read_text(encoding="utf-8")
+    tables = YAML(typ="safe", pure=True).load(text)
+    return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])
+
+
+def _in_repair(causes: Sequence[Cause]) -> tuple[float, float]:
+    """How many groups are in repair on average, and how many workers one is.
+
+    Groups of unequal size count as equal ones of their size-weighted mean, which keeps mean and
+    variance of the workers in repair (Hayward's approximation; Fredericks, BSTJ 59, 1980).
+    """
+    loads = [cause.rate * cause.repair_time for cause in causes]
+    mean = sum(load * cause.workers for load, cause in zip(loads, causes, strict=True))
+    square = sum(load * cause.workers**2 for load, cause in zip(loads, causes, strict=True))
+    if not mean:
+        return 0.0, 0.0
+    size = square / mean
+    return mean / size, size

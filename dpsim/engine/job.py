@@ -100,6 +100,12 @@ class Job:
         return self.cluster.ranks
 
     @property
+    def workers_of_nodes(self) -> list[int]:
+        """How many workers node 0, 1, ... has."""
+        counted: list[int] = np.bincount(self.cluster.node_of).tolist()
+        return counted
+
+    @property
     def acts_alone(self) -> bool:
         """Whether each worker goes its own way, so that it is simulated as a process of its own."""
         return self.meeting is not Meeting.TOGETHER

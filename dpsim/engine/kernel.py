@@ -116,7 +116,7 @@ def slow_downs(job: Job) -> FloatArray:
         job.workers,
         job.counted.stop,
         run.seed,
-        np.bincount(job.cluster.node_of).tolist(),
+        job.workers_of_nodes,
         jitter=disturbance.jitter,
         slow=disturbance.slow,
         transient=disturbance.transient,

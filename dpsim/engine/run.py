@@ -278,7 +278,9 @@ class Run:
             epoch=_epoch(scenario),
             learners=learners_by_batch(scenario, memory) if shares_gpus else (),
             notes=(*memory.model.notes, *dict.fromkeys(job.setting.notes), *self.notes),
-            goodput=None if crashes is None else crashes.goodput(job.workers, one_time.startup_s),
+            goodput=None
+            if crashes is None
+            else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),
             cautions=_cautions(job),

@@ -1,0 +1,55 @@
+"""``dpsim goodput``: what faults, checkpoints and restarts leave of weeks of training."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpsim.base.budget import limited
+from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import File, Json, Sets
+
+
+@limited()
+def goodput(
+    file: File,
+    days: Annotated[
+        float, typer.Option(min=0.01, max=3650, help="How long the job has the cluster.")
+    ] = 30.0,
+    runs: Annotated[
+        int, typer.Option(min=2, max=10_000, help="How often that time is simulated.")
+    ] = 100,
+    set_: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate weeks of faults, checkpoints, restarts and repairs.
+
+    The useful share with an interval, the best checkpoint interval, and interruptions by cause.
+
+    Example: dpsim goodput scenarios/disturbed.yaml --days 54
+    Example: dpsim goodput scenarios/disturbed.yaml --set disturbance.crashes.faults=llama3
+    """
+    from dpsim.disturbance import CrashesConfig
+    from dpsim.engine import one_time_costs, prepare
+    from dpsim.scenario import load_scenario
+    from dpsim.studies.goodput import goodput_study
+
+    scenario = load_scenario(file, set_ or ())
+    job = prepare(scenario)
+    study = goodput_study(
+        scenario.disturbance.crashes or CrashesConfig(),
+        job.workers,
+        job.workers_of_nodes,
+        days * 86_400,
+        loading=one_time_costs(job).startup_s,
+        seed=scenario.run.seed,
+        runs=runs,
+    )
+    if as_json:
+        named = {"schema_version": 1, "kind": "goodput", "name": scenario.name}
+        show_json({**named, **study.to_json()})
+        return
+    from dpsim.report.text.goodput import causes_table, goodput_notes
+
+    show(causes_table(scenario.name, study), "", *goodput_notes(study))

@@ -1,0 +1,38 @@
+"""Goodput over weeks for a terminal: interruptions by cause, and where the time went."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from dpsim.base.units import TIME, human
+from dpsim.studies.goodput import GoodputStudy
+
+_DAY = 86_400.0
+
+
+def causes_table(name: str, study: GoodputStudy) -> Table:
+    """Interruptions by cause."""
+    table = Table(title=f"{name}: {study.seconds / _DAY:g} days of {study.workers:,} workers")
+    table.add_column("cause")
+    for heading in ("interruptions", "95 % of runs", "work lost", "standing still"):
+        table.add_column(heading, justify="right")
+    for row in study.causes:
+        counts = (f"{row.mean:.1f}", f"{row.low:.0f} to {row.high:.0f}")
+        table.add_row(row.cause, *counts, f"{row.lost:.2%}", f"{row.down:.2%}")
+    return table
+
+
+def goodput_notes(study: GoodputStudy) -> list[str]:
+    """The useful share, where the rest went, and how often to write a checkpoint; a line each."""
+    parts = ", ".join(f"{name} {share:.1%}" for name, share in study.shares.items())
+    intervals = (study.best, study.daly, study.young)
+    best, daly, young = (human(each, TIME, 3) for each in intervals)
+    return [
+        f"useful      {study.shares['useful']:.1%} of the time; 95 % of {study.runs} runs from "
+        f"{study.low:.1%} to {study.high:.1%}; by the closed form {study.expected.useful:.1%}",
+        f"shares      {parts}",
+        f"stops       {study.interruptions:.1f} interruptions; "
+        f"a crash every {human(study.expected.mtbf, TIME, 3)} of running",
+        f"checkpoint  every {human(study.plan.interval, TIME, 3)} of work; best of those tried "
+        f"{best} (Daly {daly}, Young {young})",
+    ]

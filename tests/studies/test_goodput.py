@@ -1,0 +1,240 @@
+"""Goodput over weeks: against an exact Markov chain, a plain Monte Carlo, and published runs."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import CrashesConfig, FaultConfig, known_faults
+from dpsim.studies.goodput import goodput_study
+
+DAY = 86_400.0
+
+
+def crashes(**fields):
+    return CrashesConfig.model_validate(fields)
+
+
+def markov_share(interval, cost, write, restart, mtbf):
+    """The useful share by the chain of two states, solved: at the begin of a period the checkpoint
+    of its begin can be gone back to (sure), or is still being written (unsure).
+
+    A crash in the sure state repeats the period; in the unsure state, while it is written, it
+    repeats the one before as well, which ends unsure where the lost one began.
+    """
+    period = interval + cost
+    survives = math.exp(-period / mtbf)
+    early = 1 - math.exp(-write / mtbf)
+    again = mtbf * math.expm1(restart / mtbf)  # mean seconds of a restart that may crash itself
+    spent = mtbf * (1 - survives) + (1 - survives) * again
+    # sure = spent + (1 - survives) sure
+    # unsure = spent + early (sure + unsure) + (1 - survives - early) sure
+    equations = np.array([[survives, 0.0], [-(1 - survives), 1 - early]])
+    _, unsure = np.linalg.solve(equations, [spent, spent])
+    return interval / unsure
+
+
+@pytest.mark.parametrize(("size", "restart"), [("0.001 GB", "0 s"), ("100 GB", "60 s")])
+def test_it_is_the_exact_chain_with_checkpoints_that_are_written_beside(size, restart):
+    config = crashes(
+        mtbf="10000 s",
+        checkpoint_interval="300 s",
+        checkpoint_cost="20 s",
+        asynchronous=True,
+        checkpoint_size=size,
+        storage_rate="1 GB/s",
+        restart_time=restart,
+    )
+    study = goodput_study(config, 10, 10, 40 * DAY, runs=40)
+    write = config.write_seconds
+    exact = markov_share(300, 20, write, config.restart_time + write, 1000)
+    assert study.expected.useful == pytest.approx(exact, rel=1e-9)
+    assert study.shares["useful"] == pytest.approx(exact, abs=0.002)
+    assert sum(study.shares.values()) == pytest.approx(1)
+
+
+def plain_share(seconds, generator, *, workers, mtbf, interval, cost, restart, spares, repair):
+    """Second by second: whoever is there may fail; the job waits while too many are in repair."""
+    back, saved, done, since, starting = [], 0, 0, 0, 0
+    for now in range(seconds):
+        back = [moment for moment in back if moment > now]
+        if len(back) > spares:
+            continue
+        if generator.random() < workers / mtbf:
+            back.append(now + repair)
+            done, since, starting = saved, 0, restart
+        elif starting:
+            starting -= 1
+        else:
+            since += 1
+            done += since <= interval
+            if since == interval + cost:
+                saved, since = done, 0
+    return saved / seconds
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares):
+    settings = dict(workers=8, mtbf=8000, interval=100, cost=5, restart=30, spares=spares)
+    plain = plain_share(700_000, np.random.default_rng(1), repair=700, **settings)
+    config = crashes(
+        mtbf="8000 s",
+        checkpoint_interval="100 s",
+        checkpoint_cost="5 s",
+        restart_time="30 s",
+        spares=spares,
+        repair_time="700 s",
+    )
+    study = goodput_study(config, 8, 8, 20 * DAY, runs=20)
+    assert study.shares["useful"] == pytest.approx(plain, rel=0.04)
+    assert study.expected.useful == pytest.approx(study.shares["useful"], rel=0.01)
+
+
+def test_an_elastic_job_misses_those_in_repair_and_nothing_else():
+    """Crashes that cost next to nothing: workers in repair are Poisson, of mean 2 here."""
+    config = crashes(
+        mtbf="50000 s",
+        checkpoint_interval="1 s",
+        checkpoint_cost="1 us",
+        restart_time="0 s",
+        repair_time="1000 s",
+        elastic=True,
+    )
+    study = goodput_study(config, 100, 100, 5 * DAY, runs=10)
+    # Fewer fail where fewer are there: of 100, each is away 1000 of 51000 seconds.
+    assert study.shares["waiting"] == pytest.approx(1 / 51, rel=0.03)
+    assert study.expected.waiting == pytest.approx(0.02)
+    waits = goodput_study(config.model_copy(update={"elastic": False}), 100, 100, 5 * DAY, runs=4)
+    assert waits.shares["waiting"] > 0.6
+
+
+def test_a_planned_stop_loses_no_work_but_takes_a_checkpoint_and_a_restart():
+    config = crashes(
+        faults=[{"name": "update", "per": "job", "mtbf": "1 h", "planned": True}],
+        checkpoint_interval="100 h",
+        checkpoint_cost="40 s",
+        restart_time="60 s",
+        detection_time="1 h",
+    )
+    study = goodput_study(config, 4, 4, 50 * DAY, runs=4)
+    assert study.shares["lost"] == 0
+    # Stops come while it restarts, too, and then it restarts once more.
+    assert study.shares["restarting"] == pytest.approx(100 / 3600, rel=0.06)
+    assert study.shares["useful"] == pytest.approx(study.expected.useful, abs=0.002)
+
+
+def test_a_rack_takes_all_its_workers_away():
+    config = crashes(
+        faults=[{"per": "rack", "nodes_per_rack": 2, "mtbf": "100 h", "repair_time": "10 h"}],
+        spares=16,
+    )
+    held = goodput_study(config, 64, 8, 20 * DAY, runs=10)
+    short = goodput_study(config.model_copy(update={"spares": 15}), 64, 8, 20 * DAY, runs=10)
+    assert config.causes(64, 8)[0].workers == 16
+    assert short.shares["waiting"] > 2 * held.shares["waiting"]
+
+
+CHANGES = {
+    "detection_time": {"detection_time": "20 min"},
+    "slowdown": {"slowdown": 0.5},
+    "asynchronous": {"asynchronous": False, "checkpoint_cost": None},
+    "checkpoint_size": {"checkpoint_size": "4 TB"},
+    "storage_rate": {"storage_rate": "1 GB/s"},
+    "faults": {"faults": "gpu-servers"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_field_changes_simulation_and_closed_form_alike(change):
+    base = {
+        "mtbf": "2000 h",
+        "asynchronous": True,
+        "checkpoint_size": "1 TB",
+        "storage_rate": "10 GB/s",
+        "checkpoint_cost": "30 s",
+        "spares": 1000,
+    }
+    before = goodput_study(crashes(**base), 512, 8, 10 * DAY, runs=20)
+    after = goodput_study(crashes(**base | change), 512, 8, 10 * DAY, runs=20)
+    moved = after.shares["useful"] - before.shares["useful"]
+    assert abs(moved) > 0.003
+    assert moved == pytest.approx(after.expected.useful - before.expected.useful, abs=0.01)
+
+
+def test_repairs_of_wide_spread_are_mostly_short():
+    """Of the same mean, the median is exp(-2) times as long, and in the first days few go on."""
+
+    def waiting(spread):
+        fault = {"mtbf": "2000 h", "per": "node", "repair_time": "30 h", "repair_spread": spread}
+        study = goodput_study(crashes(faults=[fault], elastic=True), 64, 8, 2 * DAY, runs=400)
+        return study.shares["waiting"]
+
+    assert waiting(2.0) < 0.7 * waiting(0.0)
+
+
+def llama3(**fields):
+    """Its own interruptions; 14 bytes of state for each of 405e9 parameters, at the sustained rate
+    of its storage. The restart is an assumption: it is not published.
+    """
+    return crashes(
+        faults="llama3",
+        checkpoint_size="5.67 TB",
+        storage_rate="2 TB/s",
+        **{"restart_time": "600 s"} | fields,
+    )
+
+
+def test_llama_3_is_interrupted_466_times_and_above_nine_tenths_useful():
+    before = time.process_time()
+    study = goodput_study(llama3(), 16_384, 8, 54 * DAY)
+    assert time.process_time() - before < 10
+    low, high = (sum(getattr(row, end) for row in study.causes) for end in ("low", "high"))
+    assert low < 466 < high
+    assert study.interruptions == pytest.approx(466, rel=0.02)
+    assert study.low > 0.9
+    assert study.shares["useful"] == pytest.approx(study.expected.useful, abs=0.003)
+    assert study.best == pytest.approx(study.daly, rel=0.5)
+
+
+def test_llama_3_would_not_be_with_restarts_of_twenty_minutes():
+    assert llama3(restart_time="1200 s").goodput(16_384, per_node=8).useful < 0.9
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"checkpoint_size": "1 TB"}, "must be given together"),
+        ({"asynchronous": True}, "must stand with checkpoint_size"),
+        ({"slowdown": 0.5}, "must be 0 unless asynchronous, but got 0.5"),
+        (
+            {"checkpoint_size": "1 TB", "storage_rate": "1 GB/s", "checkpoint_cost": "1 s"},
+            "must be left out where checkpoint_size is given",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(fields, rule):
+    with pytest.raises(ValueError, match=rule):
+        crashes(**fields)
+
+
+def test_too_many_interruptions_are_refused():
+    with pytest.raises(DpsimError, match="must have at most 20,000 interruptions"):
+        goodput_study(crashes(mtbf="1 h"), 16_384, 8, 54 * DAY)
+
+
+def test_the_llama_3_table_adds_up_to_what_was_published():
+    causes = [fault.cause(16_384, 8) for fault in known_faults("llama3")]
+    counts = [cause.rate * 54 * DAY for cause in causes]
+    assert sum(counts) == pytest.approx(466, rel=1e-3)
+    planned = sum(n for n, cause in zip(counts, causes, strict=True) if cause.planned)
+    assert planned == pytest.approx(47, rel=1e-3)
+
+
+def test_a_fault_says_who_is_struck():
+    told = {per: FaultConfig.model_validate({"per": per}) for per in ("worker", "node", "rack")}
+    struck = [fault.cause(64, 8).rate * fault.mtbf for fault in told.values()]
+    assert struck == pytest.approx([64, 8, 2])
+    assert json.loads(FaultConfig(per="job").model_dump_json())["per"] == "job"
