@@ -78,8 +78,8 @@ def plain_share(seconds, generator, *, workers, mtbf, interval, cost, restart, s
 
 @pytest.mark.parametrize("spares", [0, 1])
 def test_it_is_a_plain_monte_carlo_with_spares_and_repairs(spares):
-    settings = dict(workers=8, mtbf=8000, interval=100, cost=5, restart=30, spares=spares)
-    plain = plain_share(700_000, np.random.default_rng(1), repair=700, **settings)
+    settings = {"workers": 8, "mtbf": 8000, "interval": 100, "cost": 5, "restart": 30}
+    plain = plain_share(700_000, np.random.default_rng(1), repair=700, spares=spares, **settings)
     config = crashes(
         mtbf="8000 s",
         checkpoint_interval="100 s",

@@ -1,0 +1,50 @@
+"""``dpsim goodput``: table and JSON, whose keys are those of docs/json.md."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim import cli
+
+ROOT = Path(__file__).parents[2]
+DISTURBED = str(ROOT / "scenarios" / "disturbed.yaml")
+
+
+@pytest.fixture
+def goodput(monkeypatch, capsys):
+    """Runs the command in this process; answers stdout."""
+
+    def call(*args):
+        monkeypatch.setattr("sys.argv", ["dpsim", "goodput", DISTURBED, "--runs", "5", *args])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        assert not exit_.value.code
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_the_keys_are_those_of_the_documentation(goodput):
+    text = (ROOT / "docs" / "json.md").read_text()
+    section = text.split("## `dpsim goodput FILE --json`")[1].split("\n## ")[0]
+    documented = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
+    told = json.loads(goodput("--json"))
+    assert [*told] == ["schema_version", "kind", *documented]
+    assert told["kind"] == "goodput"
+
+
+def test_it_takes_the_scenarios_own_crashes_and_days(goodput):
+    told = json.loads(goodput("--days", "54", "--json"))
+    assert told["workers"] == 512
+    assert told["seconds"] == 54 * 86_400
+    assert told["interruptions"] == pytest.approx(512 * 54 / 730, rel=0.2)
+
+
+def test_the_text_says_what_is_left_and_how_often_to_save(goodput):
+    out = goodput("--set", "disturbance.crashes.faults=llama3")
+    assert "host maintenance" in out
+    assert re.search(r"useful +9\d\.\d% of the time", out)
+    assert "Daly" in out
+    assert "Young" in out
