@@ -19,7 +19,7 @@ from dpsim.engine.one_time_costs import one_time_costs
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
-    from dpsim.engine.beside import collective_seconds
+    from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, prepared_by, scale_to
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.job import (
@@ -79,10 +79,10 @@ __all__ = [
     "Utilisation",
     "Work",
     "busiest_links",
+    "bytes_beside",
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
-    "collective_seconds",
     "constants_of",
     "engine_for",
     "exact_for",

@@ -1,10 +1,10 @@
-"""What collectives cost the layers that compute beside them.
+"""What communication costs the layers that compute beside it: traffic in the GPU's own memory.
 
-A collective's kernels hold some of a GPU's multiprocessors and of its memory's bandwidth while they
-run, so that products beside them take longer: ``contention`` seconds for each second of a
-collective, or of a pass if that is shorter. Weights that are gathered are written too, and
-gradients are laid out in one piece and cast before they are reduced: traffic of which the layers
-know nothing. Both are spread over the layers of a pass by their seconds.
+A collective's kernels read and write the memory of each GPU on their way, several bytes for each
+byte of the payload. Weights that are gathered are written once more where they are used; gradients
+are laid out in one piece, and cast, before they are reduced. Of all that the layers know nothing,
+and products beside it get so much less of the memory. It is spread over the layers of a pass by
+their seconds.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from dpsim.workload import LayerTimes
 if TYPE_CHECKING:
     from dpsim.engine.job import Job
 
+# An all-reduce moves what a reduce-scatter and an all-gather move.
+_TWICE = ("all-reduce",)
 
-class CollectiveSeconds(NamedTuple):
-    """Seconds of collectives that run beside each pass, forward and backward."""
+
+class PassBytes(NamedTuple):
+    """Bytes of payload that are communicated beside each pass, forward and backward."""
 
     forward: FloatArray
     backward: FloatArray
@@ -32,7 +35,7 @@ def delayed(job: Job) -> Job:
     """The same job, its passes longer by what they lose to what is communicated beside them."""
     if job.silent:
         return job
-    beside = collective_seconds(job)
+    beside = bytes_beside(job)
     copied = job.scenario.strategy.aggregation.copied_bytes(job.program.passes)
     moved = [each * job.model.parameters for each in copied]
     later = replace(job, times=tuple(_delayed(times, beside, moved) for times in job.times))
@@ -41,41 +44,33 @@ def delayed(job: Job) -> Job:
     return later
 
 
-def collective_seconds(job: Job) -> CollectiveSeconds:
-    """How long collectives take beside each forward and each backward pass of a step."""
-    program, known = job.program, dict[tuple[str, int], float]()
-    found = CollectiveSeconds(np.zeros(program.passes), np.zeros(program.passes))
-    ready = np.zeros(job.workers)
+def bytes_beside(job: Job) -> PassBytes:
+    """What is communicated beside each forward and each backward pass of a step."""
+    program = job.program
+    found = PassBytes(np.zeros(program.passes), np.zeros(program.passes))
     for call in job.calls(0):
         # Where a call is needed as soon as it is ready, nothing computes beside it.
         if call.needed == call.ready or call.ready > program.end:
             continue
         number = program.pass_of(call.ready)
-        before_turn = call.ready < program.turn(number)
-        for stage in call.stages:
-            if stage not in known:
-                known[stage] = float(
-                    job.collective(stage[0]).finish(ready, stage[1]).finishes.max()
-                )
-            (found.forward if before_turn else found.backward)[number] += known[stage]
+        passes = found.forward if call.ready < program.turn(number) else found.backward
+        for collective, nbytes in call.stages:
+            passes[number] += nbytes * (2 if collective.startswith(_TWICE) else 1)
     return found
 
 
-def _delayed(times: LayerTimes, beside: CollectiveSeconds, moved: list[float]) -> LayerTimes:
+def _delayed(times: LayerTimes, beside: PassBytes, copied: list[float]) -> LayerTimes:
     """One GPU's times, with what its passes lose."""
-    forward, backward = float(times.forward.sum()), float(times.backward.sum())
-    first = float(beside.forward.mean())
     each = float(beside.backward.min())
     last = float(beside.backward.max()) - each
-    share = times.contention
-    copies = [nbytes / times.copy_rate for nbytes in moved]
-    longer_forward = share * min(first, forward) + copies[0]
-    longer_backward = share * min(each, backward) + copies[1]
-    of_backward = times.backward / backward
-    merged = share * min(last, backward) * of_backward
+    wire = times.wire_traffic / times.memory_rate
+    copies = times.copy_traffic / times.memory_rate
+    longer_forward = wire * float(beside.forward.mean()) + copies * copied[0]
+    longer_backward = wire * each + copies * copied[1]
+    of_backward = times.backward / times.backward.sum()
     return replace(
         times,
-        forward=times.forward * (1 + longer_forward / forward),
+        forward=times.forward * (1 + longer_forward / times.forward.sum()),
         backward=times.backward + longer_backward * of_backward,
-        merging=times.merging + merged,
+        merging=times.merging + wire * last * of_backward,
     )

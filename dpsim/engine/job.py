@@ -282,7 +282,9 @@ class Job:
             return ()
         strategy, workload = self.scenario.strategy, self.scenario.workload
         calls = self._parts(
-            strategy.aggregation.calls(self.model, self.program, workload.batch_per_gpu)
+            strategy.aggregation.calls_on(
+                self.model, self.program, workload.batch_per_gpu, self.cluster.mesh
+            )
         )
         slowest = self.positions[:, self.positions[-1].argmax()]
         return strategy.overlap.step(
@@ -411,7 +413,7 @@ def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None
     job = Job(
         scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
     )
-    if not any(each.contention for each in times):
+    if not any(each.wire_traffic for each in times):
         return job
     from dpsim.engine.beside import delayed
 

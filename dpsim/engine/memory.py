@@ -124,10 +124,17 @@ class MemoryUse:
         return {
             "gpu": self.gpu,
             "parts_bytes": held.parts(),
+            "breakdown": self.breakdown(),
             "total_bytes": held.total,
             "capacity_bytes": self.capacity,
             "fits": self.fits,
         }
+
+    def breakdown(self) -> dict[str, float]:
+        """The parts by the names that tools for training use; bytes."""
+        parts = self.held.parts()
+        gathered = parts.pop("buckets")
+        return {**parts, "gather_buffers": gathered}
 
     def report(self) -> dict[str, Any]:
         """The object of ``dpsim memory --json``, but for the name and the learners."""
@@ -192,6 +199,8 @@ def memory_use(scenario: Scenario, model: Model | None = None) -> MemoryUse:
         whole_gradients=aggregation.adds_up_whole(workload.gradient_accumulation),
         outer_bytes=scenario.strategy.sync.outer_bytes(mesh),
         cell=scenario.cell,
+        execution=workload.execution,
+        kernels=workload.kernels,
     )
     return MemoryUse(gpu.name, gpu.memory.value, model or scenario.build_model(), setup)
 

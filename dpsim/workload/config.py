@@ -118,10 +118,11 @@ class WorkloadConfig(Config):
         ),
     )
     kernels: Kernels = Field(
-        "2023",
+        "2024",
         description=(
             "year of the framework's kernels, for transformers in half precision with fused "
-            "attention: 2022 is torch 1.12, 2023 is torch 1.13 and later"
+            "attention: 2022 is torch 1.12; 2023 is torch 1.13 to 2.1, with attention by Triton; "
+            "2024 is torch 2.2 and later, with FlashAttention 2"
         ),
     )
     gradient_accumulation: int = Field(

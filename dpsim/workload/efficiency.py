@@ -25,7 +25,7 @@ from typing import Any, Literal
 from dpsim.workload.layer import Kind, Layer
 
 Execution = Literal["eager", "compile", "graph"]
-Kernels = Literal["2022", "2023"]
+Kernels = Literal["2022", "2023", "2024"]
 
 # Generations whose half precision has no matrix units: frameworks then compute at the rate of fp32
 # and only save bytes.

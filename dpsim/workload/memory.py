@@ -23,7 +23,8 @@ Toward Training Trillion Parameter Models", SC 2020, figure 1 and section 3.
 Activations are what the layers keep for backward, per sample. With checkpointing only what crosses
 from one segment of the network to the next is kept, and one segment at a time is computed again:
 Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016. Gradient accumulation divides
-the batch: ``batch`` is that of one pass. Not counted: the batch itself, masks, and the workspaces
+the batch: ``batch`` is that of one pass. The loss over a vocabulary takes more for a moment
+(`loss_bytes`). Not counted: the batch itself, masks, and the workspaces
 of convolutions.
 
 Of 223 batches that ran on a known GPU (the reference tables single_gpu.csv and scaling.csv) all fit
@@ -43,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.base.errors import DpsimError
+from dpsim.workload.efficiency import Execution, Kernels
 from dpsim.workload.layer import Layer, Model
 from dpsim.workload.roofline import OPTIMIZER_STATES, WIDTH, Optimizer, Precision
 
@@ -70,6 +72,8 @@ FRAGMENTATION = 0.05
 # DeepSpeed's reduce_bucket_size of 5e8 elements is far more than small models have, so gradients
 # bound it.
 _REDUCE_BUCKET = 5e8  # elements
+
+_HALF, _FLOAT = 2, 4  # bytes
 
 # A block of a network: the names up to the first number that stands between dots ("layer1.0.conv1",
 # "h.11.mlp.c_fc").
@@ -126,6 +130,8 @@ class Setup:
     units_ahead: int | None = 1
     outer_bytes: float = 0.0
     cell: int = 1
+    execution: Execution = "eager"
+    kernels: Kernels = "2024"
 
     @property
     def shards(self) -> int:
@@ -154,6 +160,7 @@ class Footprint:
     gradients: float
     optimizer: float
     activations: float
+    loss: float
     buckets: float
     fragmentation: float
     context: float
@@ -187,12 +194,13 @@ def footprint(model: Model, setup: Setup) -> Footprint:
         )
     )
     optimizer += setup.outer_bytes * elements
-    activations = float(setup.learners * setup.batch * sample_activations(model, setup))
+    samples = setup.learners * setup.batch
+    activations = float(samples * sample_activations(model, setup))
+    loss = float(samples * loss_bytes(model, setup))
     buckets = _buckets(model, setup)
-    held = weights + gradients + optimizer + activations + buckets
-    return Footprint(
-        weights, gradients, optimizer, activations, buckets, FRAGMENTATION * held, CONTEXT
-    )
+    held = weights + gradients + optimizer + activations + loss + buckets
+    fragments = FRAGMENTATION * held
+    return Footprint(weights, gradients, optimizer, activations, loss, buckets, fragments, CONTEXT)
 
 
 def sample_activations(model: Model, setup: Setup) -> int:
@@ -204,6 +212,24 @@ def sample_activations(model: Model, setup: Setup) -> int:
             checkpointed_activations(model) if recompute is None else recompute.of(model).held
         )
     return WIDTH[setup.precision] * elements
+
+
+def loss_bytes(model: Model, setup: Setup) -> int:
+    """Bytes per sample that the loss takes beside what is kept, where most of all is held.
+
+    A softmax over many words is computed in fp32: a copy of its input, its logarithms, and the
+    gradients of both its input and the copy exist at once. Compiled kernels compute the logarithms
+    again; in full precision nothing is copied. It is over before the first block's backward pass.
+    The kernels of 2022 and 2023 are MosaicML's, whose fused loss writes its gradient over its
+    input, as all their published batches need to fit.
+    """
+    if setup.kernels != "2024":
+        return 0
+    words = sum(layer.activations for layer in model.layers if layer.kind == "loss")
+    copied = WIDTH[setup.precision] == _HALF
+    logarithms = _FLOAT if setup.execution == "eager" else 0
+    casts = _FLOAT + _HALF if copied else 0
+    return words * (casts + logarithms + _FLOAT)
 
 
 def checkpointed_activations(model: Model) -> int:
@@ -291,7 +317,7 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
         return 0
     one = footprint(model, replace(setup, batch=1))
     room = (capacity - one.total) / (1 + FRAGMENTATION)
-    batch = math.floor(min(room / max(one.activations, 1), MOST_BATCH - 1)) + 1
+    batch = math.floor(min(room / max(one.activations + one.loss, 1), MOST_BATCH - 1)) + 1
     # Rounding must not make the answer one sample too many or too few.
     if not fits(batch):
         return batch - 1
@@ -323,7 +349,7 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
         )
     alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
     needs = footprint(model, alone)
-    held = needs.model_state + needs.activations
+    held = needs.model_state + needs.activations + needs.loss
     return Split(math.ceil(needs.weights / capacity), math.ceil(held / usable))
 
 

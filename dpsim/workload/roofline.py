@@ -112,8 +112,9 @@ class LayerTimes:
 
     A step has ``passes`` of them, one a micro-batch. The last pass takes ``merging`` s more in each
     layer's backward pass, where learners that share the GPU add up what they have, or gradients
-    are reduced. A second of a collective beside a pass delays it by ``contention`` s; a strategy
-    copies at ``copy_rate`` bytes/s.
+    are reduced. ``wire_traffic`` is the bytes that the GPU's memory moves at ``memory_rate`` (B/s)
+    for each byte of a payload that is communicated beside a pass, ``copy_traffic`` for each that a
+    strategy copies.
     """
 
     forward: FloatArray
@@ -121,8 +122,9 @@ class LayerTimes:
     optimizer: float
     passes: int = 1
     merging: FloatArray | float = 0.0
-    contention: float = 0.0
-    copy_rate: float = math.inf
+    wire_traffic: float = 0.0
+    copy_traffic: float = 0.0
+    memory_rate: float = math.inf
 
     @property
     def step(self) -> float:
@@ -158,7 +160,7 @@ def compute_times(
     precision: Precision = "fp32",
     optimizer: Optimizer = "momentum",
     execution: Execution = "eager",
-    kernels: Kernels = "2023",
+    kernels: Kernels = "2024",
     accumulation: int = 1,
     recompute: Recompute | None = None,
     efficiency: Efficiency | None = None,
@@ -202,8 +204,12 @@ def compute_times(
     times = LayerTimes(forward, backward, update, accumulation)
     if transformer is None:
         return times
-    rate = transformer.memory * accelerator.memory_bandwidth / transformer.copies
-    return replace(times, contention=transformer.contention, copy_rate=rate)
+    return replace(
+        times,
+        wire_traffic=transformer.wire,
+        copy_traffic=transformer.copies,
+        memory_rate=transformer.memory * accelerator.memory_bandwidth,
+    )
 
 
 def _transformer_law(

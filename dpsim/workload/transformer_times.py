@@ -45,22 +45,22 @@ class TransformerEfficiency:
     ``products`` and ``attention`` are shares of peak, ``memory`` one of the memory's bandwidth,
     ``inner_ramp`` and ``head_ramp`` lengths (terms), ``elementwise`` and ``loss`` how many times
     the stated traffic is moved, ``fp8`` a factor on bf16's speed, ``launch`` seconds a kernel.
-    A second of a collective delays what computes beside it by ``contention`` s; ``copies``
-    multiplies what strategies copy. ``watts`` are those of the measured board for each FLOP/s of
-    its peak, ``clock_power`` the exponent by which speed follows them. ``measured_on`` is the
-    generation that was measured.
+    ``wire`` is the bytes that the memory moves for each byte of a payload that is communicated
+    beside a pass; ``copies`` multiplies what strategies copy. ``watts`` are those of the measured
+    board for each FLOP/s of its peak, ``clock_power`` the exponent by which speed follows them.
+    ``measured_on`` is the generation that was measured.
     """
 
     products: float
     attention: float
     memory: float
-    contention: float
     watts: float
     inner_ramp: float
     head_ramp: float
     fp8: float
     clock_power: float
     copies: float
+    wire: float
     elementwise: float
     loss: float
     launch: float
@@ -209,7 +209,7 @@ def standing_for(generation: str) -> str:
 
 @cache
 def transformer_efficiency(
-    generation: str, execution: str = "eager", kernels: str = "2023"
+    generation: str, execution: str = "eager", kernels: str = "2024"
 ) -> TransformerEfficiency | None:
     """The constants for a generation; None for one that no measured generation stands for."""
     content, measured_on = constants(), standing_for(generation)

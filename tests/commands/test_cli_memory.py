@@ -63,6 +63,7 @@ def test_the_json_has_the_documented_keys(dpsim):
         "kind",
         "gpu",
         "parts_bytes",
+        "breakdown",
         "total_bytes",
         "capacity_bytes",
         "fits",

@@ -23,7 +23,7 @@ def test_defaults():
         "dataset": None,
         "learners_per_gpu": 1,
         "execution": "eager",
-        "kernels": "2023",
+        "kernels": "2024",
         "gradient_accumulation": 1,
         "checkpoint": "none",
         "checkpointing": None,

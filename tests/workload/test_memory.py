@@ -94,6 +94,7 @@ def test_parts_add_up_and_fragments_are_a_share_of_what_is_allocated():
         "gradients": 2e9,
         "optimizer": 12e9,
         "activations": 4 * 1000 * 2.0,
+        "loss": 0.0,
         "buckets": 4e9,
         "fragmentation": FRAGMENTATION * (20e9 + 8000),
         "context": CONTEXT,

@@ -15,6 +15,7 @@ PART_NAMES = {
     "gradients": "gradients",
     "optimizer": "optimiser state",
     "activations": "activations kept for backward",
+    "loss": "the loss in fp32, for a moment",
     "buckets": "communication buffers",
     "fragmentation": "allowance for fragments",
     "context": "framework and CUDA context",

@@ -149,6 +149,12 @@ class Aggregation(Config):
         A pass of the step is of ``batch`` samples a worker.
         """
 
+    def calls_on(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
+        """The calls of a step on the workers of ``mesh``."""
+        return self.calls(model, program, batch)
+
     @abstractmethod
     def averaging(self, model: Model, program: Program) -> tuple[CollectiveCall, ...]:
         """The calls that average the workers' models after a step."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -121,6 +122,14 @@ class ShardedConfig(Aggregation):
             "false keeps them until then."
         ),
     )
+    owners: Literal["slices", "tensors"] = Field(
+        default="slices",
+        description=(
+            "Stages 1 and 2: what each worker updates. slices: a part of every tensor, gathered at "
+            "once; tensors: whole ones, which their owners broadcast one after the other "
+            "(InternEvo, Colossal-AI)."
+        ),
+    )
     gradients: GradientsConfig = Field(
         default=GradientsConfig(), description="How gradients travel and add up over passes."
     )
@@ -160,6 +169,22 @@ class ShardedConfig(Aggregation):
             return 0.0, gradients
         again = self.weight_bytes if self.reshard_after_forward else 0
         return float(self.weight_bytes), again + gradients
+
+    def calls_on(
+        self, model: Model, program: Program, batch: int, mesh: Mesh
+    ) -> tuple[CollectiveCall, ...]:
+        """The calls, where whole tensors have owners one gathering for each of those.
+
+        A broadcast that is pipelined along a ring takes as long as a ring that gathers as many
+        bytes in all: as many hops until the first byte is there, and as many bytes on each link.
+        """
+        calls = self.calls(model, program, batch)
+        if self.stage == 3 or self.owners == "slices":
+            return calls
+        weights, *scatters = calls
+        owners = self.shard_size(mesh)
+        part = replace(weights, name="owner", nbytes=math.ceil(weights.nbytes / owners))
+        return (*[part] * owners, *scatters)
 
     def calls(self, model: Model, program: Program, batch: int) -> tuple[CollectiveCall, ...]:
         """Reduce-scatters of gradients, and all-gathers of weights.

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import scale_to
+from dpsim.engine import memory_use, scale_to
 from validate.published.llm.fit import Constants, fit
 from validate.published.llm.rows import IDENTITY, REQUIRED, LlmRow, NotSimulatedError, read_row
 from validate.published.llm.scenarios import assumed_network, scenario_of
@@ -49,15 +49,25 @@ class LlmStep(StepRow):
     """A row, the network that was taken for it, and why it stands apart if it does.
 
     ``naive`` is the step (s) at constant tokens/s per GPU, None where no row of the case is known.
+    ``memory`` is what a GPU takes at its peak (bytes), predicted and measured, ``fits`` whether
+    that is said to have room.
     """
 
     reason: str | None = None
     network: str = ""
     naive: float | None = None
+    memory: tuple[float, float | None] = (0.0, None)
+    fits: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, times in ms, and what was assumed."""
-        shown = {**StepRow.to_json(self), "network": self.network}
+        shown = {
+            **StepRow.to_json(self),
+            "network": self.network,
+            "predicted_memory_gb": self.memory[0] / 1e9,
+            "measured_memory_gb": None if self.memory[1] is None else self.memory[1] / 1e9,
+            "fits": self.fits,
+        }
         if self.naive is not None:
             shown["naive_ms"] = self.naive * 1e3
             shown["naive_ape"] = abs(self.naive / (self.measured or 1.0) - 1)
@@ -77,10 +87,21 @@ class LlmReference(StepReference):
             {**identity, "line": line, "predicted_ms": None, "measured_ms": None, "reason": reason}
             for line, identity, reason in self.without
         ]
+        shown["memory"] = self._memory()
         naive = [row for row in self.counted if isinstance(row, LlmStep) and row.naive is not None]
         if naive:
             shown["naive"] = self._beside_naive(naive)
         return shown
+
+    def _memory(self) -> dict[str, float | int]:
+        """Errors of peak memory where it was measured, and rows that ran but are said not to."""
+        steps = [row for row in self.every if isinstance(row, LlmStep)]
+        pairs = [row.memory for row in steps if row.memory[1] is not None]
+        errors = [abs(predicted / (measured or 1.0) - 1) for predicted, measured in pairs]
+        found: dict[str, float | int] = {"n": len(errors)}
+        if errors:
+            found |= {"mean_ape": float(np.mean(errors)), "worst_ape": max(errors)}
+        return {**found, "said_not_to_fit": sum(not row.fits for row in steps)}
 
     def _beside_naive(self, rows: Sequence[LlmStep]) -> dict[str, float | int]:
         """Mean errors beyond one node: dpsim's, and at constant tokens/s per GPU."""
@@ -137,7 +158,7 @@ def group_of(row: LlmRow) -> str:
 
 
 def fitted_rows(table: Columns) -> list[LlmRow]:
-    """The rows that constants are fitted on: simulated, measured and of quality ok."""
+    """The rows that constants are fitted on: simulated, measured, of quality ok, and with flash."""
     found = []
     with TemporaryDirectory() as folder:
         for index in range(len(table)):
@@ -146,7 +167,7 @@ def fitted_rows(table: Columns) -> list[LlmRow]:
                 scenario_of(row, Path(folder))
             except NotSimulatedError:
                 continue
-            if row.measured is not None and row.quality in ("", "ok"):
+            if row.measured is not None and row.quality in ("", "ok") and row.flash:
                 found.append(row)
     return found
 
@@ -230,6 +251,8 @@ class _Steps:
             assert base.measured is not None
             naive = base.measured * row.tokens_per_gpu / base.tokens_per_gpu
         status, reason = self._status(row, base)
+        use = memory_use(job.scenario, job.model)
+        measured_memory = None if row.memory_gb is None else row.memory_gb * 1e9
         return LlmStep(
             line,
             identity,
@@ -241,6 +264,8 @@ class _Steps:
             reason=reason,
             network=assumed_network(row),
             naive=naive,
+            memory=(use.held.total, measured_memory),
+            fits=use.fits,
         )
 
     def _constants(self, row: LlmRow) -> tuple[Constants | None, str]:

@@ -29,7 +29,8 @@ _SIZES = ("params", "layers", "hidden", "heads", "ffn", "vocab", "seq_len", "gpu
 class LlmRow:
     """One configuration, in SI units; ``measured`` is the step in seconds, None where not stated.
 
-    ``said`` is what the row says in words: source, framework, note.
+    ``flash``: whether attention is fused. ``said`` is what the row says in words: source,
+    framework, note.
     """
 
     index: int
@@ -55,6 +56,7 @@ class LlmRow:
     sharding: str
     shard_group: str
     checkpoint: str
+    flash: bool
     compiled: bool
     micro_batch: int
     passes: int
@@ -108,6 +110,7 @@ def read_row(rows: Columns, index: int) -> LlmRow:
         sharding=texts["sharding"],
         shard_group=texts["shard_group"],
         checkpoint=texts["act_ckpt"],
+        flash="plain" not in texts.get("attention", ""),
         compiled=texts.get("compiled", "") in ("1", "1.0"),
         micro_batch=micro_batch,
         passes=passes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
-from dpsim.engine import Job, collective_seconds
+from dpsim.engine import Job, bytes_beside
 from dpsim.workload import Shapes, TransformerEfficiency
 
 
@@ -20,8 +20,8 @@ from dpsim.workload import Shapes, TransformerEfficiency
 class RowWork:
     """One row: layers that are alike once, ``count`` of them, ``again`` of them computed twice.
 
-    Seconds of collectives beside a forward pass, beside each backward pass, and what the last has
-    more; ``moved`` bytes are copied in each pass; ``rest`` s of a step are the update's and what
+    Bytes communicated beside a forward pass, beside each backward pass, and what the last has more;
+    ``moved`` bytes are copied in each pass. ``rest`` s of a step are the update's and what
     communication leaves exposed.
     """
 
@@ -46,8 +46,8 @@ class RowWork:
         """The work of a job with one kind of GPU, whose simulated step takes ``step`` s."""
         workload, (gpu, _) = job.scenario.workload, job.cluster.accelerators[0]
         shapes, count, again = _distinct(job)
-        seconds = collective_seconds(job)
-        each = float(seconds.backward.min())
+        beside = bytes_beside(job)
+        each = float(beside.backward.min())
         copied = job.scenario.strategy.aggregation.copied_bytes(workload.gradient_accumulation)
         times = job.times[0]
         return cls(
@@ -60,7 +60,7 @@ class RowWork:
             gpu.peak["bf16"].value,
             gpu.power.value if gpu.power else None,
             gpu.memory_bandwidth.value,
-            (float(seconds.forward.mean()), each, float(seconds.backward.max()) - each),
+            (float(beside.forward.mean()), each, float(beside.backward.max()) - each),
             0.0 if job.silent else sum(copied) * job.model.parameters,
             times.optimizer + step - times.step,
             gpu.architecture,
@@ -118,13 +118,12 @@ class Work:
         kernels = self._sum(
             times.forward_kernels * (self.count + self.again) + times.backward_kernels * self.count
         )
-        beside, each, last = np.array([row.beside for row in self.rows]).T
-        share = values["contention"]
-        copied = self.numbers("moved") * values["copies"] / (values["memory"] * bandwidth)
-        delayed = share * (np.minimum(beside, forward) + np.minimum(each, backward))
-        computing = np.maximum(forward + backward, kernels * values["launch"])
-        one = computing + delayed + copied
-        final = share * np.minimum(last, backward)
+        first, each, last = np.array([row.beside for row in self.rows]).T
+        rate = values["memory"] * bandwidth
+        copied = self.numbers("moved") * values["copies"]
+        delayed = (copied + values["wire"] * (first + each)) / rate
+        one = np.maximum(forward + backward, kernels * values["launch"]) + delayed
+        final = values["wire"] * last / rate
         return np.asarray(self.numbers("passes") * one + final + self.numbers("rest"))
 
     def _sum(self, of_layers: FloatArray) -> FloatArray:
