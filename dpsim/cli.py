@@ -28,6 +28,7 @@ _COMMANDS = {
     "collective": "dpsim.commands.collective:collective",
     "memory": "dpsim.commands.memory:memory",
     "goodput": "dpsim.commands.goodput:goodput",
+    "fit-jitter": "dpsim.commands.fit_jitter:fit_jitter",
     "topology": "dpsim.commands.topology:topology",
     "converge": "dpsim.commands.converge:converge",
     "layer-split": "dpsim.commands.layer_split:layer_split",

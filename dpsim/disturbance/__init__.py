@@ -20,7 +20,12 @@ from dpsim.disturbance.crashes import (
     known_faults,
 )
 from dpsim.disturbance.histogram import HistogramJitterConfig
-from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
+from dpsim.disturbance.jitter import (
+    CorrelatedJitterConfig,
+    GammaJitterConfig,
+    LognormalJitterConfig,
+    ParetoJitterConfig,
+)
 from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
 from dpsim.disturbance.random_streams import random_stream, random_streams
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
         missing_share,
         waiting_share,
     )
+    from dpsim.disturbance.fitting import JitterFit, fit_jitter, read_steps
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -40,6 +46,7 @@ __all__ = [
     "BackgroundConfig",
     "Cause",
     "Checkpoints",
+    "CorrelatedJitterConfig",
     "CrashesConfig",
     "DisturbanceConfig",
     "FaultConfig",
@@ -47,6 +54,7 @@ __all__ = [
     "Goodput",
     "HistogramJitterConfig",
     "JitterConfig",
+    "JitterFit",
     "LinkChangeConfig",
     "LognormalJitterConfig",
     "ParetoJitterConfig",
@@ -56,9 +64,11 @@ __all__ = [
     "compute_factors",
     "daly_interval",
     "expected_seconds",
+    "fit_jitter",
     "known_faults",
     "missing_share",
     "random_stream",
     "random_streams",
+    "read_steps",
     "waiting_share",
 ]

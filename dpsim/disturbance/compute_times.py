@@ -29,7 +29,7 @@ def compute_factors(
     """
     product = np.ones((steps, workers))
     if jitter is not None:
-        product = jitter.factors(workers, steps, seed)
+        product = jitter.factors(workers, steps, seed, per_node)
     for entry, slowed in enumerate(slow):
         product = product * slowed.factors(workers, seed, per_node, entry)
     for entry, chain in enumerate(transient):

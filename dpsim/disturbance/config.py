@@ -9,13 +9,22 @@ from pydantic import Field
 from dpsim.base.config import Config
 from dpsim.disturbance.crashes import CrashesConfig
 from dpsim.disturbance.histogram import HistogramJitterConfig
-from dpsim.disturbance.jitter import GammaJitterConfig, LognormalJitterConfig, ParetoJitterConfig
+from dpsim.disturbance.jitter import (
+    CorrelatedJitterConfig,
+    GammaJitterConfig,
+    LognormalJitterConfig,
+    ParetoJitterConfig,
+)
 from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
 JitterConfig = Annotated[
-    LognormalJitterConfig | GammaJitterConfig | ParetoJitterConfig | HistogramJitterConfig,
+    LognormalJitterConfig
+    | GammaJitterConfig
+    | ParetoJitterConfig
+    | HistogramJitterConfig
+    | CorrelatedJitterConfig,
     Field(discriminator="kind"),
 ]
 

@@ -16,7 +16,9 @@ al., OSDI 2025), 0.045 of a whole step's logarithm, unequal sequences included.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -24,9 +26,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from dpsim.base.config import Config
-from dpsim.disturbance.random_streams import random_streams
+from dpsim.disturbance.groups import node_of
+from dpsim.disturbance.random_streams import random_stream, random_streams
 
 Factors = NDArray[np.float64]
+
+Spread = Annotated[float, Field(ge=0, le=3)]
 
 FITTED_SPREAD = 0.015  # of one worker's factor; see above
 
@@ -45,9 +50,12 @@ class Jitter(Config):
         """
         return draws
 
-    def factors(self, workers: int, steps: int, seed: int) -> Factors:
+    def factors(
+        self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
+    ) -> Factors:
         """Factors on compute time, shape (steps, workers).
 
+        ``per_node``: workers of each node, or of node 0, 1, ..., for what a node has in common.
         Every worker has a random stream of its own, spawned from ``seed``: its draws do not depend
         on how many others there are.
         """
@@ -127,3 +135,100 @@ class ParetoJitterConfig(Jitter):
         """(a - 1) / a times u**(-1/a), u uniform in (0, 1]."""
         a = self.tail_index
         return (a - 1) / a * (1 - draws) ** (-1 / a)
+
+
+class CorrelatedJitterConfig(Jitter):
+    """What a worker, its node and the whole job have in common, over time; delays; stalls.
+
+    Each level's logarithm is normal, and remembers: an autoregression of first order, in its
+    long-run state from the first step on. The default stalls are those of three of the five runs
+    above (loads of new files): one in 93 to 282 steps, pooled one in 168, which then takes 2.1
+    times as long. `dpsim fit-jitter` fits all of it to measured steps.
+    """
+
+    kind: Literal["correlated"] = Field(
+        description=(
+            "Compute times vary by factors of a worker, of its node and of the job, which last "
+            "for some steps; now and then come delays, and periodically stalls."
+        )
+    )
+    sigma: Spread = Field(
+        default=FITTED_SPREAD,
+        description="Standard deviation of the logarithm of a worker's own factor.",
+    )
+    node_sigma: Spread = Field(default=0.0, description="That of a factor common to a node.")
+    job_sigma: Spread = Field(default=0.0, description="That of a factor common to all workers.")
+    memory: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        default=0.0,
+        description="Steps after which a factor's correlation with itself has fallen to 1/e.",
+    )
+    delay_chance: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Share of steps with a delay."
+    )
+    delay: Annotated[float, Field(ge=0, le=1e3)] = Field(
+        default=0.05, description="Mean delay, in compute times of a step."
+    )
+    delay_tail: Annotated[float, Field(gt=1, le=1000)] = Field(
+        default=1000.0,
+        description="Tail index of a delay (Lomax); at 1000 it is all but exponential.",
+    )
+    delay_of: Literal["worker", "node", "job"] = Field(
+        default="worker", description="Who is delayed together."
+    )
+    stall_every: Annotated[float, Field(ge=1, le=1e9)] = Field(
+        default=168.0, description="Steps from one stall of all workers to the next."
+    )
+    stall: Annotated[float, Field(ge=1, le=1e3)] = Field(
+        default=2.1, description="Compute time of a step with a stall, over that of others."
+    )
+
+    def draw(self, generator: np.random.Generator, steps: int) -> Factors:
+        """Normal draws of variance 1 that remember: x(t) = r x(t - 1) + sqrt(1 - r**2) e(t)."""
+        fresh = generator.standard_normal(steps)
+        if self.memory == 0 or steps == 0:
+            return fresh
+        kept = math.exp(-1 / self.memory)
+        fresh[1:] *= math.sqrt(1 - kept**2)
+        for step in range(1, steps):
+            fresh[step] += kept * fresh[step - 1]
+        return fresh
+
+    def factors(
+        self, workers: int, steps: int, seed: int, per_node: int | Sequence[int] = 1
+    ) -> Factors:
+        """The product of all levels, delays and stalls, each of mean 1."""
+        product = np.ones((steps, workers))
+        sigmas = {"worker": self.sigma, "node": self.node_sigma, "job": self.job_sigma}
+        for level, sigma in sigmas.items():
+            members = _members(level, workers, per_node)
+            if sigma:
+                streams = random_streams(seed, members.max() + 1, f"jitter of a {level}")
+                drawn = np.stack([self.draw(one, steps) for one in streams], axis=1)
+                product *= np.exp(sigma * drawn - sigma**2 / 2)[:, members]
+            if self.delay_chance and level == self.delay_of:
+                product *= self._delays(members, steps, seed)
+        return product * self._stalls(steps, seed)[:, None]
+
+    def _delays(self, members: NDArray[np.intp], steps: int, seed: int) -> Factors:
+        """1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
+        streams = random_streams(seed, members.max() + 1, "delays")
+        draws = np.stack([one.random((steps, 2)) for one in streams], axis=1)
+        a = self.delay_tail
+        length = self.delay * (a - 1) * ((1 - draws[..., 1]) ** (-1 / a) - 1)
+        delays = np.where(draws[..., 0] < self.delay_chance, length, 0.0)
+        return ((1 + delays) / (1 + self.delay_chance * self.delay))[:, members]
+
+    def _stalls(self, steps: int, seed: int) -> Factors:
+        """Every so many steps one takes longer; the first comes at random."""
+        phase = random_stream(seed, "stalls").random()
+        passed = np.floor(np.arange(steps + 1) / self.stall_every + phase)
+        stalled = np.diff(passed) > 0
+        mean = 1 + (self.stall - 1) / self.stall_every
+        return np.where(stalled, self.stall, 1.0) / mean
+
+
+def _members(level: str, workers: int, per_node: int | Sequence[int]) -> NDArray[np.intp]:
+    """Whose draws each worker has: its own, its node's, or those of all."""
+    if level == "worker":
+        return np.arange(workers)
+    return node_of(workers, per_node) if level == "node" else np.zeros(workers, dtype=np.intp)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import integrate, stats
 
 from dpsim.disturbance import (
+    CorrelatedJitterConfig,
     GammaJitterConfig,
     HistogramJitterConfig,
     JitterConfig,
@@ -19,7 +20,7 @@ from dpsim.disturbance import (
     ParetoJitterConfig,
 )
 
-KINDS = ["gamma", "histogram", "lognormal", "pareto"]
+KINDS = ["correlated", "gamma", "histogram", "lognormal", "pareto"]
 made = TypeAdapter(JitterConfig).validate_python
 
 
@@ -41,7 +42,9 @@ def test_a_name_is_enough_and_the_mean_is_one(kind):
     factors = made({"kind": kind}).factors(workers=50, steps=4000, seed=0)
     assert factors.shape == (4000, 50)
     assert (factors > 0).all()
-    assert factors.mean() == pytest.approx(1, abs=5 * factors.std() / math.sqrt(factors.size))
+    # What workers have in common does not average out over them: compare blocks of steps.
+    blocks = factors.reshape(20, -1).mean(axis=1)
+    assert factors.mean() == pytest.approx(1, abs=5 * blocks.std() / math.sqrt(20))
 
 
 @every_kind
@@ -191,3 +194,43 @@ def test_file_and_table_exclude_each_other():
 def test_weights_are_as_many_as_values():
     with pytest.raises(ValidationError, match="weights must be as many as values, 2, but got 1"):
         made({"kind": "histogram", "table": {"values": [1, 2], "weights": [1]}})
+
+
+def correlated(**fields):
+    quiet = {"kind": "correlated", "sigma": 0, "stall": 1}
+    return CorrelatedJitterConfig.model_validate(quiet | fields)
+
+
+@pytest.mark.parametrize(
+    ("level", "within", "across"), [("sigma", 0, 0), ("node_sigma", 1, 0), ("job_sigma", 1, 1)]
+)
+def test_a_level_is_common_to_its_own_and_to_no_others(level, within, across):
+    factors = correlated(**{level: 0.1}).factors(8, 20_000, seed=3, per_node=4)
+    logs = np.corrcoef(np.log(factors), rowvar=False)
+    assert np.log(factors).std() == pytest.approx(0.1, rel=0.02)
+    assert [logs[0, 3], logs[0, 4]] == pytest.approx([within, across], abs=0.03)
+
+
+def test_correlation_falls_to_one_e_th_in_its_memory():
+    drawn = np.log(correlated(sigma=0.2, memory=10).factors(20, 20_000, seed=0))
+    later = [np.mean(drawn[:-lag] * drawn[lag:]) / drawn.var() for lag in (1, 10, 20)]
+    assert later == pytest.approx(np.exp([-0.1, -1, -2]), abs=0.03)
+
+
+def test_delays_come_as_often_are_as_long_and_as_heavy_as_said():
+    jitter = correlated(delay_chance=0.1, delay=0.5, delay_tail=4)
+    factors = jitter.factors(50, 20_000, seed=0) * 1.05
+    delays = factors[factors > 1 + 1e-9] - 1
+    assert delays.size / factors.size == pytest.approx(0.1, rel=0.02)
+    assert delays.mean() == pytest.approx(0.5, rel=0.03)
+    assert (delays > 1.5).mean() == pytest.approx(2**-4, rel=0.05)
+    together = correlated(delay_chance=0.1, delay_of="job").factors(3, 1000, seed=0)
+    assert (together == together[:, :1]).all()
+
+
+def test_stalls_are_periodic_and_meet_all_workers():
+    factors = correlated(stall_every=50, stall=3).factors(4, 1000, seed=5)
+    stalled = np.flatnonzero(factors[:, 0] > 1.5)
+    assert set(np.diff(stalled)) == {50}
+    assert (factors == factors[:, :1]).all()
+    assert factors.max() / factors.min() == pytest.approx(3)

@@ -1,0 +1,175 @@
+"""A disturbance fitted to measured step times, of whole steps or of each worker's.
+
+Parts are taken off one after the other: workers that stay slow, stalls of all, delays, then what is
+left by its variance: of the job (common to all workers in a step), of nodes, of workers. Where only
+whole steps were timed, nothing tells workers apart, and all of it is the job's.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_text_limited
+from dpsim.disturbance.jitter import CorrelatedJitterConfig, Factors
+from dpsim.disturbance.slow_workers import SlowWorkersConfig
+
+STALLED = 1.3  # medians of the job from which on a step has a stall
+SLOW = 1.1  # medians of the others from which on a worker is a straggler (Lin et al. 2025)
+_APART = 4.0  # standard deviations from which on a step has a delay
+_UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
+_TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
+_MOST_BYTES = 256 * 2**20
+_LEAST = 20  # steps to fit to
+
+
+@dataclass(frozen=True, slots=True)
+class JitterFit:
+    """What was fitted: ``jitter`` of all workers, and those that are ``slow`` for good."""
+
+    jitter: CorrelatedJitterConfig
+    slow: tuple[SlowWorkersConfig, ...]
+
+    def block(self) -> dict[str, Any]:
+        """The ``disturbance`` block of a scenario."""
+        found: dict[str, Any] = {"jitter": self.jitter.model_dump(mode="json")}
+        if self.slow:
+            listed = [each.model_dump(mode="json", exclude_unset=True) for each in self.slow]
+            found["slow"] = listed
+        return found
+
+
+def read_steps(path: Path) -> tuple[Factors, list[int]]:
+    """Step times in seconds, shape (steps, ranks), and each rank's node.
+
+    A CSV file with one of the columns step_ms, step_time_ms, step_s or step_time_s, and with
+    ``rank`` (and maybe ``node``) where ranks were timed apart. Raises DpsimError.
+    """
+    text = read_text_limited(path, _MOST_BYTES)
+    reader = csv.DictReader(io.StringIO(text))
+    column = next((name for name in reader.fieldnames or () if name in _UNITS), None)
+    if column is None:
+        raise DpsimError(f"{path}: must have one of the columns {', '.join(_UNITS)}")
+    times: dict[int, list[float]] = {}
+    nodes: dict[int, int] = {}
+    for line, row in enumerate(reader, 2):
+        rank = _number(path, line, row.get("rank") or "0", int)
+        seconds = _number(path, line, row[column], float) * _UNITS[column]
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise DpsimError(f"{path}:{line}: {column}: must be above 0, but got {row[column]!r}")
+        times.setdefault(rank, []).append(seconds)
+        nodes[rank] = _number(path, line, row.get("node") or "0", int)
+    counts = {len(each) for each in times.values()}
+    if len(counts) != 1 or min(counts) < _LEAST:
+        raise DpsimError(
+            f"{path}: must have at least {_LEAST} steps, as many of each rank, but got "
+            f"{sorted(counts)}"
+        )
+    ranks = sorted(times)
+    return np.array([times[rank] for rank in ranks]).T, [nodes[rank] for rank in ranks]
+
+
+def _number(path: Path, line: int, text: str | None, read: Any) -> Any:
+    try:
+        return read(text)
+    except (TypeError, ValueError):
+        raise DpsimError(f"{path}:{line}: must be a number, but got {text!r}") from None
+
+
+def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
+    """The disturbance that step times of shape (steps, ranks) show."""
+    ranks = times.shape[1]
+    pace = np.median(times, axis=0)
+    paces = pace / np.median(pace)
+    slow = tuple(
+        SlowWorkersConfig(workers=(int(rank),), factor=round(float(paces[rank]), 4))
+        for rank in np.flatnonzero(paces > SLOW)
+    )
+    factors = times / pace
+
+    job = np.median(factors, axis=1)
+    stalled = job > STALLED
+    stalls = _stalls(job, stalled)
+    logs = np.log(factors[~stalled])
+    logs -= np.median(logs, axis=0)
+    delays, is_delayed = _delays(logs, "worker" if ranks > 1 else "job")
+    logs = np.where(is_delayed, 0.0, logs)
+    spreads = _spreads(logs, np.asarray(nodes))
+    memory = {"memory": _memory(logs)}
+    fields = {"kind": "correlated", **spreads, **memory, **delays, **stalls}
+    return JitterFit(CorrelatedJitterConfig.model_validate(fields), slow)
+
+
+def _stalls(job: Factors, stalled: NDArray[np.bool_]) -> dict[str, float]:
+    """How often, and how long; a factor of 1 where there are none."""
+    count = int(stalled.sum())
+    if not count:
+        return {"stall": 1.0}
+    length = float(job[stalled].mean() / job[~stalled].mean())
+    return {"stall_every": round(len(job) / count, 2), "stall": round(length, 4)}
+
+
+def _delays(logs: Factors, of: str) -> tuple[dict[str, Any], NDArray[np.bool_]]:
+    """Steps far above the rest, by their share, mean and tail index.
+
+    What a Lomax delay has above a limit is Lomax again, of the same index, which the ratio of its
+    90th percentile to its median tells. Shorter delays stay in the spread of the rest.
+    """
+    low, high = np.quantile(logs, [0.16, 0.84])
+    limit = max(_APART * (high - low) / 2, 0.01)
+    is_delayed = logs > limit
+    found, least = np.expm1(logs[is_delayed]), math.expm1(limit)
+    if found.size < 2:
+        return {}, is_delayed
+    median, far = np.quantile(found - least, [0.5, 0.9])
+    spreads = (0.1 ** (-1 / _TAILS) - 1) / (0.5 ** (-1 / _TAILS) - 1)
+    tail = float(_TAILS[np.argmin(np.abs(spreads - far / median))])
+    told = {
+        "delay_chance": round(found.size / logs.size, 6),
+        "delay": round(float(found.mean()), 6),
+        "delay_tail": round(tail, 3),
+    }
+    return {**told, "delay_of": of}, is_delayed
+
+
+def _spreads(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
+    """Standard deviations of the job's, the nodes' and the workers' parts.
+
+    The mean over n workers varies by the common part and 1 / n of what is each one's own, which is
+    taken off again.
+    """
+    ranks = logs.shape[1]
+    if ranks == 1:
+        return {"sigma": 0.0, "job_sigma": round(float(logs.std()), 6)}
+    by_node = [logs[:, nodes == node] for node in np.unique(nodes)]
+    deep = [part for part in by_node if part.shape[1] > 1] or [logs]
+    own = float(np.mean([part.var(axis=1, ddof=1).mean() for part in deep]))
+    means = np.stack([part.mean(axis=1) for part in by_node], axis=1)
+    sizes = np.array([part.shape[1] for part in by_node])
+    node = 0.0
+    if len(by_node) > 1:
+        node = max(0.0, float(means.var(axis=1, ddof=1).mean() - (own / sizes).mean()))
+    job = max(0.0, float(logs.mean(axis=1).var() - node / len(by_node) - own / ranks))
+    found = {"sigma": own, "node_sigma": node, "job_sigma": job}
+    return {name: round(math.sqrt(variance), 6) for name, variance in found.items()}
+
+
+def _memory(logs: Factors) -> float:
+    """Steps, from the correlation of a step with the next; 0 where there is none to speak of.
+
+    Below 0.1 a correlation is forgotten in half a step, and noise where steps are few.
+    """
+    variance = float((logs**2).mean())
+    if variance == 0:
+        return 0.0
+    correlation = float((logs[1:] * logs[:-1]).mean()) / variance
+    return 0.0 if correlation < 0.1 else round(-1 / math.log(min(correlation, 0.9999)), 3)

@@ -1,0 +1,129 @@
+"""What was drawn is found again: the parts of a disturbance, from step times."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsim import cli
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, read_steps
+from dpsim.scenario import load_scenario
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "scenarios" / "quickstart.yaml"
+
+
+def drawn(workers, steps, per_node=4, **fields):
+    config = {"kind": "correlated", "sigma": 0, "stall": 1, **fields}
+    return CorrelatedJitterConfig.model_validate(config).factors(workers, steps, 1, per_node)
+
+
+def nodes(workers, per_node=4):
+    return [worker // per_node for worker in range(workers)]
+
+
+def test_levels_are_told_apart_and_so_is_their_memory():
+    times = drawn(16, 20_000, sigma=0.02, node_sigma=0.03, job_sigma=0.01, memory=5)
+    found = fit_jitter(times, nodes(16)).jitter
+    assert found.sigma == pytest.approx(0.02, rel=0.05)
+    assert found.node_sigma == pytest.approx(0.03, rel=0.05)
+    assert found.job_sigma == pytest.approx(0.01, rel=0.15)
+    assert found.memory == pytest.approx(5, rel=0.1)
+    assert (found.stall, found.delay_chance) == (1, pytest.approx(0, abs=1e-3))
+
+
+def test_stalls_delays_and_slow_workers_are_taken_off_first():
+    times = 0.3 * drawn(
+        8, 20_000, sigma=0.005, stall_every=100, stall=2, delay_chance=0.01, delay=0.2
+    )
+    times[:, 5] *= 1.4
+    found = fit_jitter(times, nodes(8))
+    assert [(each.workers, each.factor) for each in found.slow] == [
+        ((5,), pytest.approx(1.4, rel=0.01))
+    ]
+    jitter = found.jitter
+    assert (jitter.stall_every, jitter.stall) == pytest.approx((100, 2), rel=0.02)
+    assert jitter.delay_chance == pytest.approx(0.01, rel=0.15)  # the shortest pass for jitter
+    assert jitter.delay == pytest.approx(0.2, rel=0.15)
+    assert jitter.sigma == pytest.approx(0.005, rel=0.1)
+
+
+def test_a_heavy_tail_is_found():
+    light, heavy = (
+        fit_jitter(drawn(4, 50_000, sigma=0.001, delay_chance=0.05, delay_tail=tail), nodes(4))
+        for tail in (1000, 4)
+    )
+    assert heavy.jitter.delay_tail == pytest.approx(4, rel=0.3)
+    assert light.jitter.delay_tail > 20
+
+
+def test_whole_steps_are_all_the_jobs():
+    found = fit_jitter(drawn(1, 20_000, sigma=0.03), [0]).jitter
+    assert (found.sigma, found.node_sigma) == (0, 0)
+    assert found.job_sigma == pytest.approx(0.03, rel=0.02)
+
+
+def written(folder, times, per_node=4):
+    path = folder / "steps.csv"
+    lines = ["step,rank,node,step_ms"]
+    for step, row in enumerate(times):
+        for rank, seconds in enumerate(row):
+            lines.append(f"{step},{rank},{rank // per_node},{1e3 * seconds}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+def call(monkeypatch, *args):
+    monkeypatch.setattr("sys.argv", ["dpsim", *map(str, args)])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return exit_.value.code or 0
+
+
+def test_the_command_writes_a_block_that_a_scenario_takes(tmp_path, monkeypatch):
+    times = drawn(8, 200, sigma=0.02, job_sigma=0.05)
+    times[:, 2] *= 1.5
+    block, scenario = tmp_path / "disturbance.yaml", tmp_path / "scenario.yaml"
+    assert call(monkeypatch, "fit-jitter", written(tmp_path, times), "-o", block) == 0
+    kept, rest = QUICKSTART.read_text().split("disturbance:\n")
+    scenario.write_text(kept + block.read_text() + rest[rest.index("run:") :])
+    loaded = load_scenario(scenario).disturbance
+    assert loaded.jitter == fit_jitter(times, nodes(8)).jitter
+    assert loaded.slow[0].workers == (2,)
+
+
+def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsys):
+    path = written(tmp_path, drawn(4, 50, sigma=0.02))
+    assert call(monkeypatch, "fit-jitter", path, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    text = (ROOT / "docs" / "json.md").read_text()
+    section = text.split("## `dpsim fit-jitter FILE --json`")[1].split("\n## ")[0]
+    assert all(f"`{key}`" in section for key in told if key not in ("schema_version", "kind"))
+    assert (told["steps"], told["ranks"]) == (50, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("step,time\n1,2\n", "must have one of the columns step_ms"),
+        ("step_ms\n" + "1\n" * 19, "must have at least 20 steps"),
+        ("step_ms\n" + "1\n" * 30 + "-1\n", r":32: step_ms: must be above 0, but got '-1'"),
+        ("step_ms\n" + "1\n" * 30 + "fast\n", r":32: must be a number, but got 'fast'"),
+        ("rank,step_ms\n" + "0,1\n1,1\n" * 30 + "1,1\n", "as many of each rank"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path, text, rule):
+    path = tmp_path / "steps.csv"
+    path.write_text(text)
+    with pytest.raises(DpsimError, match=rule):
+        read_steps(path)
+
+
+def test_the_columns_mean_what_they_say(tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("step_s\n" + "0.25\n" * 20)
+    times, where = read_steps(path)
+    assert np.array_equal(times, np.full((20, 1), 0.25))
+    assert where == [0]
