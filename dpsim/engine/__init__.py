@@ -15,7 +15,6 @@ from dpsim.engine.link_loads import (
     bytes_in_step,
     link_loads,
 )
-from dpsim.engine.one_time_costs import one_time_costs
 
 if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
@@ -37,10 +36,16 @@ if TYPE_CHECKING:
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
     from dpsim.engine.parts import PARTS, Part, PartName
+    from dpsim.engine.prediction_interval import (
+        PredictionInterval,
+        collective_interval,
+        nccl_doubt,
+        prediction_interval,
+    )
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
-    from dpsim.engine.run import Run, provenance, run_job, run_scenario, simulate
+    from dpsim.engine.run import Run, one_time_costs, provenance, run_job, run_scenario, simulate
     from dpsim.engine.staged_call import StagedCall
     from dpsim.engine.steps import Steps, clock_gaps
     from dpsim.engine.timeline import Interval
@@ -67,6 +72,7 @@ __all__ = [
     "OnLinks",
     "Part",
     "PartName",
+    "PredictionInterval",
     "Recording",
     "RefittedModel",
     "Result",
@@ -83,6 +89,7 @@ __all__ = [
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
+    "collective_interval",
     "constants_of",
     "engine_for",
     "exact_for",
@@ -93,9 +100,11 @@ __all__ = [
     "load_over_time",
     "memory_use",
     "model_flop",
+    "nccl_doubt",
     "neighbours",
     "one_time_costs",
     "overlapping",
+    "prediction_interval",
     "prepare",
     "prepared_by",
     "provenance",

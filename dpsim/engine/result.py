@@ -15,8 +15,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import Goodput
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
-from dpsim.engine.one_time_costs import OneTimeCosts
 from dpsim.engine.parts import PARTS, PartName
+from dpsim.engine.prediction_interval import PredictionInterval
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
@@ -25,6 +25,17 @@ from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
 _BLOCKS = 500  # long runs are averaged to so many blocks before they are resampled
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeCosts:
+    """``startup_s``: until all have what rank 0 has, at the start and after a restart.
+
+    ``consensus_s``: the round at the end.
+    """
+
+    startup_s: float
+    consensus_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +72,7 @@ class Result:
     to_target: TimeToTarget | None = None
     spending: Spending | None = None
     work: Work | None = None
+    interval: PredictionInterval | None = None
 
     @cached_property
     def step_time_s(self) -> dict[str, float]:
@@ -256,6 +268,7 @@ class Result:
             "approximation": self.approximation,
             "steady": self.steady,
             "warnings": self.warnings,
+            "interval_s": None if self.interval is None else self.interval.to_json(),
             "calibration": self.calibration,
             "seed": self.seed,
             "provenance": self.provenance,

@@ -19,17 +19,17 @@ from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
-from dpsim.engine.one_time_costs import one_time_costs
+from dpsim.engine.prediction_interval import prediction_interval
 from dpsim.engine.recording import Recording
-from dpsim.engine.result import Result
+from dpsim.engine.result import OneTimeCosts, Result
 from dpsim.engine.spending import spending
 from dpsim.engine.steps import Steps, unsettled
 from dpsim.engine.to_target import time_to_target
 from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
-from dpsim.strategy.aggregation import Meeting
-from dpsim.workload import Epoch, extrapolated_from
+from dpsim.strategy.aggregation import ELEMENT, Meeting
+from dpsim.workload import OPTIMIZER_STATES, Epoch, extrapolated_from
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
@@ -284,6 +284,7 @@ class Run:
             spending=spending(scenario),
             work=work(scenario, job.model, job.cluster),
             cautions=_cautions(job),
+            interval=prediction_interval(job, self.steps),
         )
 
 
@@ -338,3 +339,13 @@ def _epoch(scenario: Scenario) -> Epoch | None:
 def provenance() -> dict[str, str]:
     """What made a result, and when: the part of its JSON that differs from run to run."""
     return stamp(python=platform.python_version(), numpy=np.__version__)
+
+
+def one_time_costs(job: Job) -> OneTimeCosts:
+    """What ``job`` pays once."""
+    aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
+    # Of a cell each GPU holds a part, and gets that alone.
+    parameters = -(-parameters // job.scenario.cell)
+    state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
+    startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
+    return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))

@@ -16,7 +16,7 @@ from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, parse
 from dpsim.collectives import OPERATIONS
-from dpsim.engine import reduction_cost
+from dpsim.engine import PredictionInterval, collective_interval, reduction_cost
 from dpsim.hardware import nodes as known_nodes
 from dpsim.network import Ability, MessageCosts, ModelKind, named_model
 from dpsim.scenario import load_scenario
@@ -33,6 +33,8 @@ class CollectiveRow:
     Seconds from time 0 until the last rank is done, rates in B/s, traffic in bytes.
 
     ``used`` is the algorithm that ``auto`` chose at this size, otherwise ``algorithm`` itself.
+    ``max_utilisation``: of the busiest link, the share of its rate over that time. ``interval``:
+    of the time; None on a switch that is described by its numbers.
     """
 
     bytes: int
@@ -44,10 +46,17 @@ class CollectiveRow:
     bytes_sent_busiest: int
     bytes_sent_and_received_busiest: int
     bytes_sent_total: int
+    library: str
+    max_utilisation: float
+    interval: PredictionInterval | None
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Its fields by name; what the interval extrapolates stands beside it."""
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
+        if self.interval is None:
+            return {**fields, "interval_s": None, "extrapolated": []}
+        interval = self.interval.to_json()
+        return {**fields, "extrapolated": interval.pop("extrapolated"), "interval_s": interval}
 
 
 def collective_rows(
@@ -81,7 +90,9 @@ def collective_rows(
             library=library,
         )
         for size in sizes:
-            time = float(model.finish(begin, size).finishes.max())
+            outcome = model.finish(begin, size)
+            time = float(outcome.finishes.max())
+            busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
             moved = model.traffic(size)
             rate = size / time if time > 0 else 0.0
             used = model.algorithm_for(size)
@@ -95,6 +106,11 @@ def collective_rows(
                 moved.busiest,
                 moved.busiest_both_ways,
                 moved.total,
+                library,
+                busy / (time - float(begin.min())) if busy else 0.0,
+                collective_interval(network, library, operation, size, time)
+                if isinstance(network, Cluster)
+                else None,
             )
 
 

@@ -61,6 +61,7 @@ from dpsim.workload.roofline import (
     Precision,
     compute_times,
     extrapolated_from,
+    has_own_law,
     is_throttled,
     update_bytes,
 )
@@ -157,6 +158,7 @@ __all__ = [
     "find_factory",
     "fitted",
     "footprint",
+    "has_own_law",
     "hooked",
     "import_torch",
     "is_numbered",

@@ -226,6 +226,11 @@ def _transformer_law(
     return transformer_efficiency
 
 
+def has_own_law(model: Model, precision: Precision) -> bool:
+    """Whether a model's times come from the constants of transformers, not of all models."""
+    return _transformer_law(model, precision) is not None
+
+
 def extrapolated_from(
     model: Model, generation: str, precision: Precision, execution: Execution, kernels: Kernels
 ) -> str | None:

@@ -14,7 +14,7 @@ tools.refits.roofline_fit`` after a change of models or rows: it writes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -415,13 +415,43 @@ def errors(predicted: Sequence[float] | FloatArray, measured: FloatArray) -> dic
     return {"n": len(error)} | {name: float(f"{value:.3g}") for name, value in spread.items()}
 
 
-def leave_models_out(rows: Columns) -> FloatArray:
+def _effects(
+    work: Work, result: FitResult, tested: Work, wanted: Collection[str]
+) -> dict[str, FloatArray]:
+    """The ``wanted`` effects of a fit on the rows ``tested``; the usual ones of others."""
+    found = {}
+    for effect, group in EFFECTS:
+        known = dict(
+            zip(sorted(set(work.names[group])), result.values[effect].tolist(), strict=True)
+        )
+        if effect not in wanted:
+            known = {}
+        usual = [
+            _prior_launch(m, priors_file()) if effect == "launch" else 1.0
+            for m in tested.names[group]
+        ]
+        found[effect] = np.array(
+            [known.get(m, u) for m, u in zip(tested.names[group], usual, strict=True)]
+        )
+    return found
+
+
+EFFECTS = (
+    ("generation", "generation"),
+    ("gpu", "gpu"),
+    ("speed", "framework"),
+    ("launch", "framework"),
+)
+
+
+def leave_models_out(rows: Columns, *known_effects: Collection[str]) -> FloatArray:
     """Step seconds of each row, fitted on the rows of all other models.
 
-    Constants, and effects of frameworks and GPUs, are those of the fit.
+    Constants, and ``known_effects`` of frameworks and GPUs, are those of the fit; other effects are
+    usual. One line of seconds for each set of effects that is given.
     """
     priors = priors_file()
-    out = np.full(len(rows), np.nan)
+    out = np.full((len(known_effects), len(rows)), np.nan)
     names = np.array([catalogue_name(model) for model in rows.text("model").tolist()])
     for name in sorted(set(names.tolist())):
         test = names == name
@@ -431,22 +461,10 @@ def leave_models_out(rows: Columns) -> FloatArray:
             n: np.full(int(test.sum()), result.values[n][0])
             for n in (*priors["fractions"], *priors["constants"], "fusion")
         }
-        for effect, group in (
-            ("generation", "generation"),
-            ("gpu", "gpu"),
-            ("speed", "framework"),
-            ("launch", "framework"),
-        ):
-            known = dict(
-                zip(sorted(set(work.names[group])), result.values[effect].tolist(), strict=True)
-            )
-            usual = [
-                _prior_launch(m, priors) if effect == "launch" else 1.0 for m in tested.names[group]
-            ]
-            values[effect] = np.array(
-                [known.get(m, u) for m, u in zip(tested.names[group], usual, strict=True)]
-            )
-        out[test] = step_seconds(tested, values, float(priors["sharpness"]["value"]))
+        sharpness = float(priors["sharpness"]["value"])
+        for line, effects in enumerate(known_effects):
+            of_fit = _effects(work, result, tested, effects)
+            out[line, test] = step_seconds(tested, values | of_fit, sharpness)
     return out
 
 
@@ -462,7 +480,7 @@ def write() -> None:
             fitted, measured_seconds(rows)
         ),
         "each model left out, all its variants with it": errors(
-            leave_models_out(rows), measured_seconds(rows)
+            leave_models_out(rows, dict(EFFECTS))[0], measured_seconds(rows)
         ),
     }
     yaml = YAML(typ="safe", pure=True)

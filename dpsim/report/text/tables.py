@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from dpsim.base.units import DATA, POWER, RATE, TIME, human
-from dpsim.engine import PARTS, LinkLoads, PartName, Result, TimeToTarget, Utilisation
+from dpsim.engine import (
+    PARTS,
+    LinkLoads,
+    PartName,
+    PredictionInterval,
+    Result,
+    TimeToTarget,
+    Utilisation,
+)
 
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
@@ -42,7 +50,8 @@ def run_notes(result: Result) -> list[str]:
     lines = [
         f"step        median {human(step['median'], TIME)}, 95th percentile "
         f"{human(step['p95'], TIME)}, "
-        f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} (95 %)",
+        f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} over seeds (95 %)",
+        *_interval_notes(result.interval),
         f"throughput  {result.throughput_samples_per_s:,.0f} samples/s on {result.workers} "
         "workers, "
         f"scaling efficiency {result.scaling_efficiency:.1%}",
@@ -65,6 +74,17 @@ def run_notes(result: Result) -> list[str]:
     lines += [] if result.to_target is None else to_target_notes(result.to_target)
     lines += _spending_notes(result)
     return [*lines, _calibration_note(result.calibration)]
+
+
+def _interval_notes(interval: PredictionInterval | None) -> list[str]:
+    """How far the model may be off, which is not the noise of seeds."""
+    if interval is None:
+        return []
+    line = (
+        f"model error {human(interval.low, TIME)} to {human(interval.high, TIME)} "
+        f"({interval.confidence:.0%} of what no fit saw)"
+    )
+    return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]
 
 
 def _utilisation_notes(found: Utilisation) -> list[str]:

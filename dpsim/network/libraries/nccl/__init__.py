@@ -22,7 +22,7 @@ from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
 from dpsim.network.libraries.nccl.model import NcclModel
 from dpsim.network.libraries.nccl.notes import Note
-from dpsim.network.libraries.nccl.of_cluster import network_cards
+from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
 from dpsim.network.libraries.nccl.physical import Facts, facts_of, physical
 from dpsim.network.libraries.nccl.prediction import Prediction, kin_correction, predict, work_for
@@ -60,6 +60,7 @@ __all__ = [
     "kin_correction",
     "level_keys",
     "machine_logs",
+    "machine_of",
     "network_cards",
     "physical",
     "predict",

@@ -1,0 +1,83 @@
+"""What predictions of compute leave of models, sources and generations that no fit saw.
+
+Writes ``dpsim/engine/step_residuals.json``: quantiles of ln(measured / predicted). Each model of
+the one-GPU table counts as much as another, and so does each source of the language models'. Run
+``python -m tools.refits.step_residuals`` after a refit of either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dpsim.engine
+from dpsim.base.arrays import FloatArray
+from tools.refits.roofline_fit import catalogue_name, leave_models_out, usable
+from validate.published.llm import REQUIRED as LLM_REQUIRED
+from validate.published.llm import TABLE as LLM_TABLE
+from validate.published.llm import compare
+from validate.published.single_gpu import REQUIRED, TABLE, fit_rows, measured_seconds
+from validate.published.tables import packaged_table
+
+FILE = Path(dpsim.engine.__path__[0]) / "step_residuals.json"
+QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+def quantiles(residual: FloatArray, names: Sequence[str]) -> list[float]:
+    """Quantiles over rows, of which those of one name count together as much as another's."""
+    weight = np.array([1 / names.count(name) for name in names])
+    order = np.argsort(residual, kind="stable")
+    reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
+    return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]
+
+
+def of_figures() -> dict[str, Any]:
+    """Of the roofline: the row's framework and board are not known, as they are to a user."""
+    rows = usable(fit_rows(packaged_table(TABLE, REQUIRED)))
+    measured = measured_seconds(rows)
+    models = [catalogue_name(model) or model for model in rows.text("model").tolist()]
+    known, unknown = leave_models_out(rows, ("generation",), ())
+    return {
+        "groups": len(set(models)),
+        "group_left_out": quantiles(np.log(measured / known), models),
+        "generation_left_out": quantiles(np.log(measured / unknown), models),
+    }
+
+
+def of_language_models() -> dict[str, Any]:
+    """Of steps of language models: each source, or model of the largest source, left out.
+
+    Too few generations were measured to leave one out.
+    """
+    columns = packaged_table(LLM_TABLE, LLM_REQUIRED)
+    rows = compare(columns, None, _quiet).counted
+    residual = np.log([(row.measured or np.nan) / (row.predicted or np.nan) for row in rows])
+    sources = [str(row.identity["source"]) for row in rows]
+    gpus = [str(row.identity["gpu"]) for row in rows]
+    return {
+        "groups": len(set(sources)),
+        "gpus": sorted(set(gpus)),
+        "group_left_out": quantiles(np.asarray(residual), sources),
+    }
+
+
+def _quiet(what: str, done: int, total: int) -> None:
+    """No progress is told."""
+
+
+def write() -> None:
+    """Write the file."""
+    content = {
+        "quantiles": list(QUANTILES),
+        "figures": of_figures(),
+        "language models": of_language_models(),
+    }
+    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
