@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, prepared_by, scale_to
     from dpsim.engine.in_pairs import neighbours
+    from dpsim.engine.intervals import (
+        PredictionInterval,
+        collective_interval,
+        nccl_doubt,
+        prediction_interval,
+    )
     from dpsim.engine.job import (
         Job,
         exchange_cycle,
@@ -36,12 +42,6 @@ if TYPE_CHECKING:
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
     from dpsim.engine.parts import PARTS, Part, PartName
-    from dpsim.engine.prediction_interval import (
-        PredictionInterval,
-        collective_interval,
-        nccl_doubt,
-        prediction_interval,
-    )
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result

@@ -13,10 +13,10 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.disturbance import Goodput
+from dpsim.engine.intervals import PredictionInterval
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.parts import PARTS, PartName
-from dpsim.engine.prediction_interval import PredictionInterval
 from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget

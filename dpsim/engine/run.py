@@ -15,11 +15,11 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
+from dpsim.engine.intervals import prediction_interval
 from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
-from dpsim.engine.prediction_interval import prediction_interval
 from dpsim.engine.recording import Recording
 from dpsim.engine.result import OneTimeCosts, Result
 from dpsim.engine.spending import spending

@@ -418,7 +418,8 @@ def errors(predicted: Sequence[float] | FloatArray, measured: FloatArray) -> dic
 def _effects(
     work: Work, result: FitResult, tested: Work, wanted: Collection[str]
 ) -> dict[str, FloatArray]:
-    """The ``wanted`` effects of a fit on the rows ``tested``; the usual ones of others."""
+    """The ``wanted`` effects of a fit on the rows ``tested``; of others the mean of all rows."""
+    priors = priors_file()
     found = {}
     for effect, group in EFFECTS:
         known = dict(
@@ -426,12 +427,11 @@ def _effects(
         )
         if effect not in wanted:
             known = {}
-        usual = [
-            _prior_launch(m, priors_file()) if effect == "launch" else 1.0
-            for m in tested.names[group]
-        ]
         found[effect] = np.array(
-            [known.get(m, u) for m, u in zip(tested.names[group], usual, strict=True)]
+            [
+                known.get(name, _prior_launch(name, priors) if effect == "launch" else 1.0)
+                for name in tested.names[group]
+            ]
         )
     return found
 

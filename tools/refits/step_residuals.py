@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import dpsim.engine
 from dpsim.base.arrays import FloatArray
 from tools.refits.roofline_fit import catalogue_name, leave_models_out, usable
 from validate.published.llm import REQUIRED as LLM_REQUIRED
@@ -23,7 +23,7 @@ from validate.published.llm import compare
 from validate.published.single_gpu import REQUIRED, TABLE, fit_rows, measured_seconds
 from validate.published.tables import packaged_table
 
-FILE = Path(dpsim.engine.__path__[0]) / "step_residuals.json"
+FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"
 QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 
 

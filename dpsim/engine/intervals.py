@@ -12,12 +12,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
-import dpsim.network
 from dpsim.base.arrays import FloatArray
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
@@ -28,8 +27,6 @@ from dpsim.workload import extrapolated_from, has_own_law
 CONFIDENCE = 0.9
 _DRAWS = 4000
 _MIB = 2**20
-_HERE = Path(__file__).parent
-_OF_NCCL = Path(dpsim.network.__path__[0]) / "libraries" / "nccl" / "residuals.json"
 _OTHER_LIBRARY = "what a library takes beyond ideal transfers was not compared on this network"
 
 
@@ -217,11 +214,15 @@ def _mixed(members: FloatArray, weights: Sequence[float]) -> list[float]:
 
 @cache
 def _of_steps() -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads((_HERE / "step_residuals.json").read_bytes())
+    content: Mapping[str, Any] = json.loads(
+        files("dpsim.engine").joinpath("step_residuals.json").read_bytes()
+    )
     return content
 
 
 @cache
 def _of_nccl() -> Mapping[str, Any]:
-    content: Mapping[str, Any] = json.loads(_OF_NCCL.read_bytes())
+    content: Mapping[str, Any] = json.loads(
+        files("dpsim.network").joinpath("libraries/nccl/residuals.json").read_bytes()
+    )
     return content
