@@ -82,7 +82,7 @@ def _interval_notes(interval: PredictionInterval | None) -> list[str]:
         return []
     line = (
         f"model error {human(interval.low, TIME)} to {human(interval.high, TIME)} "
-        f"({interval.confidence:.0%} of what no fit saw)"
+        f"({100 * interval.confidence:.0f} % of what no fit saw)"
     )
     return [line, *(f"            extrapolated: {each}" for each in interval.extrapolated)]
 
