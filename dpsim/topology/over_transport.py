@@ -56,7 +56,8 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
 def _edge(edge: CustomEdge, transport: Transport) -> CustomEdge:
     """A network card's edge has half of the latency; of one given by its rate, that is nominal."""
     latency = edge.seconds
-    if transport.message_seconds is not None:
+    # An edge with a window is a long one, whose delay is its own.
+    if transport.message_seconds is not None and edge.window is None:
         cards = sum("/nic" in end for end in edge.between)
         latency = cards * transport.message_seconds / 2
     changes: dict[str, Any] = {"latency": latency}

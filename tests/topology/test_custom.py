@@ -203,3 +203,19 @@ def test_more_cards_than_can_be_gone_through_by_name():
             node="tpu-v2",
             network={"fabric": "custom", "edges": edges, "nics_per_node": 1},
         )
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("1 MB", 1e6 / 0.068),  # a window a round trip
+        ("1 GB", 5e9 / 8),  # more than the link carries
+        (None, 5e9 / 8),
+    ],
+)
+def test_a_window_limits_the_rate_of_a_long_edge(window, expected):
+    long = {"between": ["left", "right"], "rate": "5 Gbit/s", "latency": "34 ms", "window": window}
+    cluster = build_cluster(config([*TWO_SWITCHES[:2], long]))
+    route = cluster.routes(np.array([0]), np.array([3]))
+    found = min(cluster.capacities[link] for link in route.links[0] if link >= 0)
+    assert found == pytest.approx(expected)

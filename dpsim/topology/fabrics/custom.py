@@ -17,7 +17,7 @@ from dpsim.base.arrays import IntArray
 from dpsim.base.config import Config, FilePath
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_limited
-from dpsim.base.units import BytesPerSecond, Seconds
+from dpsim.base.units import BytesPerSecond, PositiveBytes, Seconds
 from dpsim.hardware import LinkRef
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 from dpsim.topology.fabrics.fabric import Fabric, SwitchedConfig
@@ -29,6 +29,9 @@ ResolvedEdge = tuple[str, str, float, float]  # one end, other end, B/s, s
 _CARD = re.compile(r"node(\d{1,9})/nic(\d{1,9})")
 _MOST_CARDS = 2**16  # each is looked at by name
 _MOST_BYTES = 2**24  # of a GraphML file
+
+
+_ATTRIBUTES = ("link", "rate", "latency", "window")  # of an edge, in GraphML
 
 
 class CustomEdge(Config):
@@ -49,6 +52,13 @@ class CustomEdge(Config):
     latency: Seconds | None = Field(
         default=None, description="Seconds that a message spends on it; the link's own if left out."
     )
+    window: PositiveBytes | None = Field(
+        default=None,
+        description=(
+            "Bytes that may be under way before an answer, TCP's windows of all connections "
+            "together: the rate is at most window / (2 latency). No limit if left out."
+        ),
+    )
 
     @model_validator(mode="after")
     def _one_rate(self) -> CustomEdge:
@@ -64,7 +74,10 @@ class CustomEdge(Config):
     @property
     def bandwidth(self) -> float:
         """B/s in each direction."""
-        return self.link.bandwidth if self.link is not None else (self.rate or 0.0)
+        rate = self.link.bandwidth if self.link is not None else (self.rate or 0.0)
+        if self.window is None or self.seconds == 0:
+            return rate
+        return min(rate, self.window / (2 * self.seconds))
 
     @property
     def seconds(self) -> float:
@@ -133,7 +146,7 @@ class CustomConfig(SwitchedConfig):
         description=(
             "A GraphML file instead of edges, its path relative to the scenario file: nodes are "
             "called as in edges (by their id, or an attribute `name`), edges have attributes link, "
-            "or rate and latency, as text."
+            "or rate and latency, and window, as text."
         ),
     )
     ecmp_seed: NonNegativeInt = Field(
@@ -246,7 +259,11 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
     for node, data in graph.nodes(data=True):
         names[node] = str(data.get("name", node))
     for a, b, data in graph.to_undirected().edges(data=True):
-        said = {key: value for key, value in data.items() if key in ("link", "rate", "latency")}
+        said = {
+            key: value
+            for key, value in data.items()
+            if key in ("link", "rate", "latency", "window")
+        }
         try:
             yield CustomEdge.model_validate({"between": (names[a], names[b]), **said})
         except ValidationError as error:

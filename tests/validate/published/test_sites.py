@@ -1,0 +1,31 @@
+"""How far off a window tells published rates and times over long links, each left out.
+
+The target is a mean of 15 %; the numbers stand in docs/accuracy.md.
+"""
+
+import numpy as np
+import pytest
+
+from validate.published.sites import left_out_conditions, left_out_links
+
+
+def test_transfers_over_added_delay_are_told_by_those_over_others():
+    errors = np.abs(left_out_conditions())
+    assert len(errors) == 20
+    assert errors.mean() == pytest.approx(0.023, abs=0.003)
+    assert errors.max() < 0.08
+
+
+@pytest.mark.parametrize(
+    ("column", "mean", "worst"),
+    [
+        ("nccl_mbps_vpn", 0.131, 0.413),
+        ("iperf3_gbps_public", 0.098, 0.574),
+        ("iperf3_gbps_vpn", 0.079, 0.21),
+    ],
+)
+def test_a_link_between_regions_has_the_window_of_the_others(column, mean, worst):
+    errors = np.abs(left_out_links(column))
+    assert len(errors) == 9
+    assert errors.mean() == pytest.approx(mean, abs=0.003)
+    assert errors.max() == pytest.approx(worst, abs=0.003)
