@@ -92,7 +92,10 @@ def _with_full_pipes(scenario: Scenario) -> Scenario:
     together = scenario.strategy.aggregation.meeting is Meeting.TOGETHER
     lag = sync.lag if together and run.warmup else 0
     least = max(lag, overlap)
-    return scenario if not least or run.warmup > least else _warming_up(scenario, least + 1)
+    # Workers who may run further ahead than the run is long never wait for what lags.
+    if not least or run.warmup > least or lag > run.warmup + run.steps:
+        return scenario
+    return _warming_up(scenario, least + 1)
 
 
 def _warming_up(scenario: Scenario, steps: int) -> Scenario:
