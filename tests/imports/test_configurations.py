@@ -32,7 +32,7 @@ def imported(dpsim, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_written_is_a_scenario_that_runs(imported, name):
-    scenario = imported(name, "--model", "llama3.2-1b")
+    scenario = imported(name, "--model", "llama3.2-1b", "--sequence-length", 2048)
     few = scenario.run.model_copy(update={"steps": 2, "warmup": 0})
     assert simulate(scenario.model_copy(update={"run": few})).throughput_samples_per_s > 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
-from dpsim.engine import Result, exchange_cycle, simulate
+from dpsim.engine import Result, exchange_cycle, run_scenario
 from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
@@ -139,30 +139,33 @@ class Evaluator:
             return Refused(self.space.plain(choice), rule_of(str(error)))
         if broken is not None:
             return Refused(self.space.plain(choice), broken)
-        # A search ranks, and few steps rank as all would; what it prints is simulated in full.
+        # A search ranks, and few steps rank as all would, settled or not. What it prints is
+        # simulated in full.
         few = shorter(scenario)
         self._simulated.add(scenario_key(few))
-        return self._measured(choice, few)
+        return self._measured(choice, few, settle=False)
 
     def _scenario(self, choice: Choice) -> Scenario:
         changed = apply_overrides(self._document, self.space.overrides(choice), Scenario)
         return validate(changed, Scenario)
 
-    def _measured(self, choice: Choice, scenario: Scenario) -> Evaluation | Refused:
+    def _measured(
+        self, choice: Choice, scenario: Scenario, *, settle: bool = True
+    ) -> Evaluation | Refused:
         try:
-            found = self._of(choice, scenario, self._result(scenario))
+            found = self._of(choice, scenario, self._result(scenario, settle=settle))
         except _NotPossibleError as refused:
             return Refused(self.space.plain(choice), str(refused))
         broken = self._limits.over_budget(found.cost, currency(found.result))
         return found if broken is None else Refused(found.values, broken)
 
-    def _result(self, scenario: Scenario) -> Result:
+    def _result(self, scenario: Scenario, *, settle: bool = True) -> Result:
         """Simulated, where nobody did so before. Raises _NotPossibleError."""
         # By what the scenario says, since choices that differ may come to the same.
         key = scenario_key(scenario)
         if key not in self._results:
             try:
-                self._results[key] = simulate(scenario)
+                self._results[key] = run_scenario(scenario, settle=settle).result
             except DpsimError as error:
                 raise _NotPossibleError(
                     f"cannot be simulated: {str(error).splitlines()[0]}"

@@ -56,14 +56,18 @@ def command(path, out, *options):
 @pytest.mark.parametrize("points", [200, pytest.param(2000, marks=pytest.mark.long)])
 def test_killed_and_resumed_it_is_as_if_undisturbed(tmp_path, points):
     path, out = tmp_path / "tiny.yaml", tmp_path / "out"
-    path.write_text(f"{TINY}sweep: {seeds(points)}\n")
+    # Long enough points that both workers are at work before half of them are done.
+    slower = TINY.replace("steps: 3", "steps: 400")
+    path.write_text(f"{slower}sweep: {seeds(points)}\n")
     sweep(path, tmp_path / "undisturbed", workers=1)
 
     with (tmp_path / "stderr").open("w") as stderr:
         parent = subprocess.Popen(
             command(path, out, "--workers", "2"), stdout=subprocess.DEVNULL, stderr=stderr
         )
-    wait_until(lambda: rows_written(out) >= points // 10, "the first rows")
+    wait_until(
+        lambda: len(workers(out)) == 2 and rows_written(out) >= points // 10, "the first rows"
+    )
     first = workers(out)
     assert len(first) == 2
     os.kill(min(first), signal.SIGKILL)

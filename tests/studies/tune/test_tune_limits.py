@@ -5,7 +5,7 @@ counted.
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import simulate
+from dpsim.engine import run_scenario
 from dpsim.scenario import load_scenario
 from dpsim.studies.tune import Limits, accuracy_penalty, tune
 from dpsim.studies.tune import evaluator as evaluators
@@ -51,9 +51,12 @@ def test_what_does_not_fit_or_go_together_is_no_error_and_the_rest_is_simulated_
     need no buckets.
     """
     simulated = []
-    monkeypatch.setattr(
-        evaluators, "simulate", lambda scenario: simulated.append(scenario) or simulate(scenario)
-    )
+
+    def run_once(scenario, **how):
+        simulated.append(scenario)
+        return run_scenario(scenario, **how)
+
+    monkeypatch.setattr(evaluators, "run_scenario", run_once)
     over = [
         "strategy.aggregation.kind=allreduce,sharded",
         "strategy.sync.kind=bsp,asp",

@@ -30,7 +30,7 @@ def cells():
     answer = json.loads(
         run(command, check=True, capture_output=True, env=environment, cwd=ROOT, timeout=120).stdout
     )
-    assert list(answer) == ["schema_version", "kind", "documentation", "rows"]
+    assert list(answer) == ["schema_version", "kind", "documentation", "classic", "rows"]
     return {(row["backend"], row["device"], row["operation"]): row for row in answer["rows"]}
 
 

@@ -61,7 +61,7 @@ def test_workers_come_first_and_servers_share_their_hosts_or_have_their_own(brie
     [
         (
             ["strategy.aggregation={kind: allreduce, library: mpi}"],
-            "library: must be ideal or gloo",
+            "library: must be ideal or auto or gloo",
         ),
         (["strategy.aggregation={kind: parameter-server, replicas: 2}"], "replicas: must be 1"),
         (

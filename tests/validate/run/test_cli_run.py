@@ -110,7 +110,7 @@ def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
         ),
         (
             ["--set", "strategy.aggregation={kind: allreduce, library: mpi}"],
-            "library: must be ideal or gloo",
+            "library: must be ideal or auto or gloo",
         ),
         (
             ["--compute", "real", "--set", "strategy.overlap.kind=priority"],
