@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dpsim.engine.intervals import (
         PredictionInterval,
         collective_interval,
+        language_model_interval,
+        machine_interval,
         nccl_doubt,
         prediction_interval,
     )
@@ -94,10 +96,12 @@ __all__ = [
     "engine_for",
     "exact_for",
     "exchange_cycle",
+    "language_model_interval",
     "learner_times",
     "learners_by_batch",
     "link_loads",
     "load_over_time",
+    "machine_interval",
     "memory_use",
     "model_flop",
     "nccl_doubt",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dpsim.engine.steps import Steps
 from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.topology import Cluster
 from dpsim.workload import extrapolated_from, has_own_law
+
+if TYPE_CHECKING:
+    from dpsim.network.libraries.nccl import NcclMachine
 
 CONFIDENCE = 0.9
 _DRAWS = 4000
@@ -66,6 +69,14 @@ class Doubt:
     levels: Sequence[float] = ()
     quantiles: Sequence[float] = ()
     extrapolated: tuple[str, ...] = ()
+
+    def around(self, seconds: float) -> PredictionInterval:
+        """The interval of what is predicted to take ``seconds``."""
+        ends = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
+        low, high = np.exp(np.interp(ends, self.levels, self.quantiles)) * seconds
+        return PredictionInterval(
+            float(low), float(high), CONFIDENCE, self.basis, self.extrapolated
+        )
 
     def factors(self, generator: np.random.Generator) -> FloatArray:
         """Measured over predicted seconds, drawn."""
@@ -142,24 +153,42 @@ def collective_interval(
     cluster: Cluster, library: str, operation: str, nbytes: int, seconds: float
 ) -> PredictionInterval:
     """The interval of one collective that takes ``seconds`` on ``cluster``."""
-    doubt = _doubt(cluster, library, operation, nbytes)
-    ends = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-    low, high = np.exp(np.interp(ends, doubt.levels, doubt.quantiles)) * seconds
-    return PredictionInterval(float(low), float(high), CONFIDENCE, doubt.basis, doubt.extrapolated)
+    return _doubt(cluster, library, operation, nbytes).around(seconds)
+
+
+def machine_interval(
+    machine: NcclMachine, operation: str, nbytes: float, seconds: float
+) -> PredictionInterval:
+    """The interval of NCCL's ``operation``, by its own name, on a machine that is described."""
+    return _of_machine(machine, operation, nbytes).around(seconds)
+
+
+def language_model_interval(seconds: float) -> PredictionInterval:
+    """The interval of a step of a language model on GPUs of generations that were measured."""
+    table = _of_steps()
+    found = table["language models"]
+    basis = f"steps of language models of {found['groups']} sources, each left out"
+    return Doubt(basis, table["quantiles"], found["group_left_out"]).around(seconds)
 
 
 def _doubt(cluster: Cluster, library: str, operation: str, nbytes: int) -> Doubt:
     """What NCCL's model leaves of machines like this one; of other libraries nothing is known."""
     sizes = "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
     if library == "nccl":
-        from dpsim.network.libraries.nccl import generation, machine_of
+        from dpsim.network.libraries.nccl import machine_of
 
-        machine = machine_of(cluster)
         name = operation.replace("all-to-all", "alltoall").replace("-", "_")
-        return nccl_doubt(generation(machine), machine.nodes == 1, name, sizes)
+        return _of_machine(machine_of(cluster), name, nbytes)
     pooled = _pooled(cluster.nodes == 1, sizes)
     basis = "communication: NCCL's tables of all such networks, whole generations left out"
     return Doubt(basis, _of_nccl()["quantiles"], pooled, (_OTHER_LIBRARY,))
+
+
+def _of_machine(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
+    from dpsim.network.libraries.nccl import generation
+
+    sizes = "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
+    return nccl_doubt(generation(machine), machine.nodes == 1, operation, sizes)
 
 
 def nccl_doubt(generation: str, is_one_node: bool, operation: str, sizes: str) -> Doubt:

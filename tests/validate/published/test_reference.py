@@ -230,8 +230,14 @@ def test_systems_of_one_node(tmp_path):
     assert {row["system"] for row in answer["rows"]} == {"h200_sxm", "rtx_pro_6000_server"}
     assert {"single-node NVLink", "single-node PCIe"} <= set(answer["groups"])
     assert list(answer["rows"][0]) == [
-        "system", "nccl_version", "op", "dtype", "num_gpus", "line", "bytes", "predicted_us", "measured_us", "ape", "constants", "kin",
+        "system", "nccl_version", "op", "dtype", "num_gpus", "line", "bytes", "predicted_us", "measured_us",
+        "low_us", "high_us", "extrapolated", "ape", "constants", "kin",
     ]  # fmt: skip
+    for row in answer["rows"]:
+        assert row["low_us"] < row["predicted_us"] < row["high_us"]
+    overall = answer["overall"]
+    inside = [row["low_us"] <= row["measured_us"] <= row["high_us"] for row in answer["rows"]]
+    assert overall is None or overall["coverage"] == pytest.approx(np.mean(inside))
 
 
 HEAD = "system,nccl_version,op,dtype,num_gpus,bytes,time_us\n"

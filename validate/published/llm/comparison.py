@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine import memory_use, scale_to
+from dpsim.engine import PredictionInterval, language_model_interval, memory_use, scale_to
 from validate.published.llm.fit import Constants, fit
 from validate.published.llm.rows import IDENTITY, REQUIRED, LlmRow, NotSimulatedError, read_row
 from validate.published.llm.scenarios import assumed_network, scenario_of
@@ -59,6 +59,13 @@ class LlmStep(StepRow):
     memory: tuple[float, float | None] = (0.0, None)
     fits: bool = True
 
+    @property
+    def interval(self) -> PredictionInterval | None:
+        """By what the model leaves of sources that no fit saw; none of calibrated steps is kept."""
+        if self.predicted is None or self.naive is not None:
+            return None
+        return language_model_interval(self.predicted)
+
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, times in ms, and what was assumed."""
         shown = {
@@ -68,6 +75,10 @@ class LlmStep(StepRow):
             "measured_memory_gb": None if self.memory[1] is None else self.memory[1] / 1e9,
             "fits": self.fits,
         }
+        interval = self.interval
+        if interval is not None:
+            shown["low_ms"], shown["high_ms"] = interval.low * 1e3, interval.high * 1e3
+            shown["extrapolated"] = list(interval.extrapolated)
         if self.naive is not None:
             shown["naive_ms"] = self.naive * 1e3
             shown["naive_ape"] = abs(self.naive / (self.measured or 1.0) - 1)

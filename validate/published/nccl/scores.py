@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dpsim.engine import PredictionInterval, machine_interval
 from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case
@@ -26,7 +28,7 @@ _BETWEEN = {
 _INSIDE = {NVSWITCH: "NVLink", NVMESH: "NVLink", PCIE: "PCIe"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Score:
     """One row of a table beside its prediction; ``constants`` says what they were fitted on.
 
@@ -47,14 +49,29 @@ class Score:
         """Absolute percentage error, as a fraction."""
         return abs(self.predicted / self.measured - 1)
 
+    @cached_property
+    def interval(self) -> PredictionInterval:
+        """Between which the measured time lies, by what the model leaves of machines like this."""
+        case = self.case
+        return machine_interval(case.machine, case.op, self.nbytes, self.predicted)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured time lies in the interval."""
+        return self.interval.low <= self.measured <= self.interval.high
+
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, sizes and times in us."""
+        interval = self.interval
         return {
             **self.case.identity,
             "line": self.line,
             "bytes": int(self.nbytes),
             "predicted_us": self.predicted * 1e6,
             "measured_us": self.measured * 1e6,
+            "low_us": interval.low * 1e6,
+            "high_us": interval.high * 1e6,
+            "extrapolated": list(interval.extrapolated),
             "ape": self.ape,
             "constants": self.constants,
             "kin": list(self.kin),
@@ -111,6 +128,7 @@ def summary(scores: Sequence[Score]) -> dict[str, float | int]:
         "worst_ape": float(errors.max()),
         "machines": len(machines),
         "mean_over_machines": float(np.mean(means)),
+        "coverage": float(np.mean([score.is_inside for score in scores])),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from dpsim.engine import PredictionInterval
 from validate.published.tables.columns import Columns
 
 StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
@@ -44,6 +45,11 @@ class StepRow:
         assert predicted is not None
         assert measured is not None
         return abs(predicted / measured - 1)
+
+    @property
+    def interval(self) -> PredictionInterval | None:
+        """Between which the measured step lies; None where no residuals of its like are kept."""
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, and times in ms."""
@@ -164,6 +170,13 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
     points = np.array(
         [abs(row.efficiency[0] - row.efficiency[1]) for row in rows if row.efficiency is not None]
     )
+    inside = [
+        row.interval.low <= (row.measured or 0.0) <= row.interval.high
+        for row in rows
+        if row.interval is not None
+    ]
+    if inside:
+        found["coverage"] = float(np.mean(inside))
     return {"n": len(rows), **found, **(_spread(points, "points") if len(points) else {})}
 
 
