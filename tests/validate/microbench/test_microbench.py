@@ -296,8 +296,8 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
             "-b, -e and -i must give 1 to 10,000 sizes",
         ),
         (
-            ["layers", "--model", "resnet50"],
-            "--model must be small-cnn, small-transformer or package.module:factory",
+            ["layers", "--model", "resnet-fifty"],
+            "--model must be small-cnn, small-transformer, a model of the catalogue or",
         ),
         (["layers", "--model", "a.b:c"], "--input must say the shape of one sample for a.b:c"),
         (
