@@ -9,7 +9,7 @@ moves what hides behind what. This is the model's error; the noise of seeds is a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,6 +20,7 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
+from dpsim.hardware import Gpu
 from dpsim.scenario import ComputeScale, MeasuredStep
 from dpsim.topology import Cluster
 from dpsim.workload import extrapolated_from, has_own_law
@@ -62,7 +63,7 @@ class PredictionInterval:
 class Doubt:
     """What is known of an error: quantiles of ln(measured / predicted); no error if there are none.
 
-    Between quantiles, and beyond the outermost, it is interpolated by straight lines.
+    Between quantiles it is interpolated by straight lines; beyond the outermost nothing is drawn.
     """
 
     basis: str
@@ -118,25 +119,29 @@ def compute_doubt(job: Job) -> Doubt:
         return Doubt("computing as in your measured step")
     if job.model.measured is not None:
         return Doubt("computing as measured in the model's profile")
-    workload = scenario.workload
-    apart = []
-    for gpu, _ in job.cluster.accelerators:
-        stands = extrapolated_from(
-            job.model, gpu.architecture, workload.precision, workload.execution, workload.kernels
-        )
-        if stands is not None:
-            apart.append(f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}")
-    own_law = has_own_law(job.model, workload.precision)
+    apart = [
+        f"no {gpu.architecture} GPU was measured: {gpu.name} computes as {stands}"
+        for gpu, stands in borrowed_efficiencies(job)
+    ]
+    if has_own_law(job.model, scenario.workload.precision) and not apart:
+        return _of_language_models("computing: ")
     table = _of_steps()
-    found = table["language models" if own_law else "figures"]
-    if own_law and not apart:
-        basis = f"computing: steps of language models of {found['groups']} sources, each left out"
-        return Doubt(basis, table["quantiles"], found["group_left_out"])
     found = table["figures"]
     basis = f"computing: one-GPU rows of {found['groups']} models, each left out"
     left_out = "generation_left_out" if apart else "group_left_out"
     basis += ", its GPU's generation too" if apart else ""
     return Doubt(basis, table["quantiles"], found[left_out], tuple(apart))
+
+
+def borrowed_efficiencies(job: Job) -> Iterator[tuple[Gpu, str]]:
+    """Each kind of GPU whose efficiency was not measured, and the generation that stands for it."""
+    workload = job.scenario.workload
+    for gpu, _ in job.cluster.accelerators:
+        stands = extrapolated_from(
+            job.model, gpu.architecture, workload.precision, workload.execution, workload.kernels
+        )
+        if stands is not None:
+            yield gpu, stands
 
 
 def communication_doubt(job: Job) -> Doubt:
@@ -165,30 +170,34 @@ def machine_interval(
 
 def language_model_interval(seconds: float) -> PredictionInterval:
     """The interval of a step of a language model on GPUs of generations that were measured."""
+    return _of_language_models("").around(seconds)
+
+
+def _of_language_models(what: str) -> Doubt:
     table = _of_steps()
     found = table["language models"]
-    basis = f"steps of language models of {found['groups']} sources, each left out"
-    return Doubt(basis, table["quantiles"], found["group_left_out"]).around(seconds)
+    basis = f"{what}steps of language models of {found['groups']} sources, each left out"
+    return Doubt(basis, table["quantiles"], found["group_left_out"])
 
 
 def _doubt(cluster: Cluster, library: str, operation: str, nbytes: int) -> Doubt:
     """What NCCL's model leaves of machines like this one; of other libraries nothing is known."""
-    sizes = "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
     if library == "nccl":
-        from dpsim.network.libraries.nccl import machine_of
+        from dpsim.network.libraries.nccl import machine_of, nccl_name
 
-        name = operation.replace("all-to-all", "alltoall").replace("-", "_")
-        return _of_machine(machine_of(cluster), name, nbytes)
-    pooled = _pooled(cluster.nodes == 1, sizes)
-    basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    return Doubt(basis, _of_nccl()["quantiles"], pooled, (_OTHER_LIBRARY,))
+        return _of_machine(machine_of(cluster), nccl_name(operation), nbytes)
+    return _pooled(cluster.nodes == 1, _size_class(nbytes), _OTHER_LIBRARY)
 
 
 def _of_machine(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
     from dpsim.network.libraries.nccl import generation
 
-    sizes = "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
+    sizes = _size_class(nbytes)
     return nccl_doubt(generation(machine), machine.nodes == 1, operation, sizes)
+
+
+def _size_class(nbytes: float) -> str:
+    return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
 
 
 def nccl_doubt(generation: str, is_one_node: bool, operation: str, sizes: str) -> Doubt:
@@ -198,37 +207,36 @@ def nccl_doubt(generation: str, is_one_node: bool, operation: str, sizes: str) -
     the generation was measured, that of its like with whole generations left out.
     """
     table = _of_nccl()
-    alike = [
-        family
+    by_operation = {
+        family["operation"]: family
         for family in table["families"]
         if generation in family["generations"] and family["sizes"] == sizes
-    ]
-    by_operation = {family["operation"]: family for family in alike}
+    }
     found = by_operation.get(operation) or by_operation.get("any")
     if found is not None and found["machines"] > 1:
         basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
         return Doubt(basis, table["quantiles"], found["machine_left_out"])
     apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
-    basis = "communication: NCCL's tables of all such networks, whole generations left out"
-    return Doubt(basis, table["quantiles"], _pooled(is_one_node, sizes), (apart,))
+    return _pooled(is_one_node, sizes, apart)
 
 
-def _pooled(is_one_node: bool, sizes: str) -> list[float]:
-    """Quantiles over all families inside nodes or between them, generations left out.
+def _pooled(is_one_node: bool, sizes: str, apart: str) -> Doubt:
+    """The error over all families inside nodes or between them, generations left out.
 
-    Families count by their machines; quantiles of a mixture lie near the mean of its members'.
+    Families count by their machines. ``apart`` says what is unlike all of them.
     """
+    table = _of_nccl()
     families = [
         family
-        for family in _of_nccl()["families"]
+        for family in table["families"]
         if family["operation"] == "any"
         and family["sizes"] == sizes
         and family["family"].startswith("single-node") == is_one_node
     ]
     weights = [family["machines"] for family in families]
     members = np.array([family["generation_left_out"] for family in families])
-    mixed: list[float] = _mixed(members, weights)
-    return mixed
+    basis = "communication: NCCL's tables of all such networks, whole generations left out"
+    return Doubt(basis, table["quantiles"], _mixed(members, weights), (apart,))
 
 
 def _mixed(members: FloatArray, weights: Sequence[float]) -> list[float]:

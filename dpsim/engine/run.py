@@ -15,7 +15,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
-from dpsim.engine.intervals import prediction_interval
+from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
 from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
@@ -29,7 +29,7 @@ from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 from dpsim.strategy.aggregation import ELEMENT, Meeting
-from dpsim.workload import OPTIMIZER_STATES, Epoch, extrapolated_from
+from dpsim.workload import OPTIMIZER_STATES, Epoch
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
@@ -320,16 +320,11 @@ def _extrapolations(job: Job) -> Iterator[str]:
     """A warning for each kind of GPU whose efficiency is another generation's."""
     if isinstance(job.scenario.calibration, MeasuredStep | ComputeScale):
         return  # what was measured has the efficiency in it
-    workload = job.scenario.workload
-    for gpu, _ in job.cluster.accelerators:
-        stands = extrapolated_from(
-            job.model, gpu.architecture, workload.precision, workload.execution, workload.kernels
+    for gpu, stands in borrowed_efficiencies(job):
+        yield (
+            f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
+            f"measured: extrapolated from {stands}"
         )
-        if stands is not None:
-            yield (
-                f"how much of its peaks the {gpu.name} ({gpu.architecture}) reaches was not "
-                f"measured: extrapolated from {stands}"
-            )
 
 
 def _epoch(scenario: Scenario) -> Epoch | None:

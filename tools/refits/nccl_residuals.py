@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dpsim.network.libraries.nccl import generation
+from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import MIB, Score, transport_group
 
-QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 # The first left out the machine itself, the second all machines of its generation too.
 Family = tuple[str, str, str]
 
@@ -60,8 +60,4 @@ def _heading(score: Score) -> str:
 def _quantiles(scores: Sequence[Score]) -> list[float]:
     """Quantiles of ln(measured / predicted), each machine with the same weight."""
     residual = np.array([np.log(score.measured / score.predicted) for score in scores])
-    names = [score.case.machine_name for score in scores]
-    weight = np.array([1 / names.count(name) for name in names])
-    order = np.argsort(residual, kind="stable")
-    reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]
+    return residual_quantiles(residual, [score.case.machine_name for score in scores])

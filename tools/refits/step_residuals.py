@@ -8,14 +8,13 @@ the one-GPU table counts as much as another, and so does each source of the lang
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from tools.refits.roofline_fit import catalogue_name, leave_models_out, usable
 from validate.published.llm import REQUIRED as LLM_REQUIRED
 from validate.published.llm import TABLE as LLM_TABLE
@@ -24,15 +23,6 @@ from validate.published.single_gpu import REQUIRED, TABLE, fit_rows, measured_se
 from validate.published.tables import packaged_table
 
 FILE = Path(str(files("dpsim.engine"))) / "step_residuals.json"
-QUANTILES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-
-
-def quantiles(residual: FloatArray, names: Sequence[str]) -> list[float]:
-    """Quantiles over rows, of which those of one name count together as much as another's."""
-    weight = np.array([1 / names.count(name) for name in names])
-    order = np.argsort(residual, kind="stable")
-    reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
-    return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]
 
 
 def of_figures() -> dict[str, Any]:
@@ -43,8 +33,8 @@ def of_figures() -> dict[str, Any]:
     known, unknown = leave_models_out(rows, ("generation",), ())
     return {
         "groups": len(set(models)),
-        "group_left_out": quantiles(np.log(measured / known), models),
-        "generation_left_out": quantiles(np.log(measured / unknown), models),
+        "group_left_out": residual_quantiles(np.log(measured / known), models),
+        "generation_left_out": residual_quantiles(np.log(measured / unknown), models),
     }
 
 
@@ -61,7 +51,7 @@ def of_language_models() -> dict[str, Any]:
     return {
         "groups": len(set(sources)),
         "gpus": sorted(set(gpus)),
-        "group_left_out": quantiles(np.asarray(residual), sources),
+        "group_left_out": residual_quantiles(np.asarray(residual), sources),
     }
 
 

@@ -20,7 +20,7 @@ from dpsim.network.libraries.nccl.describe import (
 from dpsim.network.libraries.nccl.explain import Explanation, Rival, explain
 from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
 from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
-from dpsim.network.libraries.nccl.model import NcclModel
+from dpsim.network.libraries.nccl.model import NcclModel, nccl_name
 from dpsim.network.libraries.nccl.notes import Note
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
@@ -61,6 +61,7 @@ __all__ = [
     "level_keys",
     "machine_logs",
     "machine_of",
+    "nccl_name",
     "network_cards",
     "physical",
     "predict",

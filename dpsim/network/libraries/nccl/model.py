@@ -29,9 +29,15 @@ _OPERATIONS = {
     "reduce-scatter": ("reduce_scatter", "ring"),
     "all-to-all": ("alltoall", "pairwise"),
 }
-# dpsim's algorithms as NCCL_ALGO knows them.
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
+# dpsim's algorithms as NCCL_ALGO knows them.
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
+
+
+def nccl_name(operation: str) -> str:
+    """What NCCL calls an operation that its model has."""
+    name, _ = _OPERATIONS[operation]
+    return name
 
 
 class NcclModel(CollectiveModel):
