@@ -480,6 +480,9 @@ HINTS: dict[tuple[type[BaseModel], str], Callable[[Generator], Any]] = {
     (SweepConfig, "parameters"): _parameters,
 }
 ALWAYS = {
+    # Either stands for the other: with both, passes must come out even.
+    (WorkloadConfig, "batch_per_gpu"): 0.97,
+    (WorkloadConfig, "global_batch"): 0.03,
     (Scenario, "strategy"): 0.8,
     (Scenario, "sweep"): 0.02,
     (Scenario, "calibration"): 0.08,

@@ -11,7 +11,7 @@ import pytest
 from campaign import Campaign, run
 from jail import Jail
 
-CASES = 2_000 if os.environ.get("CI") else 200
+CASES = 2_000 if os.environ.get("CI") else 300
 LONG = 50_000
 AT_A_TIME = 1_000
 
@@ -36,7 +36,7 @@ def test_many_scenarios_of_random_seeds(capsys: pytest.CaptureFixture[str]) -> N
 def _judge(campaign: Campaign, number: int) -> None:
     assert not campaign.findings, campaign.report()
     assert sum(campaign.verdicts.values()) >= number
-    assert campaign.verdicts["result"] >= number // 10, (
+    assert campaign.verdicts["result"] >= number // 8, (
         "too few are simulated: what is drawn does not fit the schema any more"
     )
-    assert campaign.verdicts["refused"] >= number // 10
+    assert campaign.verdicts["refused"] >= number // 8
