@@ -14,11 +14,13 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from app.assets import Assets
+from dpsim.report.theme import FONT, SERIES, SURFACES
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
 # Seconds that a simulation keeps others from answering the browser; Python's own are 5 ms.
 _SWITCH = 0.001
+_OF_SIDES = ("primaryColor", "textColor", "borderColor")
 
 
 def serve(port: int, started: str, *, browser: bool) -> None:
@@ -52,11 +54,29 @@ def _config(port: int) -> dict[str, Any]:
         "server.fileWatcherType": "none",
         "server.maxUploadSize": _MOST_UPLOAD_MB,
         "browser.gatherUsageStats": False,
-        "client.toolbarMode": "minimal",
+        "client.toolbarMode": "viewer",
         "client.showErrorDetails": "none",  # a traceback would show paths of this machine
-        "theme.base": "light",
-        "theme.primaryColor": "#0072b2",
+        **_theme(),
     }
+
+
+def _theme() -> dict[str, Any]:
+    """The palette as Streamlit takes it; without a base, the browser's preference decides."""
+    found: dict[str, Any] = {"theme.font": FONT, "theme.chartCategoricalColors": list(SERIES)}
+    for mode, surface in SURFACES.items():
+        own = {
+            "backgroundColor": surface.background,
+            "secondaryBackgroundColor": surface.panel,
+            "textColor": surface.text,
+            "borderColor": surface.border,
+            "linkColor": surface.link,
+            "primaryColor": surface.link,
+            "redTextColor": surface.bad,
+            "greenTextColor": surface.good,
+        }
+        found |= {f"theme.{mode}.{key}": value for key, value in own.items()}
+        found |= {f"theme.{mode}.sidebar.{key}": own[key] for key in _OF_SIDES}
+    return found
 
 
 def _warm() -> None:

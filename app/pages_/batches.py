@@ -10,6 +10,7 @@ from typing import Any, cast
 import streamlit as st
 
 from app import controls
+from app.charts import chart
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 
@@ -116,7 +117,7 @@ def _chart(rows: list[dict[str, Any]]) -> None:
             "The points that no other is at least as good as in both.",
         )
     figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _aims(aim))
-    st.plotly_chart(figure, key="columns", theme=None, height=520)
+    chart(figure, key="columns", height=520)
     failed = sum(row.get("error") is not None for row in rows)
     st.caption(
         f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else "")

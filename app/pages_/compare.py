@@ -11,6 +11,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
+from app.charts import chart
 from app.headline import of_text, per_second
 from app.spec import Spec
 from app.waiting import finished, scenario_of
@@ -73,9 +74,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
     results = {name: result for name, result in found.items() if isinstance(result, Result)}
     best = dict(sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s))
     if best:
-        st.plotly_chart(
-            breakdown_figure(list(best.values()), list(best)), key="side by side", theme=None
-        )
+        chart(breakdown_figure(list(best.values()), list(best)), key="side by side")
         st.dataframe(_rows(best), hide_index=True, height="content")
     for name, result in found.items():
         if not isinstance(result, Result):
@@ -108,7 +107,7 @@ def _algorithms(spec: Spec) -> None:
         lambda report: collectives(spec, tuple(algorithms), _SIZES_B, report),
     )
     if found:
-        st.plotly_chart(algorithms_figure(found), key="sizes", theme=None, height=_HEIGHT)
+        chart(algorithms_figure(found), key="sizes", height=_HEIGHT)
     if found is not None:
         missing = sorted(set(algorithms) - {row.algorithm for row in found})
         if missing:
@@ -136,7 +135,7 @@ def _scaling(spec: Spec) -> None:
         return
     results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
     if results:
-        st.plotly_chart(scaling_figure(list(results.values())), key="scaling", theme=None)
+        chart(scaling_figure(list(results.values())), key="scaling")
         st.dataframe(
             {
                 "nodes": list(results),

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import replayed
+from app.charts import chart
 from app.reading import scenario
 from app.spec import Spec
 from app.waiting import finished, scenario_of
@@ -58,7 +59,7 @@ def draw() -> None:
         if found is not None:
             replays[kind] = found
     if replays:
-        st.plotly_chart(replay_figure(replays), key="replay", theme=None, height=_HEIGHT)
+        chart(replay_figure(replays), key="replay", height=_HEIGHT)
         _table(replays)
 
 

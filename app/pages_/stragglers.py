@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import controls, forms, sidebar, state
 from app.answers import varied
+from app.charts import chart
 from app.headline import of_text, per_second
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
@@ -61,8 +62,8 @@ def _results(results: dict[str, Result]) -> None:
     if not results:
         refuse("None of these goes with the rest of the scenario.")
         return
-    st.plotly_chart(step_times_figure(results), key="distribution", theme=None)
-    st.plotly_chart(staleness_by_kind_figure(results), key="staleness", theme=None)
+    chart(step_times_figure(results), key="distribution")
+    chart(staleness_by_kind_figure(results), key="staleness")
     best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)
     st.dataframe(
         {

@@ -9,6 +9,7 @@ import streamlit as st
 
 from app import sidebar, state
 from app.answers import loaded_links
+from app.charts import chart
 from app.waiting import finished, result_of
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import busiest_links
@@ -29,7 +30,7 @@ def draw() -> None:
     if found is None:
         return
     job, loads = found
-    st.plotly_chart(topology_figure(job.network, loads), key="topology", theme=None, height=_HEIGHT)
+    chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
     links = busiest_links(job.network, loads, _LISTED)
     if not links:
         st.info("No link carries anything: there is one worker.")

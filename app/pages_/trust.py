@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 
 from app import controls, state
+from app.charts import chart
 from app.published import TABLES, published
 from app.reading import scenario
 from app.run_files import run_records
@@ -104,9 +105,7 @@ def _published() -> None:
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"
     median = f"median error {table['errors']['median_ape']:.1%}"
     title = f"{kind}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
-    st.plotly_chart(
-        measured_figure({kind: rows}, what, unit, title), key="published", theme=None, height=560
-    )
+    chart(measured_figure({kind: rows}, what, unit, title), key="published", height=560)
 
 
 def _recorded() -> None:
@@ -164,9 +163,7 @@ def _comparison(records: list[RunRecord]) -> None:
     }
     errors = f"mean error {found.overall.mean_ape:.1%}, worst {found.overall.worst_ape:.1%}"
     title = f"{found.overall.n:,} cases on real ranks<br><sub>{errors}</sub>"
-    st.plotly_chart(
-        measured_figure(pairs, "time", "s", title), key="compared", theme=None, height=560
-    )
+    chart(measured_figure(pairs, "time", "s", title), key="compared", height=560)
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(
         {

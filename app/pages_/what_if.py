@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import sidebar, state
 from app.answers import Answer, answer, explained
+from app.charts import chart
 from app.headline import headline
 from app.spec import Spec
 from app.waiting import finished, let_draw, result_of
@@ -35,9 +36,9 @@ def draw() -> None:
     if let_draw():
         return
     breakdown, timeline = figures(shown, base)
-    st.plotly_chart(breakdown, key="breakdown", theme=None)
+    chart(breakdown, key="breakdown")
     limits = st.container(border=True, key="limits")
-    st.plotly_chart(timeline, key="timeline", theme=None)
+    chart(timeline, key="timeline")
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             st.markdown(f"- {' '.join(note.split())}")

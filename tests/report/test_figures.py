@@ -3,7 +3,6 @@
 Their numbers are the result's, axes have units, titles say what is shown, colours are told apart.
 """
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -163,21 +162,14 @@ def test_knobs_are_in_percent_and_those_that_hurt_stand_out():
     assert titles(figure)[0] == "What limits it: 2x NIC rate gains most"
 
 
-def luminance(colour):
-    linear = [
-        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
-        for value in (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+def test_times_are_shown_in_a_unit_that_suits_them():
+    assert [style.time_unit(seconds) for seconds in (3e-6, 0.02, 62.97, 600.0, 7200.0)] == [
+        (1e6, "us"),
+        (1e3, "ms"),
+        (1.0, "s"),
+        (1 / 60, "min"),
+        (1 / 3600, "h"),
     ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def test_parts_that_stand_side_by_side_differ_in_lightness():
-    shown = [
-        luminance(style.PART_COLOURS[part])
-        for part in ("compute", "exposed_comm", "straggler_wait")
-    ]
-    assert all(abs(one - other) > 0.05 for one, other in pairwise(shown))
-    assert len(set(style.PART_COLOURS.values())) == len(style.PART_COLOURS)
 
 
 def test_steps_that_differ_by_a_rounding_alone_are_one_bar(tiny):

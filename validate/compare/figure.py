@@ -5,12 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from dpsim.report.theme import COLOUR, template
 from validate.compare.comparison import Comparison
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_COLOURS = {"step": "#0072b2", "collective": "#d55e00"}  # told apart by everybody
+_COLOURS = {"step": COLOUR["blue"], "collective": COLOUR["vermilion"]}
 _STYLE = (
     "body{font-family:sans-serif;max-width:70em;margin:2em auto}"
     "td,th{padding:.2em .8em;text-align:left}"
@@ -48,11 +49,11 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
             y=ends,
             mode="lines",
             name="right",
-            line={"dash": "dash", "width": 1, "color": "#8a8f98"},
+            line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
         )
     figure.update_xaxes(title_text="measured (s)", type="log")
     figure.update_yaxes(title_text="predicted (s)", type="log", scaleanchor="x")
-    figure.update_layout(title=_title(comparison), template="plotly_white")
+    figure.update_layout(title=_title(comparison), template=template())
     return figure
 
 

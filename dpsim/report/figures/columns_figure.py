@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+from dpsim.report.theme import COLOUR
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Aim = Literal["least", "most"]
 Value = float | int | str | bool | None
 
-_BLACK = "#1b1e23"
 _WORDS = {
     "tokens_per_s": "tokens/s",
     "tokens_per_s_per_gpu": "tokens/s per GPU",
@@ -127,7 +127,7 @@ def _add_front(
         y=[ys[number] for number in best],
         mode="lines+markers",
         name="front",
-        line={"color": _BLACK, "width": 1.5, "shape": "linear"},
+        line={"color": COLOUR["grey"], "width": 2, "shape": "linear"},
         marker={"size": 4},
     )
     return True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import TIME, human
 from dpsim.report.figures.style import COLOURS, styled
+from dpsim.report.theme import COLOUR
 from dpsim.studies.tune import Evaluation, Tuning
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def front_figure(tuning: Tuning) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    _points(figure, "tried, with few steps", tuning.evaluations, {"color": "#b8bec8", "size": 7})
+    _points(
+        figure, "tried, with few steps", tuning.evaluations, {"color": COLOUR["grey"], "size": 7}
+    )
     front = {"color": COLOURS[0], "size": 9}
     _points(
         figure,

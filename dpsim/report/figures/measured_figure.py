@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
+from dpsim.report.theme import COLOUR, FAINT
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_GREY = "#8a8f98"
 _OFF = 1.25  # the band
 
 
@@ -48,15 +48,13 @@ def measured_figure(
             "fill": "toself",
             "mode": "none",
         }
-        figure.add_scatter(
-            **band, name="within 25 %", fillcolor="rgba(138, 143, 152, 0.15)", hoverinfo="skip"
-        )
+        figure.add_scatter(**band, name="within 25 %", fillcolor=FAINT, hoverinfo="skip")
         figure.add_scatter(
             x=ends,
             y=ends,
             mode="lines",
             name="right",
-            line={"dash": "dash", "width": 1, "color": _GREY},
+            line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
             hoverinfo="skip",
         )
     for number, (name, pairs) in enumerate(groups.items()):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpsim.report.figures.style import COLOURS, DASHES
+from dpsim.report.theme import COLOUR, template
 from dpsim.studies.replay import Replay
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
                     col=column,
                 )
     for target in {replay.config.target_accuracy for replay in replays.values()}:
-        figure.add_hline(target, row=1, line={"width": 1, "color": "#8a8f98"})
+        figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
         label = {
             "x": 1,
             "xref": "x domain",
@@ -61,7 +62,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
         }
         figure.add_annotation(
             text=f"target {target:.0%}",
-            font={"size": 11, "color": "#5a5f68"},
+            font={"size": 11},
             row=1,
             col=1,
             **label,
@@ -78,7 +79,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
     )
     figure.update_layout(
         title={"text": _title(replays), "x": 0.01, "xref": "container", "font": {"size": 16}},
-        template="plotly_white",
+        template=template(),
         hovermode="x unified",
         legend={"orientation": "h", "y": -0.14, "x": 0.0},
         margin={"l": 60, "r": 20},

@@ -74,7 +74,7 @@ def memory_figure(result: Result | Answer) -> go.Figure:
     capacity = memory["capacity_bytes"] / _GIGA
     figure.add_vline(
         x=capacity,
-        line={"color": "#000000", "dash": "dash"},
+        line={"dash": "dash"},
         annotation={"text": f"{capacity:.3g} GB"},
     )
     verdict = "fits" if memory["fits"] else "does not fit"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.base.units import DATA, human
 from dpsim.engine import Result
 from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled, wrapped
+from dpsim.report.theme import COLOUR
 from dpsim.studies.collective import CollectiveRow
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         y=ideal,
         mode="lines",
         name="without communication",
-        line={"color": "#8a8f98", "dash": "dash"},
+        line={"color": COLOUR["grey"], "dash": "dash"},
     )
     figure.add_scatter(
         x=workers,

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.engine import PARTS, Interval, Result
-from dpsim.report.figures.style import COLOUR, COLOURS, PART_COLOURS, Answer, answer, styled
+from dpsim.report.figures.style import COLOURS, PART_COLOURS, Answer, answer, styled
+from dpsim.report.theme import COLOUR
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -25,7 +26,7 @@ _PASS_COLOURS = {
     "forward": PART_COLOURS["compute"],
     "backward": COLOUR["bluish green"],
     _BOTH: COLOUR["bluish green"],
-    "update": COLOUR["black"],
+    "update": COLOUR["grey"],
     "encode": PART_COLOURS["encode"],
     "decode": PART_COLOURS["encode"],
 }
@@ -96,7 +97,7 @@ def timeline_figure(intervals: Sequence[Interval]) -> go.Figure:
                 x=[_MILLI * (each.end - each.start) for each in alike],
                 base=[_MILLI * (each.start - begin) for each in alike],
                 orientation="h",
-                marker={"color": colour, "line": {"color": "white", "width": 0.5}},
+                marker={"color": colour},
                 text=[each.name for each in alike],
                 textposition="none",
                 hovertemplate="%{y}<br>%{text}<br>%{base:.4g} ms, for %{x:.4g} ms",

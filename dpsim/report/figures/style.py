@@ -1,4 +1,4 @@
-"""How figures look: colours that people with any colour vision tell apart, one layout for all."""
+"""How figures look: colours of parts and series, units that suit their numbers, one layout."""
 
 from __future__ import annotations
 
@@ -7,24 +7,15 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from dpsim.engine import PARTS, Result
+from dpsim.report.theme import COLOUR, SERIES, Mode, template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Okabe and Ito, "Color universal design", 2008; and a grey for what is left over.
-COLOUR = {
-    "blue": "#0072b2",
-    "orange": "#e69f00",
-    "bluish green": "#009e73",
-    "reddish purple": "#cc79a7",
-    "sky blue": "#56b4e9",
-    "vermilion": "#d55e00",
-    "yellow": "#f0e442",
-    "black": "#000000",
-    "grey": "#8a8f98",
-}
-COLOURS = tuple(colour for name, colour in COLOUR.items() if name != "grey")
+COLOURS = SERIES
 PART_COLOURS = {name: COLOUR[part.colour] for name, part in PARTS.items()}
+# From so many seconds on, times are shown as so many a second of that unit.
+_TIME_UNITS = ((7200.0, 1 / 3600, "h"), (120.0, 1 / 60, "min"), (1.0, 1.0, "s"), (1e-3, 1e3, "ms"))
 _SHORT = 12  # letters of a name of which two fit side by side
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
@@ -36,6 +27,19 @@ Answer = Mapping[str, Any]
 def answer(result: Result | Answer) -> Answer:
     """The JSON object of a result, which may be one already."""
     return result.to_json() if isinstance(result, Result) else result
+
+
+def in_mode(figure: go.Figure, mode: Mode) -> go.Figure:
+    """``figure``, which is drawn light, for a page in ``mode``."""
+    return figure.update_layout(template=template(mode))
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """By what to multiply times that reach ``seconds``, and the unit that they then have."""
+    for least, factor, unit in _TIME_UNITS:
+        if seconds >= least:
+            return factor, unit
+    return 1e6, "us"
 
 
 def wrapped(text: str, width: int = 46) -> str:
@@ -56,9 +60,7 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
             "pad": {"t": 12},
             "font": {"size": 16},
         },
-        template="plotly_white",
-        colorway=list(COLOURS),
-        font={"family": "system-ui, sans-serif", "size": 13},
+        template=template(),
         legend={
             "orientation": "h",
             "x": 0.0,

@@ -16,6 +16,7 @@ from dpsim.base.units import DATA, RATE, TIME, human
 from dpsim.engine import LinkLoads, busiest_links
 from dpsim.report.figures.style import wrapped
 from dpsim.report.figures.topology_layout import Graph, Layout, Point, layout, node_of
+from dpsim.report.theme import COLOUR, FAINT, LINE, template
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -30,18 +31,18 @@ _SHADES = 10
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
 _DEEPEST_ARC = 1.4
 _LINE = 62  # letters of a line of the title
-_UNUSED = "#c9ced6"
+_UNUSED = COLOUR["grey"]
 _MARKERS = {
-    "gpu": ("square", "#0072b2", 15),
-    "nvswitch": ("hexagon", "#009e73", 17),
-    "pcie-switch": ("diamond", "#8a8f98", 13),
-    "cpu": ("square", "#5c4b51", 15),
-    "nic": ("triangle-up", "#cc79a7", 12),
+    "gpu": ("square", COLOUR["blue"], 15),
+    "nvswitch": ("hexagon", COLOUR["bluish green"], 17),
+    "pcie-switch": ("diamond", COLOUR["grey"], 13),
+    "cpu": ("square", COLOUR["vermilion"], 15),
+    "nic": ("triangle-up", COLOUR["reddish purple"], 12),
 }
 _MOST_NAMES = 6  # of nodes, side by side on a narrow page
 _MOST_LETTERS = 30  # of the names of a row of switches
 _CROWDED = ("gpu", "pcie-switch")  # so near to each other that their names need room
-_SWITCH = ("circle", "#3b3f46", 17)
+_SWITCH = ("circle", COLOUR["orange"], 17)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     title = _title(name, cluster, loads, nodes, drawn)
     figure.update_layout(
         title={"text": title, "x": 0.01, "xanchor": "left", "y": 0.97, "yanchor": "top"},
-        template="plotly_white",
+        template=template(),
         margin={"l": 20, "r": 20, "t": 65 + 20 * title.count("<br>"), "b": 20},
         xaxis={"visible": False},
         yaxis={"visible": False},
@@ -261,7 +262,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
                     "symbol": symbol,
                     "color": colour,
                     "size": size if drawn <= FEW_DETAILED or kind == "switch" else size / 2,
-                    "line": {"color": "white", "width": 1},
+                    "line": {"width": 0},
                 },
                 "hovertext": devices,
                 "hovertemplate": "%{hovertext}<extra></extra>",
@@ -297,8 +298,8 @@ def _frames(figure: go.Figure, place: Layout) -> None:
                 "type": "rect",
                 **box,
                 "layer": "below",
-                "line": {"color": "#d5d9e0", "width": 1},
-                "fillcolor": "#f7f8fa",
+                "line": {"color": LINE, "width": 1},
+                "fillcolor": FAINT,
             }
         )
         if number % every == 0:
