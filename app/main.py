@@ -7,11 +7,21 @@ from pathlib import Path
 import streamlit as st
 
 from app import state, waiting
-from app.pages_ import batches, compare, convergence, stragglers, topology, trust, what_if
+from app.pages_ import (
+    algorithms,
+    batches,
+    compare,
+    convergence,
+    stragglers,
+    topology,
+    trust,
+    what_if,
+)
 
 PAGES = (
     (what_if, "What if", ":material/tune:"),
     (compare, "Compare", ":material/bar_chart:"),
+    (algorithms, "See the algorithm", ":material/animation:"),
     (topology, "Topology", ":material/hub:"),
     (stragglers, "Stragglers and sync", ":material/hourglass_top:"),
     (convergence, "Convergence", ":material/trending_down:"),

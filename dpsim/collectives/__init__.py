@@ -22,7 +22,7 @@ from dpsim.collectives.schedule import Chunking, Cyclic, Phase, Round, Schedule,
 from dpsim.collectives.traffic import Traffic, bytes_over_turns, traffic
 
 if TYPE_CHECKING:
-    from dpsim.collectives.arithmetic import execute
+    from dpsim.collectives.arithmetic import contributions, execute
     from dpsim.collectives.binary_trees import tree_edges
     from dpsim.collectives.every import ALGORITHMS
     from dpsim.collectives.gossip import GOSSIP_GRAPHS, gossip_turns, mixing_matrix, most_neighbours
@@ -56,6 +56,7 @@ __all__ = [
     "algorithm_names",
     "always_exact",
     "bytes_over_turns",
+    "contributions",
     "execute",
     "gossip_turns",
     "in_groups",

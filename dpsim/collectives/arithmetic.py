@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from dpsim.base.arrays import IntArray
 from dpsim.collectives.schedule import Chunking, Round, Schedule
 
 
@@ -14,12 +17,33 @@ def execute(schedule: Schedule, inputs: NDArray[Any]) -> NDArray[Any]:
 
     ``inputs`` is (ranks, elements of all vectors) and stays as it was.
     """
-    elements = inputs.shape[1] // schedule.vectors
-    chunking = Chunking(elements, schedule.chunks, schedule.vectors)
     buffers = inputs.copy()
+    for _ in _carried_out(schedule, buffers):
+        pass
+    return buffers
+
+
+def contributions(schedule: Schedule) -> Iterator[IntArray]:
+    """Whose numbers each rank's chunks are the sum of: before the first round and after each.
+
+    Arrays of (ranks, chunks of all vectors, ranks): how often the chunk that a rank holds has the
+    last rank's own in it. The schedule is carried out on chunks that begin as their owners alone.
+    """
+    chunks = schedule.chunks * schedule.vectors
+    own = np.eye(schedule.ranks, dtype=np.int64)
+    buffers = own[:, None, :].repeat(chunks, axis=1)
+    yield buffers.copy()
+    for _ in _carried_out(schedule, buffers):
+        yield buffers.copy()
+
+
+def _carried_out(schedule: Schedule, buffers: NDArray[Any]) -> Iterator[Round]:
+    """Each round, once ``buffers`` are as they are after it."""
+    elements = buffers.shape[1] // schedule.vectors
+    chunking = Chunking(elements, schedule.chunks, schedule.vectors)
     for current in schedule.each_round():
         _run(current, buffers, chunking)
-    return buffers
+        yield current
 
 
 def _run(current: Round, buffers: NDArray[Any], chunking: Chunking) -> None:

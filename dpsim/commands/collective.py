@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
+_MOST_BESIDE = 2  # algorithms that a page plays side by side
 
 
 def collective(
@@ -76,6 +78,14 @@ def collective(
             "--steps", help="Print who sends which chunk to whom, round by round, instead of times."
         ),
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            help=(
+                "With --steps: write a page that plays the rounds, of two algorithms side by side."
+            )
+        ),
+    ] = None,
     itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +96,19 @@ def collective(
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
     Example: dpsim collective --steps --ranks 4 --algorithm ring
+    Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
     """
+    if html is not None:
+        if not steps:
+            raise DpsimError("--html: must stand with --steps, but got it alone")
+        network, gamma = (
+            (None, 0.0)
+            if cluster is None and bandwidth is None
+            else _network(ranks, bandwidth, latency, cluster, nodes)
+        )
+        costs = _time("--overhead", overhead), gamma
+        _write_steps(html, ranks, algorithm or "ring", operation, begin, network, costs, itemsize)
+        return
     if steps:
         _show_steps(ranks, algorithm or "ring", operation, as_json)
         return
@@ -146,6 +168,42 @@ def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool
     asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
     told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
     show_json({"schema_version": 1, "kind": "collective-steps", **told})
+
+
+def _write_steps(
+    html: Path,
+    ranks: int | None,
+    algorithms: str,
+    operation: str,
+    size: str,
+    network: Network | None,
+    costs: tuple[float, float],
+    itemsize: int,
+) -> None:
+    """A page that plays the rounds of one algorithm, or of two side by side."""
+    from dpsim.base.terminal import narrate, write_whole
+    from dpsim.collectives import algorithm as known
+    from dpsim.network import MessageCosts, schedule_on
+    from dpsim.report.pages.steps_page import steps_page
+    from dpsim.studies.collective import parse_size
+    from dpsim.studies.walkthrough import MOST_RANKS, walk
+
+    names = _algorithms(algorithms, operation, "ideal")
+    if len(names) > _MOST_BESIDE:
+        raise DpsimError(
+            f"--algorithm: must name at most {_MOST_BESIDE} with --html, but got {len(names)}"
+        )
+    if network is None and (ranks is None or ranks > MOST_RANKS):
+        got = "is missing" if ranks is None else f"got {ranks}"
+        raise DpsimError(f"--html: --ranks must be from 1 to {MOST_RANKS}, but {got}")
+    nbytes = _option("-b", parse_size, size)
+    walks = []
+    for name in names:
+        of = known(name, operation)
+        schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
+        walks.append(walk(schedule, nbytes, network, MessageCosts(*costs), itemsize))
+    write_whole(html, steps_page(walks))
+    narrate(f"wrote {html}")
 
 
 def _network(

@@ -51,3 +51,28 @@ def test_what_is_printed_adds_up(dpsim, name):
 def test_what_has_no_steps_is_a_line(dpsim, more):
     code, out, err = dpsim("collective", "--steps", *more)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+def test_a_page_plays_two_side_by_side(dpsim, tmp_path):
+    page = tmp_path / "steps.html"
+    wanted = ("--steps", "--ranks", 4, "--algorithm", "ring,tree", "--html", page)
+    assert dpsim("collective", *wanted) == (0, "", f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>dpsim: ring all-reduce of 4 ranks and tree all-reduce of 4 ranks</title>" in text
+    assert '"seconds": null' in text
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--ranks", 4], "--html: must stand with --steps"),
+        (["--steps", "--ranks", 17], "--html: --ranks must be from 1 to 16, but got 17"),
+        (["--steps"], "--html: --ranks must be from 1 to 16, but is missing"),
+        (["--steps", "--ranks", 4, "--algorithm", "ring,tree,swing"], "at most 2 with --html"),
+        (["--steps", "--cluster", "dgx1-v100", "--nodes", 3], "at most 16 ranks"),
+    ],
+)
+def test_a_page_that_cannot_be_is_a_line(dpsim, tmp_path, more, says):
+    code, out, err = dpsim("collective", *more, "--html", tmp_path / "steps.html")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert says in err

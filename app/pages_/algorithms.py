@@ -1,0 +1,114 @@
+"""See the algorithm: any schedule round by round, two side by side, on a switch or the cluster."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from app import controls, sidebar, state
+from app.answers import walked
+from app.spec import Spec
+from app.waiting import finished, refuse, scenario_of
+from dpsim.collectives import OPERATIONS, algorithm_names
+from dpsim.report.pages.steps_page import drawn, player
+from dpsim.studies.walkthrough import MOST_RANKS
+
+_NONE = "nothing"
+_SWITCH, _CLUSTER = "on a switch", "on the scenario's cluster"
+_RANKS = tuple(str(ranks) for ranks in range(2, MOST_RANKS + 1))
+_SIZES = ("1 KiB", "64 KiB", "1 MiB", "16 MiB", "128 MiB", "1 GiB")
+_RATES = ("1 Gb/s", "10 Gb/s", "25 Gb/s", "100 Gb/s", "400 Gb/s")
+_LATENCIES = ("0 s", "1 us", "10 us", "100 us")
+
+
+def draw() -> None:
+    """Draw the page."""
+    st.subheader("See the algorithm", anchor=False)
+    st.caption(
+        "A row is a rank, a column a chunk of its vector. What a rank holds is found by carrying "
+        "the schedule out: the one that is simulated, and that runs on real ranks."
+    )
+    names, operation = _algorithms()
+    where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
+    spec = state.current().spec
+    size, switch, cluster = _switch() if where == _SWITCH else _cluster(spec)
+    walks = finished(
+        "carrying it out",
+        ("walk", names, operation, size, switch, cluster),
+        lambda report: walked(names, operation, size, switch, cluster, report),
+    )
+    if walks is None:
+        return
+    data = [drawn(walk) for walk in walks]
+    theme = st.context.theme.type or ""
+    _player()(key="steps", data={"walks": data, "theme": theme})
+
+
+def _algorithms() -> tuple[tuple[str, ...], str]:
+    """The one or two algorithms to show, and the operation that they carry out."""
+    places = st.columns(3)
+    with places[0]:
+        operation = controls.pick("operation", list(OPERATIONS), "operation", "all-reduce")
+    known = list(algorithm_names(operation))
+    with places[1]:
+        first = "ring" if "ring" in known else known[0]
+        one = controls.pick("algorithm", known, "one", first)
+    with places[2]:
+        others = [_NONE, *(name for name in known if name != one)]
+        beside = "halving-doubling" if one == "ring" and "halving-doubling" in others else _NONE
+        other = controls.pick("beside it", others, "other", beside)
+    return (one,) if other == _NONE else (one, other), operation
+
+
+def _switch() -> tuple[str, tuple[int, str, str] | None, Spec | None]:
+    """The size that is chosen, and the ranks, rate and latency of a switch."""
+    places = st.columns(4)
+    with places[0]:
+        ranks = controls.slide("ranks", _RANKS, "ranks", "4")
+    with places[1]:
+        size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
+    with places[2]:
+        rate = controls.slide("rate of each link", _RATES, "rate", "25 Gb/s")
+    with places[3]:
+        latency = controls.slide("latency of a message", _LATENCIES, "latency", "1 us")
+    return size, (int(ranks), rate, latency), None
+
+
+def _cluster(spec: Spec) -> tuple[str, tuple[int, str, str] | None, Spec | None]:
+    """The size that is chosen, and the scenario whose cluster it is, with as many nodes as fit."""
+    sidebar.draw()
+    cluster = scenario_of(spec).cluster
+    size = controls.slide("each rank's vector", _SIZES, "size", "1 MiB")
+    if cluster.ranks > MOST_RANKS:
+        each = cluster.ranks // cluster.nodes
+        nodes = MOST_RANKS // each
+        if cluster.groups or nodes < 1:
+            refuse(
+                f"cluster: must have at most {MOST_RANKS} GPUs to be shown round by round, but has "
+                f"{cluster.ranks:,}"
+            )
+            st.stop()
+        spec = spec.with_value("cluster.nodes", str(nodes))
+        st.caption(f"{nodes} of the scenario's {cluster.nodes:,} nodes.")
+    return size, None, spec
+
+
+@cache
+def _player() -> Any:
+    """The drawing in the browser, which pages share with ``dpsim collective --steps --html``."""
+    mounted = (
+        "\nexport default function ({parentElement, data}) {\n"
+        '  const root = parentElement.querySelector(".dpsim-steps");\n'
+        "  root.dataset.theme = data.theme;\n"
+        "  const told = JSON.stringify(data.walks);\n"
+        "  if (root.told !== told) { root.told = told; drawSteps(root, data.walks); }\n"
+        "}\n"
+    )
+    return st.components.v2.component(
+        "dpsim_steps",
+        html='<div class="dpsim-steps"></div>',
+        css=player("css"),
+        js=player("js") + mounted,
+    )

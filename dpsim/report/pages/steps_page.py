@@ -1,0 +1,148 @@
+"""Schedules round by round in a browser: what is drawn as data, and a page of its own.
+
+The drawing is `steps_player.js`, which the dashboard and the page share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from string import ascii_lowercase
+from typing import Any
+
+from dpsim.base.units import DATA, TIME, human
+from dpsim.collectives import Schedule
+from dpsim.report.figures.topology_layout import layout
+from dpsim.studies.walkthrough import WalkedRound, Walkthrough
+from dpsim.topology import Cluster
+
+_PAGE_STYLE = (
+    "body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; padding: 0 1rem; "
+    "max-width: 1400px; } "
+    "h1 { font-size: 1.5rem; } "
+    "@media (prefers-color-scheme: dark) { body { background: #0e1117; color: #e6e9ee; } }"
+)
+
+
+def player(part: str) -> str:
+    """The player's ``js`` or ``css``."""
+    return files(__package__).joinpath(f"steps_player.{part}").read_text(encoding="utf-8")
+
+
+def steps_page(walks: Sequence[Walkthrough]) -> str:
+    """One HTML page that needs nothing else: ``walks`` side by side."""
+    title = escape(" and ".join(_title(walk.schedule) for walk in walks))
+    told = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>dpsim: {title}</title><style>{_PAGE_STYLE}\n{player('css')}</style></head>\n"
+        f'<body><h1>{title}, round by round</h1><div class="dpsim-steps"></div>\n'
+        f"<script>{player('js')}\n"
+        f'drawSteps(document.querySelector(".dpsim-steps"), {told});</script></body></html>\n'
+    )
+
+
+def drawn(walk: Walkthrough) -> dict[str, Any]:
+    """What the player draws of one walkthrough.
+
+    ``cells`` are (rank, chunk, letters of the ranks in it, whether it is what the rank must end
+    with): all of them before the first round, and those that change in each.
+    """
+    schedule = walk.schedule
+    before: dict[tuple[int, int], tuple[str, bool]] = {}
+    rounds = []
+    begin = _changed(_cells(walk, walk.begin), before)
+    for number, each in enumerate(walk.rounds, 1):
+        cells = _changed(_cells(walk, each.held), before)
+        rounds.append({"cells": cells, **_round(number, each, walk)})
+    return {
+        "title": _title(schedule),
+        "ranks": schedule.ranks,
+        "columns": list(_columns(schedule)),
+        "size": human(walk.nbytes, DATA),
+        "begin": begin,
+        "rounds": rounds,
+        "picture": _picture(walk.network) if isinstance(walk.network, Cluster) else None,
+    }
+
+
+def _title(schedule: Schedule) -> str:
+    """Such as ``ring all-reduce of 4 ranks``."""
+    return f"{schedule.algorithm} {schedule.operation} of {schedule.ranks} ranks"
+
+
+def _columns(schedule: Schedule) -> Iterable[str]:
+    """The number of each chunk; of a vector for each sender, with the sender's letter."""
+    for vector in range(schedule.vectors):
+        of = ascii_lowercase[vector] if schedule.vectors > 1 else ""
+        yield from (f"{of}{chunk}" for chunk in range(schedule.chunks))
+
+
+def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
+    """Each rank's chunks: the ranks that are in the sum, as letters, and whether it is wanted."""
+    ranks, chunks, _ = held.shape
+    found = {}
+    for rank in range(ranks):
+        for chunk in range(chunks):
+            # What no answer depends on is an empty place: an all-gather's, before others' arrive.
+            inside = [
+                ascii_lowercase[origin] * int(times)
+                for origin, times in enumerate(held[rank, chunk])
+                if times and walk.counts[origin, chunk]
+            ]
+            is_wanted = bool((held[rank, chunk] == walk.wanted[rank, chunk]).all())
+            found[rank, chunk] = ("".join(inside), is_wanted)
+    return found
+
+
+def _changed(
+    now: dict[tuple[int, int], tuple[str, bool]], before: dict[tuple[int, int], tuple[str, bool]]
+) -> list[tuple[int, int, str, bool]]:
+    """The cells of ``now`` that are not as ``before``, which they then are."""
+    changed = [(*place, *cell) for place, cell in now.items() if before.get(place) != cell]
+    before.update(now)
+    return changed
+
+
+def _round(number: int, each: WalkedRound, walk: Walkthrough) -> dict[str, Any]:
+    """Its transfers, the sentence about it, and the bytes on each capacity that carries any."""
+    of = each.transfers
+    columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
+    said = [
+        f"round {number} of {len(walk.rounds)}",
+        f"{human(each.sent, DATA, 3)} sent so far, {human(each.sent_by_busiest, DATA, 3)} by the "
+        "rank that sent most",
+    ]
+    if each.seconds is not None:
+        said.append(f"{human(each.seconds, TIME, 4)} so far")
+    told: dict[str, Any] = {
+        "moves": [list(row) for row in zip(*(one.tolist() for one in columns), strict=True)],
+        "said": "; ".join(said),
+        "seconds": each.seconds,
+    }
+    if each.loads is not None:
+        told["links"] = {str(link): int(each.loads[link]) for link in each.loads.nonzero()[0]}
+    return told
+
+
+def _picture(cluster: Cluster) -> dict[str, Any]:
+    """The devices and links of a cluster, each link with the capacities of its two directions."""
+    graph = cluster.graph()
+    places = layout(graph, cluster.nodes).places
+    lines = []
+    seen: set[tuple[str, str]] = set()
+    for a, b in graph.edges:
+        if (b, a) not in seen and a in places and b in places:
+            seen.add((a, b))
+            ways = [(x, y) for x, y in ((a, b), (b, a)) if graph.has_edge(x, y)]
+            numbers = [graph.edges[way]["number"] for way in ways]
+            lines.append({"from": a, "to": b, "numbers": numbers})
+    devices: dict[str, dict[str, Any]] = {}
+    for name, (x, y) in places.items():
+        devices[name] = {"x": x, "y": y, "kind": graph.nodes[name].get("kind", "switch")}
+    for rank in range(cluster.ranks):
+        devices[cluster.gpu_name(rank)]["rank"] = rank
+    return {"devices": devices, "lines": lines}

@@ -1,0 +1,137 @@
+"""A collective round by round: who sends what, who then holds which sum, bytes and time so far.
+
+What ranks hold comes from carrying the schedule out, and times from the rounds model: nothing here
+says again what an algorithm does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpsim.base.arrays import BoolArray, FloatArray, IntArray
+from dpsim.base.errors import DpsimError
+from dpsim.collectives import (
+    OPERATIONS,
+    Chunking,
+    Cyclic,
+    Phase,
+    Round,
+    Schedule,
+    contributions,
+)
+from dpsim.network import MessageCosts, RoundsModel
+from dpsim.topology import Network
+
+MOST_RANKS = 16  # as many letters and rows as a reader follows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WalkedRound:
+    """A round, and how things stand after it.
+
+    ``held`` is (ranks, chunks, ranks), as `contributions` has it; ``nbytes`` those of each
+    transfer; ``sent`` the bytes of all rounds so far, ``sent_by_busiest`` of the rank that sent
+    most. On a network, ``seconds`` is when the last rank has ended the round, and ``loads`` are the
+    bytes that each capacity carries in it.
+    """
+
+    transfers: Round
+    nbytes: IntArray
+    held: IntArray
+    sent: int
+    sent_by_busiest: int
+    seconds: float | None
+    loads: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walkthrough:
+    """A schedule on vectors of ``nbytes``, round by round.
+
+    ``begin`` is what ranks hold before; ``counts`` (ranks, chunks) whether what a rank begins with
+    is part of the operation's answer; ``wanted`` is what ranks must end with, as `contributions`
+    has it, NaN where anything may stand.
+    """
+
+    schedule: Schedule
+    network: Network | None
+    nbytes: int
+    begin: IntArray
+    counts: BoolArray
+    wanted: FloatArray
+    rounds: tuple[WalkedRound, ...]
+
+
+def walk(
+    schedule: Schedule,
+    nbytes: int,
+    network: Network | None = None,
+    costs: MessageCosts | None = None,
+    itemsize: int = 4,
+) -> Walkthrough:
+    """``schedule`` on vectors of ``nbytes`` bytes, on ``network`` if there is one.
+
+    Raises DpsimError for more than 16 ranks.
+    """
+    if schedule.ranks > MOST_RANKS:
+        raise DpsimError(
+            f"must have at most {MOST_RANKS} ranks to be shown round by round, but has "
+            f"{schedule.ranks}"
+        )
+    held = list(contributions(schedule))
+    of_chunks = Chunking(schedule.chunks, schedule.chunks, schedule.vectors)
+    wanted = OPERATIONS[schedule.operation].expected(held[0], of_chunks)
+    counts: BoolArray = np.any(np.nan_to_num(wanted) > 0, axis=0).T
+    rounds = _rounds(schedule, held[1:], schedule.chunking(nbytes, itemsize), network, costs)
+    return Walkthrough(schedule, network, nbytes, held[0], counts, wanted, tuple(rounds))
+
+
+def _rounds(
+    schedule: Schedule,
+    held: Sequence[IntArray],
+    chunking: Chunking,
+    network: Network | None,
+    costs: MessageCosts | None,
+) -> Iterator[WalkedRound]:
+    each_round = list(schedule.each_round())
+    sent = np.zeros(schedule.ranks)
+    for number, (transfers, after) in enumerate(zip(each_round, held, strict=True), 1):
+        nbytes = chunking.nbytes(transfers.chunk, transfers.count)
+        np.add.at(sent, transfers.source, nbytes)
+        seconds, loads = None, None
+        if network is not None:
+            so_far = replace(schedule, phases=tuple(map(_as_phase, each_round[:number])))
+            model = RoundsModel(so_far, network, costs, itemsize=chunking.itemsize)
+            ended = model.finish(np.zeros(network.ranks), chunking.total).finishes
+            seconds, loads = float(ended.max()), _loads(transfers, nbytes, network)
+        yield WalkedRound(
+            transfers, nbytes, after, int(sent.sum()), int(sent.max()), seconds, loads
+        )
+
+
+def _as_phase(transfers: Round) -> Phase:
+    """A round of a schedule as a phase of its own."""
+    return Phase(
+        transfers.source,
+        _fixed(transfers.destination),
+        _fixed(transfers.chunk),
+        transfers.reduce,
+        transfers.count,
+        channel=transfers.channel,
+    )
+
+
+def _fixed(values: IntArray) -> Cyclic:
+    return Cyclic(values, modulus=int(values.max(initial=0)) + 1)
+
+
+def _loads(transfers: Round, nbytes: IntArray, network: Network) -> FloatArray:
+    """Bytes on each capacity of ``network``."""
+    links = network.routes(transfers.source, transfers.destination).links
+    loads = np.zeros(len(network.capacities) + 1)  # the last is for -1, no link
+    for hop in links.T:
+        np.add.at(loads, hop, nbytes)
+    return loads[:-1]
