@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # In the order in which --help lists them: what is asked first comes first.
 _COMMANDS = {
+    "init": "dpsim.commands.init:init",
     "run": "dpsim.commands.run:run",
     "compare": "dpsim.commands.compare:compare",
     "scale": "dpsim.commands.scale:scale",
@@ -32,6 +33,7 @@ _COMMANDS = {
     "topology": "dpsim.commands.topology:topology",
     "converge": "dpsim.commands.converge:converge",
     "layer-split": "dpsim.commands.layer_split:layer_split",
+    "scenarios": "dpsim.commands.scenarios:scenarios",
     "app": "dpsim.commands.app:dashboard",
     "catalogue": "dpsim.commands.catalogue:catalogue",
     "check": "dpsim.commands.check:check",

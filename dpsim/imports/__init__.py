@@ -6,6 +6,13 @@ It knows hardware, workload and collectives, and takes every file to be hostile.
 from dpsim.imports.accelerate import scenario_from_accelerate
 from dpsim.imports.deepspeed import scenario_from_deepspeed
 from dpsim.imports.draft import NodeDraft
+from dpsim.imports.first_scenario import (
+    STRATEGIES,
+    Answers,
+    Recipe,
+    machine_for,
+    scenario_from_answers,
+)
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
@@ -18,14 +25,18 @@ from dpsim.imports.torch_model import profile_torch
 from dpsim.imports.torchtitan import scenario_from_torchtitan
 
 __all__ = [
+    "STRATEGIES",
+    "Answers",
     "ImportFileError",
     "NcclTestsLog",
     "NodeDraft",
     "NodeOptions",
+    "Recipe",
     "ScenarioDraft",
     "TopoMatrix",
     "TrainingSizes",
     "fit_nccl_tests",
+    "machine_for",
     "node_from_nccl_topo",
     "node_from_nvidia_topo",
     "parse_nccl_tests",
@@ -34,6 +45,7 @@ __all__ = [
     "profile_torch",
     "read_input",
     "scenario_from_accelerate",
+    "scenario_from_answers",
     "scenario_from_deepspeed",
     "scenario_from_torchtitan",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from dpsim.hardware import nodes
 from dpsim.imports.reading import ImportFileError
 
-Value = str | int | bool
+Value = str | int | bool | list[int]
 _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _ELEMENT = 4  # bytes: units are counted in fp32
@@ -37,13 +37,17 @@ class TrainingSizes:
 
 @dataclass
 class ScenarioDraft:
-    """Values by their paths in the scenario, each with where it is from, and what was left out."""
+    """Values by their paths in the scenario, each with where it is from, and what was left out.
+
+    ``heading``: the file's first line, instead of the one that names ``file`` and ``program``.
+    """
 
     file: str
     program: str
     values: dict[str, Value] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     ignored: list[tuple[str, str]] = field(default_factory=list)
+    heading: str | None = None
 
     def set(self, path: str, value: Value, source: str) -> None:
         """Say what stands at ``path``, and where in the configuration that is from."""
@@ -61,6 +65,8 @@ class ScenarioDraft:
     @property
     def name(self) -> str:
         """The scenario's: the file's, without its ending."""
+        if self.heading is not None:
+            return self.file
         return self.file.rpartition(".")[0] or self.file
 
     @property
@@ -85,7 +91,8 @@ class ScenarioDraft:
 
     def to_yaml(self) -> str:
         """The scenario file, with comments on what is from where and what was ignored."""
-        lines = [f"# From {_printable(self.file)}, a configuration of {self.program}."]
+        source = f"From {_printable(self.file)}, a configuration of {self.program}."
+        lines = [f"# {self.heading or source}"]
         if self.ignored:
             lines.append("# Ignored:")
         for key, why in self.ignored:
@@ -187,16 +194,15 @@ def send_buckets(draft: ScenarioDraft, nbytes: int, source: str) -> None:
 def gpus_of(draft: ScenarioDraft) -> int:
     """How many GPUs its cluster has."""
     of_a_node = nodes()[str(draft.values["cluster.node"])].gpus
-    return int(draft.values["cluster.nodes"]) * int(
-        draft.values.get("cluster.gpus_per_node", of_a_node)
-    )
+    count, each = draft.values["cluster.nodes"], draft.values.get("cluster.gpus_per_node")
+    return int(str(count)) * int(str(each or of_a_node))
 
 
 def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    if isinstance(value, int) or re.fullmatch(r"\d+ B", text):
+    if isinstance(value, int | list) or re.fullmatch(r"\d+ (B|MiB)", text):
         return text
     reserved = text.lower() in ("true", "false", "yes", "no", "on", "off", "null")
     return text if _PLAIN.fullmatch(text) and not reserved else json.dumps(text)

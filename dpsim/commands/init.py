@@ -1,0 +1,285 @@
+"""``dpsim init``: a first scenario file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show_json, write_whole
+from dpsim.commands.options import Json
+
+if TYPE_CHECKING:
+    from dpsim.imports import Answers, ScenarioDraft, TrainingSizes
+    from dpsim.scenario import Scenario
+
+_MOST_TOKENS = 16_384  # of a pass, where nobody says how many samples
+_MOST_SAMPLES = 64
+# What is tried, in this order, where nobody says how to train: the first that fits is taken.
+_TRIED: tuple[tuple[str, bool], ...] = (("ddp", False), ("fsdp", False), ("fsdp", True))
+
+GpuName = Annotated[str | None, typer.Option("--gpu", help="The GPU: H100, A100, rtx-4090.")]
+Nodes = Annotated[int | None, typer.Option("--nodes", min=1, help="Number of machines.")]
+PerNode = Annotated[
+    int | None,
+    typer.Option("--gpus-per-node", min=1, help="GPUs in use of each; all of them if left out."),
+]
+NodeKind = Annotated[
+    str | None,
+    typer.Option(
+        "--node", help="The kind of machine (dpsim catalogue nodes); by its GPU if left out."
+    ),
+]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        "--network", help="Link of each network card: 25GbE, NDR; the machine's if left out."
+    ),
+]
+Nics = Annotated[
+    int | None,
+    typer.Option("--nics", min=1, help="Network cards of a machine; its own if left out."),
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="A model (dpsim catalogue models), or file.py:factory with --input."
+    ),
+]
+Shape = Annotated[
+    str | None,
+    typer.Option("--input", metavar="SIDES", help="Of a torch module: a sample's, 3,224,224."),
+]
+Length = Annotated[int | None, typer.Option("--sequence-length", min=1, help="Tokens of a sample.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        help="ddp, zero-1, zero-2, fsdp, hsdp, parameter-server, local-sgd or powersgd; ddp, or "
+        "fsdp where that does not fit, if left out.",
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", min=1, help="Samples of a GPU and pass; what fits if left out."),
+]
+GlobalBatch = Annotated[
+    int | None, typer.Option("--global-batch", min=1, help="Samples of a step over all GPUs.")
+]
+Precision = Annotated[
+    str | None, typer.Option("--precision", help="bf16 where the GPU has it, else fp16 or fp32.")
+]
+Source = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Take what a configuration of DeepSpeed, accelerate or torchtitan says instead.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
+
+
+def init(
+    gpu: GpuName = None,
+    nodes: Nodes = None,
+    gpus_per_node: PerNode = None,
+    node: NodeKind = None,
+    network: Network = None,
+    nics: Nics = None,
+    model: ModelName = None,
+    shape: Shape = None,
+    sequence_length: Length = None,
+    strategy: Strategy = None,
+    batch: Batch = None,
+    global_batch: GlobalBatch = None,
+    precision: Precision = None,
+    source: Source = None,
+    output: Output = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a first scenario file, with a comment on each value.
+
+    In a terminal it asks for what no option says; elsewhere it takes what is usual.
+
+    Example: dpsim init -o first.yaml
+    Example: dpsim init --gpu H100 --nodes 4 --model llama3-8b --global-batch 1024 -o llama.yaml
+    Example: dpsim init --from ds_config.json --model llama3-8b --nodes 2 -o run.yaml
+    """
+    if output is not None and output.is_file() and not force:
+        raise DpsimError(f"{output}: must be a new file, or stand with --force, but is there")
+    given: dict[str, Any] = {
+        "gpu": gpu,
+        "nodes": nodes,
+        "gpus_per_node": gpus_per_node,
+        "node": node,
+        "network": network,
+        "nics": nics,
+        "model": model,
+        "input": _sides(shape),
+        "sequence_length": sequence_length,
+        "strategy": strategy,
+        "batch": batch,
+        "global_batch": global_batch,
+        "precision": precision,
+    }
+    said = {name: value for name, value in given.items() if value is not None}
+    draft = _drafted(said, output) if source is None else _configured(source, said)
+    _write(draft, output, as_json=as_json)
+
+
+def _sides(shape: str | None) -> tuple[int, ...] | None:
+    if shape is None:
+        return None
+    sides = [side.strip() for side in shape.split(",")]
+    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
+        raise DpsimError(f"--input: must be positive integers such as 3,224,224, but got {shape!r}")
+    return tuple(int(side) for side in sides)
+
+
+def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
+    """The scenario of another tool's configuration, which its ending tells."""
+    from dpsim import imports
+
+    readers: dict[str, Callable[[bytes, str, TrainingSizes], ScenarioDraft]] = {
+        ".json": imports.scenario_from_deepspeed,
+        ".toml": imports.scenario_from_torchtitan,
+        ".yaml": imports.scenario_from_accelerate,
+        ".yml": imports.scenario_from_accelerate,
+    }
+    read = readers.get(source.suffix.lower())
+    if read is None:
+        raise DpsimError(f"--from: must end in {', '.join(readers)}, but got {source.name!r}")
+    known = ("model", "nodes", "gpus_per_node", "node", "batch", "sequence_length")
+    for name in said.keys() - {*known}:
+        option = name.replace("_", "-")
+        raise DpsimError(f"--{option}: must stand without --from, but stands with it")
+    sizes = imports.TrainingSizes(**said)
+    content = imports.read_input(source)
+    try:
+        draft = read(content, source.name, sizes)
+    except imports.ImportFileError as problem:
+        raise problem.of(source) from None
+    for assumed in draft.assumed:
+        narrate(assumed)
+    return draft
+
+
+def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
+    """The scenario of what options say, of answers in a terminal, and of what is usual."""
+    from dpsim.hardware import nodes as catalogue_nodes
+    from dpsim.imports import Answers
+
+    if sys.stdin.isatty():
+        _ask(said)
+    if "node" in said and "gpu" not in said:
+        said["gpu"] = catalogue_nodes()[said["node"]].gpu.name
+    tried = _TRIED
+    if "strategy" in said:
+        tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
+    # A factory is looked for beside the scenario.
+    if ".py:" in said.get("model", ""):
+        folder = Path.cwd() if output is None else output.parent
+        said["model"] = os.path.relpath(said["model"], folder)
+    for strategy, checkpoint in tried:
+        answers = Answers(**{**said, "strategy": strategy, "checkpoint": checkpoint})
+        drafted = _with_batch(answers, output, said.get("batch"))
+        if drafted is not None:
+            return drafted
+    return _refused(answers, output)
+
+
+def _ask(said: dict[str, Any]) -> None:
+    """Ask for what was not said."""
+    from dpsim.imports import STRATEGIES, Answers, machine_for
+    from dpsim.workload import MODELS
+
+    usual = Answers()
+    for name, question, kind in (("gpu", "GPU", str), ("nodes", "Number of machines", int)):
+        if name not in said and not (name == "gpu" and "node" in said):
+            said[name] = typer.prompt(question, default=getattr(usual, name), type=kind, err=True)
+    machine = said.get("node") or machine_for(said["gpu"], said.get("gpus_per_node"))
+    if "network" not in said and said["nodes"] > 1:
+        own = f"the {machine}'s own"
+        network = typer.prompt("Network card's link (25GbE, NDR, ...)", default=own, err=True)
+        said |= {} if network == own else {"network": network}
+    if "model" not in said:
+        narrate(f"models: {len(MODELS)} names, such as resnet50, gpt2, llama3-8b, mixtral-8x7b")
+        said["model"] = typer.prompt("Model", default=usual.model, err=True)
+    if "strategy" not in said:
+        for name, recipe in STRATEGIES.items():
+            narrate(f"  {name:17} {recipe.about}")
+        strategy = typer.prompt("Strategy", default="what fits", err=True)
+        said |= {} if strategy == "what fits" else {"strategy": strategy}
+
+
+def _with_batch(answers: Answers, output: Path | None, batch: int | None) -> ScenarioDraft | None:
+    """The draft with ``batch`` samples a pass, or a usual number; None where it does not fit."""
+    from dpsim.engine import memory_use
+    from dpsim.imports import scenario_from_answers
+
+    draft = scenario_from_answers(replace(answers, batch=batch or 1))
+    scenario = _scenario(draft, output)
+    use = memory_use(scenario)
+    if batch is not None:
+        return draft if use.fits else None
+    samples = _MOST_TOKENS // use.model.tokens if use.model.tokens else _MOST_SAMPLES
+    most = min(use.largest_batch, max(1, samples))
+    if not most:
+        return None
+    return scenario_from_answers(replace(answers, batch=_batch(scenario, most)))
+
+
+def _batch(scenario: Scenario, most: int) -> int:
+    """The largest number of at most ``most`` samples that divides a GPU's share; a power of two.
+
+    Of a stated global batch it need not be a power of two.
+    """
+    together = scenario.workload.global_batch
+    if together is None:
+        return 1 << most.bit_length() - 1
+    share = together // scenario.cluster.ranks
+    return next(size for size in range(min(most, share), 0, -1) if share % size == 0)
+
+
+def _refused(answers: Answers, output: Path | None) -> ScenarioDraft:
+    """Raise what is said where nothing that was tried fits."""
+    from dpsim.engine import memory_use
+    from dpsim.imports import scenario_from_answers
+
+    draft = scenario_from_answers(answers)
+    memory_use(_scenario(draft, output)).check()
+    return draft
+
+
+def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
+    """The scenario that a draft is. Raises DpsimError where it is none."""
+    from dpsim.scenario import Scenario, from_text, validate
+
+    name = str(output or "scenario.yaml")
+    try:
+        return validate(from_text(draft.to_yaml(), name), Scenario)
+    except DpsimError as error:
+        raise DpsimError(f"does not make a scenario: {str(error).splitlines()[0]}") from None
+
+
+def _write(draft: ScenarioDraft, output: Path | None, *, as_json: bool) -> None:
+    _scenario(draft, output)
+    if output is not None:
+        write_whole(output, draft.to_yaml())
+        narrate(f"wrote {output}: dpsim run {output}")
+    if as_json:
+        show_json({"schema_version": 1, "kind": "init", **draft.to_json()})
+    elif output is None:
+        typer.echo(draft.to_yaml(), nl=False)

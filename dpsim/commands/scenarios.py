@@ -1,0 +1,87 @@
+"""``dpsim scenarios``: the scenario files that come with dpsim."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.base.errors import UnknownNameError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import Json
+
+_LONGEST = 110  # characters of a line about a scenario
+_SHORTEST = 40  # of a sentence that says enough
+_PACKAGE = Path(__file__).parents[1]
+# In the wheel they stand in the package, in a checkout beside it.
+_PLACES = (_PACKAGE / "shipped", _PACKAGE.parent / "scenarios")
+
+
+def scenarios(
+    name: Annotated[
+        str | None, typer.Argument(help="One of them, to be copied.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Copy it to this file; on stdout if left out."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the scenarios that come with dpsim, a line each; or copy one.
+
+    Example: dpsim scenarios
+    Example: dpsim scenarios llm/llama3-8b-8xh100 -o llama.yaml
+    """
+    files = shipped()
+    if name is not None:
+        _copy(name, files, output)
+        return
+    rows = [
+        {"name": name, "about": about(path.read_text(encoding="utf-8")), "path": str(path)}
+        for name, path in files.items()
+    ]
+    if as_json:
+        show_json({"schema_version": 1, "kind": "scenarios", "rows": rows})
+        return
+    from dpsim.report.text.tables import catalogue_table
+
+    show(catalogue_table([{"name": row["name"], "about": row["about"]} for row in rows]))
+
+
+def shipped() -> dict[str, Path]:
+    """The files by their names, which are those of their paths without the ending."""
+    folder = next((place for place in _PLACES if place.is_dir()), None)
+    if folder is None:
+        return {}
+    found = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in found}
+
+
+def about(text: str) -> str:
+    """What the comment at the top of a scenario begins with, as far as a line holds it.
+
+    A sentence, or less of it where it is long: up to a colon, a semicolon or a comma.
+    """
+    comment = re.match(r"(#.*\n)*", text)
+    assert comment is not None  # of no lines at least
+    words = " ".join(line.lstrip("# ") for line in comment[0].splitlines())
+    line = ""
+    for part in re.split(r"(?<=[.:;,!?]) ", words):
+        is_sentence = len(line) >= _SHORTEST and line.endswith((".", "?", "!"))
+        if line and (is_sentence or len(line) + len(part) >= _LONGEST):
+            break
+        line = f"{line} {part}".strip()
+    return line.rstrip(".:;,")[:_LONGEST]
+
+
+def _copy(name: str, files: dict[str, Path], output: Path | None) -> None:
+    if name not in files:
+        raise UnknownNameError("scenario", name, files)
+    text = files[name].read_text(encoding="utf-8")
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_whole(output, text)
+    narrate(f"wrote {output}: dpsim run {output}")

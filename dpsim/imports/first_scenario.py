@@ -1,0 +1,220 @@
+"""A first scenario from a few answers: GPU, nodes, network, model and strategy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.registry import Registry
+from dpsim.hardware import Gpu, Node, gpus, links, nodes
+from dpsim.imports.scenario_draft import ScenarioDraft, Value
+from dpsim.workload import build_model
+
+# Machines that no cloud or site calls its own come first: the makers', then plain boxes of cards.
+_PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
+_PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU computes in
+_HEADING = "Written by dpsim init. Run it: dpsim run FILE; change one value: --set cluster.nodes=8"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A way to train together by the name that its users give it.
+
+    ``about`` in a few words, and its values by path, each with a word on what it does.
+    """
+
+    about: str
+    values: tuple[tuple[str, Value, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What somebody says of a planned training; None is what is usual.
+
+    ``network``: the link of each of a node's ``nics``. ``model``: a name of the catalogue, or
+    ``file.py:factory`` of a torch module whose samples have the shape ``input``. ``batch``: samples
+    of a GPU and pass.
+    """
+
+    gpu: str = "h100"
+    nodes: int = 1
+    gpus_per_node: int | None = None
+    node: str | None = None
+    network: str | None = None
+    nics: int | None = None
+    model: str = "llama3-8b"
+    input: tuple[int, ...] = ()
+    sequence_length: int | None = None
+    precision: str | None = None
+    strategy: str = "ddp"
+    batch: int = 1
+    global_batch: int | None = None
+    checkpoint: bool = False
+
+
+_SHARDED = ("strategy.aggregation.kind", "sharded", "each GPU holds a part (ZeRO, FSDP)")
+_REPLICATED = ("strategy.aggregation.kind", "allreduce", "each GPU holds the whole model")
+_LIBRARY = ("strategy.aggregation.library", "auto", "NCCL's choices on NVIDIA GPUs")
+_BUCKETS = ("strategy.overlap.kind", "buckets", "gradients go in buckets beside backward")
+_BUCKET = ("strategy.overlap.bucket_size", "25 MiB", "DDP's bucket_cap_mb")
+_BY_UNIT = ("strategy.overlap.kind", "wfbp", "each unit's gradient goes as soon as it is there")
+_DDP = (_REPLICATED, _LIBRARY, _BUCKETS, _BUCKET)
+_FSDP = (
+    _SHARDED,
+    ("strategy.aggregation.stage", 3, "weights, gradients and optimiser state are divided"),
+    ("strategy.aggregation.wrap", "block", "a unit of FSDP is a block of the model"),
+    _LIBRARY,
+)
+
+STRATEGIES: Registry[Recipe] = Registry(
+    "strategy",
+    {
+        "ddp": Recipe("DistributedDataParallel: all-reduced gradients", _DDP),
+        "zero-1": Recipe(
+            "ZeRO 1: the optimiser's state is divided",
+            (
+                _SHARDED,
+                ("strategy.aggregation.stage", 1, "the optimiser's state"),
+                _LIBRARY,
+                _BUCKETS,
+                _BUCKET,
+            ),
+        ),
+        "zero-2": Recipe(
+            "ZeRO 2: gradients too",
+            (
+                _SHARDED,
+                ("strategy.aggregation.stage", 2, "and gradients"),
+                _LIBRARY,
+                _BUCKETS,
+                _BUCKET,
+            ),
+        ),
+        "fsdp": Recipe("FSDP, ZeRO 3: weights too", (*_FSDP, _BY_UNIT)),
+        "hsdp": Recipe(
+            "FSDP inside each node, replicas of that between nodes",
+            (*_FSDP, ("strategy.aggregation.shard_group", "node", "or all, or N GPUs"), _BY_UNIT),
+        ),
+        "parameter-server": Recipe(
+            "servers on the nodes' CPUs hold the model",
+            (
+                ("strategy.aggregation.kind", "parameter-server", "a server on each node"),
+                ("strategy.sync.kind", "bsp", "or ssp, asp, backup"),
+            ),
+        ),
+        "local-sgd": Recipe(
+            "models are averaged now and then",
+            (
+                *_DDP,
+                ("strategy.sync.kind", "local-sgd", "workers go their own way, and"),
+                ("strategy.sync.every", 8, "average their models every so many steps"),
+            ),
+        ),
+        "powersgd": Recipe(
+            "all-reduced gradients of low rank",
+            (
+                *_DDP,
+                ("strategy.compression.kind", "powersgd", "two thin factors for each gradient"),
+                ("strategy.compression.rank", 4, "more is closer to the gradient, and larger"),
+            ),
+        ),
+    },
+)
+
+
+def scenario_from_answers(answers: Answers) -> ScenarioDraft:
+    """The scenario, with a comment on each value.
+
+    Raises DpsimError for names that are not known and machines that have fewer GPUs than asked for.
+    """
+    draft = ScenarioDraft(_name(answers), "dpsim init", heading=_HEADING)
+    _place(draft, answers)
+    _train(draft, answers)
+    for path, value, comment in STRATEGIES[answers.strategy].values:
+        draft.set(path, value, comment)
+    draft.set("run.steps", 20, "simulated, after which figures are means")
+    draft.set("run.warmup", 2, "simulated before them, and not counted")
+    return draft
+
+
+def machine_for(gpu: str, count: int | None = None) -> str:
+    """The catalogue's node that comes nearest to machines with ``count`` such GPUs.
+
+    Of that GPU, else of one with the same ports; of no cloud, where there is such a one.
+    """
+    wanted = gpus()[gpu]
+
+    def unlike(named: tuple[str, Node]) -> tuple[object, ...]:
+        name, node = named
+        plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
+        return (
+            count is not None and node.gpus < count,
+            node.gpu.name != wanted.name,
+            _ports(node.gpu) != _ports(wanted),
+            0 if count is None else node.gpus - count,
+            next(plain, len(_PLAIN_MACHINES)),
+            -node.gpus,
+            name,
+        )
+
+    return min(nodes().items(), key=unlike)[0]
+
+
+def _ports(gpu: Gpu) -> tuple[object, ...]:
+    """What its NVLinks are, if any, and its PCIe link."""
+    nvlink, pcie = gpu.nvlink_fabric, gpu.pcie
+    return (
+        nvlink and (nvlink.link, nvlink.count),
+        None if nvlink or pcie is None else pcie.link,
+    )
+
+
+def _name(answers: Answers) -> str:
+    model = answers.model.rpartition("/")[2].partition(".py:")[0]
+    return f"{model}-{answers.strategy}-{answers.nodes}x{gpus().canonical(answers.gpu)}"
+
+
+def _place(draft: ScenarioDraft, answers: Answers) -> None:
+    """Say on which machines, joined by what."""
+    gpu = gpus().canonical(answers.gpu)
+    kind = answers.node or machine_for(gpu, answers.gpus_per_node)
+    node = nodes()[kind]
+    each = answers.gpus_per_node or node.gpus
+    if each > node.gpus:
+        raise DpsimError(
+            f"--gpus-per-node: must be at most the {node.gpus} of a {kind}, but got {each}"
+        )
+    draft.set("cluster.nodes", answers.nodes, "machines")
+    draft.set("cluster.node", nodes().canonical(kind), "their kind: dpsim catalogue nodes")
+    if node.gpu.name != gpu:
+        draft.set("cluster.gpu", gpu, "instead of the machine's own")
+    if each != node.gpus:
+        draft.set("cluster.gpus_per_node", each, f"in use, of {node.gpus}")
+    if answers.nodes > 1 or answers.network is not None or answers.nics is not None:
+        draft.set("cluster.network.fabric", "single-switch", "or leaf-spine, fat-tree, torus, ...")
+    if answers.network is not None:
+        link = links().canonical(answers.network)
+        draft.set("cluster.network.nic", link, "each card: dpsim catalogue links")
+    if answers.nics is not None:
+        draft.set("cluster.network.nics_per_node", answers.nics, "cards of a node in use")
+
+
+def _train(draft: ScenarioDraft, answers: Answers) -> None:
+    """Say what is trained, and on how many samples a step."""
+    if answers.input:
+        draft.set("workload.model.torch", answers.model, "code that is run: it returns the module")
+        draft.set("workload.model.input", [*answers.input], "the shape of one sample")
+    else:
+        draft.set("workload.model", answers.model, "dpsim catalogue models")
+    if answers.sequence_length is not None:
+        draft.set("workload.sequence_length", answers.sequence_length, "tokens of a sample")
+    draft.set("workload.batch_per_gpu", answers.batch, "samples of a GPU and pass")
+    if answers.global_batch is not None:
+        draft.set("workload.global_batch", answers.global_batch, "samples of a step, all GPUs")
+    peak = gpus()[answers.gpu].peak
+    precision = answers.precision or next(each for each in _PRECISIONS if each in peak)
+    draft.set("workload.precision", precision, "of matrix products; weights are fp32")
+    is_text = not answers.input and build_model(answers.model).tokens is not None
+    draft.set("workload.optimizer", "adamw" if is_text else "momentum", "or adam, sgd")
+    if answers.checkpoint:
+        draft.set("workload.checkpoint", "full", "every block is computed again in backward")

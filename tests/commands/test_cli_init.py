@@ -1,0 +1,171 @@
+"""`dpsim init` writes scenarios that run; `dpsim scenarios` lists those that come with dpsim."""
+
+import json
+
+import pytest
+
+from dpsim import load_scenario
+from dpsim.commands.scenarios import about, shipped
+from dpsim.hardware import gpus, nodes
+from dpsim.imports import STRATEGIES, machine_for
+
+QUICK = ("--set", "run.steps=2", "--set", "run.warmup=0")
+
+
+@pytest.mark.parametrize("strategy", [*STRATEGIES])
+def test_every_strategy_runs_and_each_value_has_a_comment(dpsim, tmp_path, strategy):
+    file = tmp_path / "first.yaml"
+    asked = ["--gpu", "A100", "--nodes", "2", "--model", "gpt2", "--strategy", strategy]
+    code, out, err = dpsim("init", *asked, "-o", file)
+    assert (code, out, err) == (0, "", f"wrote {file}: dpsim run {file}\n")
+    values = [line for line in file.read_text().splitlines()[2:] if not line.endswith(":")]
+    assert [line for line in values if "  # " not in line] == []
+    code, out, _ = dpsim("run", file, *QUICK, "--json")
+    assert code == 0
+    assert json.loads(out)["workers"] == 16
+
+
+def test_without_a_word_it_takes_what_is_usual(dpsim):
+    code, out, _ = dpsim("init")
+    assert code == 0
+    assert "model: llama3-8b" in out
+    assert "node: dgx-h100" in out
+
+
+def test_a_machine_alone_has_its_own_gpus(dpsim):
+    out = dpsim("init", "--node", "dgx-a100", "--model", "gpt2")[1]
+    assert "node: dgx-a100" in out
+    assert " gpu:" not in out
+
+
+def test_options_are_what_the_file_says(dpsim, tmp_path):
+    file = tmp_path / "cards.yaml"
+    asked = "--gpu 4090 --nodes 2 --gpus-per-node 2 --network 10GbE --model resnet50 --batch 32"
+    assert dpsim("init", *asked.split(), "-o", file)[0] == 0
+    scenario = load_scenario(file)
+    assert scenario.cluster.accelerator.name == "rtx-4090"
+    assert scenario.cluster.ranks == 4
+    assert scenario.cluster.network.nic.name == "ethernet-10g"
+    assert scenario.workload.batch_per_gpu == 32
+    assert scenario.workload.precision == "bf16"
+
+
+@pytest.mark.parametrize(("nodes", "passes"), [(4, 16), (64, 1)])
+def test_a_global_batch_is_shared_in_passes_that_fit(dpsim, tmp_path, nodes, passes):
+    file = tmp_path / "llama.yaml"
+    dpsim("init", "--nodes", nodes, "--global-batch", 1024, "-o", file)
+    workload = load_scenario(file).workload
+    assert (workload.batch_per_gpu, workload.gradient_accumulation) == (2, passes)
+
+
+def test_the_strategy_is_the_first_that_fits_and_so_is_the_batch(dpsim):
+    small = dpsim("init", "--model", "gpt2")[1]
+    large = dpsim("init", "--model", "llama3-8b")[1]
+    assert "kind: allreduce" in small
+    assert "kind: sharded" in large
+    assert "checkpoint: full" in large
+
+
+def test_what_fits_nowhere_says_what_would_help(dpsim):
+    code, out, err = dpsim("init", "--gpu", "t4", "--model", "llama3-70b")
+    assert (code, out) == (2, "")
+    assert "must fit in the 16 GB of t4" in err
+
+
+def test_a_file_that_is_there_is_kept(dpsim, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\n")
+    code, _, err = dpsim("init", "-o", file)
+    assert (code, err) == (
+        2,
+        f"dpsim: {file}: must be a new file, or stand with --force, but is there\n",
+    )
+    assert file.read_text() == "name: mine\n"
+    assert dpsim("init", "-o", file, "--force")[0] == 0
+
+
+def test_it_asks_in_a_terminal(dpsim, monkeypatch, tmp_path):
+    answers = iter(["T4", 2, "25GbE", "resnet50", "powersgd"])
+    asked = []
+
+    def prompt(question, **settings):
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("typer.prompt", prompt)
+    file = tmp_path / "asked.yaml"
+    assert dpsim("init", "-o", file)[0] == 0
+    assert asked[:2] == ["GPU", "Number of machines"]
+    assert len(asked) == 5
+    scenario = load_scenario(file)
+    assert scenario.cluster.accelerator.name == "t4"
+    assert scenario.strategy.compression.kind == "powersgd"
+
+
+def test_from_a_configuration_it_is_what_import_writes(dpsim):
+    file = "tests/imports/data/ds_config.json"
+    imported = dpsim("import", "deepspeed", file, "--model", "gpt2", "--nnodes", 2)[1]
+    assert dpsim("init", "--from", file, "--model", "gpt2", "--nodes", 2)[1] == imported
+    for kind, sample in (
+        ("accelerate", "accelerate_fsdp.yaml"),
+        ("torchtitan", "torchtitan_llama3_8b.toml"),
+    ):
+        imported = dpsim("import", kind, f"tests/imports/data/{sample}")
+        assert dpsim("init", "--from", f"tests/imports/data/{sample}")[1] == imported[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--from", "a.txt"], "--from: must end in .json, .toml, .yaml, .yml, but got 'a.txt'"),
+        (
+            ["--from", "a.json", "--gpu", "T4"],
+            "--gpu: must stand without --from, but stands with it",
+        ),
+        (["--gpu", "h1000"], "must be a known GPU, but got 'h1000' (did you mean 'h100'?)"),
+        (["--input", "3,x"], "--input: must be positive integers such as 3,224,224, but got '3,x'"),
+        (
+            ["--node", "dgx-h100", "--gpus-per-node", "9"],
+            "--gpus-per-node: must be at most the 8 of a dgx-h100, but got 9",
+        ),
+        (["--strategy", "dpp"], "must be a known strategy, but got 'dpp' (did you mean 'ddp'?)"),
+    ],
+)
+def test_what_is_wrong_is_one_line(dpsim, asked, said):
+    code, out, err = dpsim("init", *asked)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dpsim: {said}")
+    assert err.count("\n") == 1
+
+
+def test_machines_are_those_of_the_gpu_else_with_the_same_ports():
+    assert machine_for("h100") == "dgx-h100"
+    assert machine_for("h100-sxm-96gb") == "dgx-h100"
+    assert machine_for("rtx-3090") == "pcie4-8gpu"
+    for gpu in gpus():
+        machine = nodes()[machine_for(gpu)]
+        own = [node for node in nodes().values() if node.gpu.name == gpu]
+        assert not own or machine.gpu.name == gpu
+
+
+def test_scenarios_are_listed_and_copied(dpsim, tmp_path):
+    code, out, _ = dpsim("scenarios", "--json")
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    assert {row["name"] for row in rows} == {*shipped()} >= {"quickstart", "llm/llama3-8b-8xh100"}
+    assert all(10 < len(row["about"]) <= 110 for row in rows)
+    assert all(list(row) == ["name", "about", "path"] for row in rows)
+    copy = tmp_path / "mine.yaml"
+    dpsim("scenarios", "quickstart", "-o", copy)
+    assert copy.read_bytes() == shipped()["quickstart"].read_bytes()
+    assert dpsim("scenarios", "quikstart")[2].startswith(
+        "dpsim: must be a known scenario, but got 'quikstart' (did you mean 'quickstart'?)"
+    )
+
+
+def test_a_line_about_a_scenario_ends_with_its_sentence():
+    assert about("# One thing on the left, and another one on the right. More.\nname: x\n") == (
+        "One thing on the left, and another one on the right"
+    )
+    assert about("name: x\n") == ""
