@@ -8,8 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
-from dpsim.disturbance.compute_times import compute_factors
-from dpsim.disturbance.config import DisturbanceConfig, JitterConfig
+from dpsim.disturbance.config import (
+    BackgroundConfig,
+    DisturbanceConfig,
+    JitterConfig,
+    LinkChangeConfig,
+    compute_factors,
+)
 from dpsim.disturbance.crashes import (
     Cause,
     Checkpoints,
@@ -26,7 +31,6 @@ from dpsim.disturbance.jitter import (
     LognormalJitterConfig,
     ParetoJitterConfig,
 )
-from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
 from dpsim.disturbance.random_streams import random_stream, random_streams
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig

@@ -1,21 +1,25 @@
-"""The ``disturbance`` part of a scenario."""
+"""The ``disturbance`` part of a scenario: all that keeps steps from being alike, put together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, NonNegativeInt, model_validator
 
 from dpsim.base.config import Config
+from dpsim.base.units import BytesPerSecond, Seconds
 from dpsim.disturbance.crashes import CrashesConfig
 from dpsim.disturbance.histogram import HistogramJitterConfig
 from dpsim.disturbance.jitter import (
     CorrelatedJitterConfig,
+    Factors,
     GammaJitterConfig,
+    Jitter,
     LognormalJitterConfig,
     ParetoJitterConfig,
 )
-from dpsim.disturbance.network_conditions import BackgroundConfig, LinkChangeConfig
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 from dpsim.disturbance.transient import TransientConfig
 
@@ -27,6 +31,41 @@ JitterConfig = Annotated[
     | CorrelatedJitterConfig,
     Field(discriminator="kind"),
 ]
+
+
+class BackgroundConfig(Config):
+    """Traffic without end from one GPU to another, which takes its max-min fair share."""
+
+    source: NonNegativeInt = Field(description="Rank of the GPU that sends.")
+    destination: NonNegativeInt = Field(description="Rank of the GPU that receives.")
+    rate: BytesPerSecond | None = Field(
+        default=None, description="At most this rate; as much as it can get if left out."
+    )
+
+    @model_validator(mode="after")
+    def _apart(self) -> BackgroundConfig:
+        if self.source == self.destination:
+            raise ValueError(
+                f"source and destination must be different GPUs, but got {self.source} twice"
+            )
+        return self
+
+
+class LinkChangeConfig(Config):
+    """From a given time on, links have another rate."""
+
+    link: str = Field(
+        min_length=1,
+        description=(
+            "Links by name, * for any text: 'node0/nic0->switch' (dpsim topology lists them)."
+        ),
+    )
+    at: Seconds = Field(
+        default=0.0, description="When, from the start of the run, warm-up included."
+    )
+    factor: float = Field(
+        ge=0, le=1e6, description="Times their own rate; 0 cuts them, 1 brings them back."
+    )
 
 
 class DisturbanceConfig(Config):
@@ -55,3 +94,29 @@ class DisturbanceConfig(Config):
     def on_links(self) -> bool:
         """Whether other traffic or changes of links meet what workers send."""
         return bool(self.background or self.links)
+
+
+def compute_factors(
+    workers: int,
+    steps: int,
+    seed: int,
+    per_node: int | Sequence[int],
+    *,
+    jitter: Jitter | None = None,
+    slow: Sequence[SlowWorkersConfig] = (),
+    transient: Sequence[TransientConfig] = (),
+) -> Factors:
+    """Factors on compute time, shape (steps, workers): the product of all disturbances.
+
+    ``per_node``: workers of each node, or of node 0, 1, ... Every worker, or group that is struck
+    together, has a stream of its own for each disturbance: its draws depend neither on the others
+    nor on the other disturbances. Raises DpsimError where a slow worker does not exist.
+    """
+    product = np.ones((steps, workers))
+    if jitter is not None:
+        product = jitter.factors(workers, steps, seed, per_node)
+    for entry, slowed in enumerate(slow):
+        product = product * slowed.factors(workers, seed, per_node, entry)
+    for entry, chain in enumerate(transient):
+        product = product * chain.factors(workers, steps, seed, per_node, entry)
+    return product

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpsim.engine.alone import MOST_ROUNDS
     from dpsim.engine.beside import bytes_beside
     from dpsim.engine.calibration import calibrated, prepared_by, scale_to
+    from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
         PredictionInterval,
@@ -29,26 +30,24 @@ if TYPE_CHECKING:
         nccl_doubt,
         prediction_interval,
     )
-    from dpsim.engine.job import (
-        Job,
-        exchange_cycle,
-        learner_times,
-        learners_by_batch,
-        prepare,
-        reduction_cost,
-        transport_costs,
-    )
+    from dpsim.engine.job import Job, exchange_cycle
     from dpsim.engine.kept_jobs import KeptJobs
     from dpsim.engine.kernel import Engine, engine_for, exact_for, simulate_steps, slow_downs
+    from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
     from dpsim.engine.memory import MemoryUse, memory_use
     from dpsim.engine.parts import PARTS, Part, PartName
+    from dpsim.engine.preparation import (
+        learner_times,
+        prepare,
+        reduction_cost,
+        transport_costs,
+    )
     from dpsim.engine.recording import Recording
     from dpsim.engine.refit import Constants, RefittedModel, constants_of, same_on
     from dpsim.engine.result import Result
     from dpsim.engine.run import Run, one_time_costs, provenance, run_job, run_scenario, simulate
-    from dpsim.engine.staged_call import StagedCall
     from dpsim.engine.steps import Steps, clock_gaps
     from dpsim.engine.timeline import Interval
     from dpsim.engine.to_target import TimeToTarget, time_to_target

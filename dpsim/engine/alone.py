@@ -17,9 +17,9 @@ import numpy as np
 import simpy
 
 from dpsim.base.arrays import FloatArray
+from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
 from dpsim.engine.log import Log
-from dpsim.engine.staged_call import StagedCall
 from dpsim.engine.steps import Steps
 from dpsim.engine.timeline import Timeline
 from dpsim.network import SharedNetwork

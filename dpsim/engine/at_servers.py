@@ -12,8 +12,8 @@ import numpy as np
 import simpy
 
 from dpsim.engine.alone import MeetingPoint, Process, Worker
+from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
-from dpsim.engine.staged_call import StagedCall
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import ParameterServerConfig
 

@@ -9,8 +9,9 @@ from contextvars import ContextVar
 import numpy as np
 
 from dpsim.base.errors import DpsimError
-from dpsim.engine.job import Job, prepare
+from dpsim.engine.job import Job
 from dpsim.engine.kernel import simulate_steps
+from dpsim.engine.preparation import prepare
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 
 _prepare: ContextVar[Callable[[Scenario], Job] | None] = ContextVar("prepares jobs", default=None)

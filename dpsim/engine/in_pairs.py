@@ -14,8 +14,8 @@ from dpsim.base.arrays import IntArray
 from dpsim.collectives import Schedule, ranks_array
 from dpsim.disturbance import random_stream
 from dpsim.engine.alone import MeetingPoint, Process, Worker
+from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
-from dpsim.engine.staged_call import StagedCall
 from dpsim.network import SharedNetwork
 from dpsim.strategy.aggregation import GossipConfig
 from dpsim.topology import Routes

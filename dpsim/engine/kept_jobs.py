@@ -10,7 +10,8 @@ import json
 from dataclasses import replace
 
 from dpsim.base.config import BY_CONTENT
-from dpsim.engine.job import Job, prepare
+from dpsim.engine.job import Job
+from dpsim.engine.preparation import prepare
 from dpsim.scenario import Scenario
 
 _MOST_WORKERS = 4096  # a larger job holds too much memory to be kept for what may never come

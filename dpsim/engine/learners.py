@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from dpsim.engine.memory import MemoryUse
+from dpsim.engine.memory import MemoryUse, smallest_gpu
+from dpsim.engine.preparation import learner_times
 from dpsim.hardware import Gpu
 from dpsim.scenario import Scenario
 from dpsim.workload import (
@@ -45,7 +47,13 @@ def times_with_learners(
     )
 
 
-def best_by_batch(
+def learners_by_batch(scenario: Scenario, use: MemoryUse) -> tuple[LearnersRow, ...]:
+    """The best number of learners for each batch, on the GPU with the least memory."""
+    gpu = smallest_gpu(scenario)
+    return _best_by_batch(scenario, gpu, partial(learner_times, scenario, use.model, gpu), use)
+
+
+def _best_by_batch(
     scenario: Scenario, gpu: Gpu, times: TimesOf, use: MemoryUse
 ) -> tuple[LearnersRow, ...]:
     """The best number of learners on ``gpu`` for several batches, as memory allows.

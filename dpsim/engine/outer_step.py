@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsim.collectives import Groups
-from dpsim.engine.staged_call import StagedCall, staged
+from dpsim.engine.calls import StagedCall, staged
 from dpsim.strategy.aggregation import ELEMENT, CollectiveCall, Setting, Turns
 from dpsim.topology import Mesh
 

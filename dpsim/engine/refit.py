@@ -13,7 +13,7 @@ model's form does.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -22,9 +22,10 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic
-from dpsim.hardware import Measured
+from dpsim.hardware import CalibrationProfile, Measured
 from dpsim.network import CollectiveModel, Outcome
 from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import Setting, Turns
 
 _LEAST_SIZES = 3
 _SAME = 1e-6  # relative
@@ -112,6 +113,32 @@ def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -
             f"sizes, but was at {len(set(whole))}"
         )
     return _fitted(np.array(empty), np.array(whole), np.array(times))
+
+
+def measured_models(
+    scenario: Scenario,
+    calibration: CalibrationProfile,
+    models: Mapping[str, Turns],
+    setting_of: Callable[[Scenario], Setting],
+) -> dict[str, Turns]:
+    """``models`` with constants refitted on the collectives that ``calibration`` has measured.
+
+    They are refitted against the aggregation's own models on as many ranks as were measured, whose
+    setting ``setting_of`` gives. What differs from step to step is left as it is.
+    """
+    library = getattr(scenario.strategy.aggregation, "library", "ideal")
+    tables = [each for each in calibration.tables if library in (each.backend, "ideal", "auto")]
+    if not tables:
+        return dict(models)
+    plain = scenario.model_copy(update={"calibration": "catalogue"})
+    measured = {}
+    for table in tables:
+        there = same_on(plain, table.ranks, table.hosts)
+        bases = there.strategy.aggregation.collectives(setting_of(there))
+        measured[table.ranks] = {name: turns[0] for name, turns in bases.items()}
+    first = {name: turns[0] for name, turns in models.items() if len(turns) == 1}
+    found = refitted(first, measured, tables)
+    return {**models, **{name: (model,) for name, model in found.items()}}
 
 
 def _fitted(empty: FloatArray, whole: FloatArray, times: FloatArray) -> Constants:

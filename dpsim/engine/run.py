@@ -16,10 +16,11 @@ from dpsim.base.errors import DpsimError
 from dpsim.base.provenance import stamp
 from dpsim.engine.calibration import calibrated
 from dpsim.engine.intervals import borrowed_efficiencies, prediction_interval
-from dpsim.engine.job import MOST_RECORDS, Job, learners_by_batch
+from dpsim.engine.job import Job
 from dpsim.engine.kernel import Engine, engine_for, simulate_steps
 from dpsim.engine.link_loads import LinkLoads, mean_step_loads, step_traffic
 from dpsim.engine.memory import MemoryUse, memory_use
+from dpsim.engine.preparation import MOST_RECORDS
 from dpsim.engine.recording import Recording
 from dpsim.engine.result import OneTimeCosts, Result
 from dpsim.engine.spending import spending
@@ -29,7 +30,7 @@ from dpsim.engine.utilisation import work
 from dpsim.hardware import CalibrationProfile
 from dpsim.scenario import ComputeScale, MeasuredCell, MeasuredStep, Scenario
 from dpsim.strategy.aggregation import ELEMENT, Meeting
-from dpsim.workload import OPTIMIZER_STATES, Epoch
+from dpsim.workload import OPTIMIZER_STATES, Epoch, LearnersRow
 
 if TYPE_CHECKING:
     from dpsim.engine.link_transfers import OnLinks
@@ -259,7 +260,6 @@ class Run:
         memory = memory_use(scenario, job.model)
         one_time = one_time_costs(job)
         crashes = scenario.disturbance.crashes
-        shares_gpus = scenario.workload.learners_per_gpu > 1 or bool(scenario.workload.utilisation)
         return Result(
             name=scenario.name,
             workers=job.workers,
@@ -279,7 +279,7 @@ class Run:
             memory=memory,
             pipeline=job.input,
             epoch=_epoch(scenario),
-            learners=learners_by_batch(scenario, memory) if shares_gpus else (),
+            learners=_learners(scenario, memory),
             notes=(*memory.model.notes, *dict.fromkeys(job.setting.notes), *self.notes),
             goodput=None
             if crashes is None
@@ -347,3 +347,13 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))
+
+
+def _learners(scenario: Scenario, memory: MemoryUse) -> tuple[LearnersRow, ...]:
+    """The best number of learners for each batch, where the scenario asks for several."""
+    workload = scenario.workload
+    if workload.learners_per_gpu == 1 and not workload.utilisation:
+        return ()
+    from dpsim.engine.learners import learners_by_batch
+
+    return learners_by_batch(scenario, memory)

@@ -5,23 +5,21 @@ The state of all of them is a vector of clock times, moved once per operation.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.arrays import FloatArray
 from dpsim.base.budget import check
+from dpsim.engine.calls import StagedCall
 from dpsim.engine.job import Job
-from dpsim.engine.staged_call import StagedCall
-from dpsim.engine.steps import Steps, clock_gaps, waiting
-from dpsim.strategy.aggregation import Group
-from dpsim.strategy.sync import Gate
-from dpsim.workload import Loading, Program
+from dpsim.engine.steps import Steps, clock_gaps
+from dpsim.engine.walk import Walk, WalkState
+from dpsim.workload import Program
 
 if TYPE_CHECKING:
     from dpsim.engine.log import Log
@@ -141,32 +139,6 @@ class _Plan:
         )
 
 
-class _Awaited(NamedTuple):
-    """When what is awaited has come (s, a vector over workers), of so many workers each."""
-
-    ends: FloatArray
-    among: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _State:
-    """Where all clocks stand at the end of a pass.
-
-    ``waited`` is what has been waited and encoded for since the step began.
-    """
-
-    at: int
-    time: FloatArray
-    free: dict[Group, FloatArray]
-    rested_at: float
-    awaited: dict[int, _Awaited]
-    waited: tuple[FloatArray, FloatArray, FloatArray]
-    noted: int
-
-
-_SAME = 1e-12  # relative: clocks that differ by less have moved alike
-
-
 class _Run:
     """The workers of a job step by step; ``rounds``.
 
@@ -185,7 +157,7 @@ class _Run:
         # A pass that only shifts all clocks repeats exactly, unless links change at given times.
         self.repeats = not job.scenario.disturbance.links
         marks = {mark for plan in self.plans.values() for mark in plan.marks}
-        self.walk = _Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
+        self.walk = Walk(job.program, job.positions, job.kind_of, marks, self.gate, timeline)
 
     def step(self, step: int) -> tuple[float, FloatArray]:
         """One step.
@@ -218,7 +190,7 @@ class _Run:
         after it do so too, and are taken in one go.
         """
         walk, busy, number = self.walk, 0.0, 0
-        before: _State | None = None
+        before: WalkState | None = None
         while number < self.program.passes:
             calls, further = plan.passes[number], plan.alike[number] * self.repeats
             number += 1
@@ -269,225 +241,3 @@ class _Run:
     def group(self) -> int:
         """Workers of a group that meets by itself."""
         return self.job.scenario.strategy.sync.group_size(self.job.cluster.mesh)
-
-
-class _Walk:
-    """All workers on their way through a step.
-
-    Where they are, since when, what they wait for and what they have waited for.
-
-    ``free`` is when each worker's communication with all, its group or other groups is through with
-    what it has been given, ``rested_at`` when links are rested then.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        positions: FloatArray,
-        kind_of: IntArray,
-        marks: set[int],
-        gate: Gate,
-        timeline: Timeline | None,
-    ) -> None:
-        self.program = program
-        self.positions = positions
-        self.kind_of = (
-            kind_of if positions.shape[1] > 1 else slice(None)
-        )  # what one kind takes is broadcast to all workers
-        self.time = np.zeros(len(kind_of))
-        self.free: dict[Group, FloatArray] = dict.fromkeys(get_args(Group), self.time)
-        self.rested_at = float("-inf")
-        self.step = 0
-        self._timeline = timeline
-        self._kept = marks | {0}
-        self._marks = sorted(self._kept)
-        self._asked = 0
-        self._gate = gate
-        self._awaited: dict[int, _Awaited] = {}
-        self._due: dict[int, FloatArray] = {}
-        self._reached: dict[int, FloatArray] = {}
-
-    def note(self, stream: str, name: str, starts: FloatArray, ends: FloatArray) -> None:
-        """Keep an interval for the timeline, if there is one."""
-        if self._timeline is not None:
-            self._timeline.add(self.step, stream, name, starts, ends)
-
-    def load(self, loading: Loading) -> FloatArray:
-        """Wait for the next batch; returns how many seconds each worker waits."""
-        before, self.time = self.time, loading.take(self.time)
-        self.note("input", "next batch", before, self.time)
-        return self.time - before
-
-    def begin(self, factor: FloatArray) -> None:
-        """Start a step in which each worker's compute time is multiplied by ``factor``."""
-        self._factor = factor
-        self._at = self._asked = 0
-        self._reached.clear()
-        self.exposed = np.zeros_like(self.time)
-        self.straggler = np.zeros_like(self.time)
-        self.coding = np.zeros_like(self.time)
-        self._arrive(0)
-
-    def end(self) -> None:
-        """End the step: what is still awaited is awaited in the next one."""
-        step = len(self.positions) - 1
-        self._awaited = {where - step: call for where, call in self._awaited.items()}
-        self._due = {where - step: seconds for where, seconds in self._due.items()}
-
-    def encode(self, call: StagedCall) -> FloatArray:
-        """Compute up to where ``call`` is ready and encode it; returns when each worker has.
-
-        Encoding takes as long on a slow worker as on others.
-        """
-        there = self.reached(call.ready)
-        if not call.encode.any():
-            return there
-        before = self.time
-        self._spend(call.encode)
-        self.note("compute", f"encode {call.name}", before, self.time)
-        return np.maximum(there + call.encode[self.kind_of], self.time)
-
-    def decode(self, calls: tuple[StagedCall, ...]) -> None:
-        """Decode what has arrived; of what lags behind, nothing has."""
-        arrived = (call.decode for call in calls if not call.lag)
-        self._decode(sum(arrived, start=np.zeros(self.positions.shape[1])))
-
-    def decode_at(self, position: int, call: StagedCall) -> None:
-        """Decode ``call`` when it has arrived, before anything past ``position``."""
-        self._due[position] = self._due.get(position, 0.0) + call.decode
-
-    def _decode(self, seconds: FloatArray) -> None:
-        before = self.time
-        self._spend(seconds)
-        self.note("compute", "decode", before, self.time)
-
-    def _spend(self, seconds: FloatArray) -> None:
-        self.time = self.time + seconds[self.kind_of]
-        self.coding = self.coding + seconds[self.kind_of]
-
-    def reached(self, position: int) -> FloatArray:
-        """When each worker has computed up to ``position``: where they are, or one of the marks."""
-        if position not in self._reached:
-            if self._asked not in self._kept:
-                self._reached.pop(self._asked, None)
-            self._asked = position
-            self.to(position)
-        return self._reached[position]
-
-    def to(self, position: int) -> None:
-        """Compute up to ``position``, waiting on the way for what is needed there."""
-        marks = self._marks[
-            bisect_right(self._marks, self._at) : bisect_left(self._marks, position)
-        ]
-        awaited = (where for where in self._awaited if self._at < where < position)
-        for stop in sorted({*marks, *awaited, position}):
-            begin, before = self._at, self.time
-            self.time = before + self._computing(begin, stop)
-            if self._timeline is not None:
-                self._note_passes(begin, stop, before)
-            self._at = stop
-            self._arrive(stop)
-
-    def _computing(self, begin: int, stop: int) -> FloatArray:
-        """Seconds of computing between two positions."""
-        seconds = (self.positions[stop] - self.positions[begin])[self.kind_of]
-        return np.asarray(self._factor * seconds)
-
-    def _note_passes(self, begin: int, stop: int, before: FloatArray) -> None:
-        """Note what was computed since ``before``, each pass for itself.
-
-        Passes split what is shown, never the clock: a step is the same to the last digit whether
-        it is recorded or not.
-        """
-        since = before
-        for end in self.program.turns_between(begin, stop):
-            until = self.time if end == stop else before + self._computing(begin, end)
-            self.note("compute", self.program.name_of(end), since, until)
-            since = until
-
-    def state(self) -> _State:
-        """Where everything stands now."""
-        waited = self.exposed, self.straggler, self.coding
-        noted = 0 if self._timeline is None else self._timeline.noted(self.step)
-        awaited = dict(self._awaited)
-        free = dict(self.free)
-        return _State(self._at, self.time, free, self.rested_at, awaited, waited, noted)
-
-    def repeat(self, before: _State, now: _State, times: int) -> bool:
-        """Go on by as many passes like the one from ``before`` to ``now``.
-
-        Only if that one moved all clocks alike; returns whether it did.
-        """
-        length, end = self.program.pass_length, self.program.end
-        shift = float(now.time[0] - before.time[0])
-
-        def moved(earlier: FloatArray, later: FloatArray) -> bool:
-            return bool(np.abs(later - earlier - shift).max() <= _SAME * np.abs(later).max())
-
-        def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
-            """What is awaited, by the position in the next pass or past all passes."""
-            return {
-                where - number if where < end else where + end: call
-                for where, call in awaited.items()
-            }
-
-        earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
-        # What was sent before and is for a later step has no part in these passes.
-        idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
-        used = {group for group in now.free if now.free[group] is not before.free[group]}
-        rested = {now.rested_at - before.rested_at} - {shift} if now.rested_at > -np.inf else {}
-        alike = (
-            moved(before.time, now.time)
-            and all(moved(before.free[group], now.free[group]) for group in used)
-            and earlier.keys() == later.keys()
-            and all(moved(earlier[where].ends, later[where].ends) for where in later.keys() - idle)
-            and all(abs(other - shift) <= _SAME * abs(now.rested_at) for other in rested)
-        )
-        if not alike:
-            return False
-        if self._timeline is not None:
-            self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
-        whole = shift * times
-        self.time = now.time + whole
-        self.free |= {group: now.free[group] + whole for group in used}
-        self.rested_at = now.rested_at + whole
-        self._awaited = {
-            where + length * times if where < end else where: call
-            if where + end in idle
-            else call._replace(ends=call.ends + whole)
-            for where, call in now.awaited.items()
-        }
-        self.exposed, self.straggler, self.coding = (
-            to + (to - since) * times for since, to in zip(before.waited, now.waited, strict=True)
-        )
-        self._at = now.at + length * times
-        return True
-
-    def wait_for(self, ends: FloatArray, position: int, among: int) -> None:
-        """Let nothing past ``position`` start before ``ends`` (s, a vector over workers).
-
-        ``among`` so many neighbours each: its group, or all.
-        """
-        if position == self._at:
-            self._wait(ends, among)
-        else:
-            before = self._awaited.get(position, _Awaited(ends, among))
-            latest = np.maximum(before.ends, ends)
-            self._awaited[position] = _Awaited(latest, max(before.among, among))
-
-    def _arrive(self, position: int) -> None:
-        if position in self._kept or position == self._asked:
-            self._reached.setdefault(position, self.time)
-        # What is needed where this step ends is needed where the next one begins, and is waited for
-        # there.
-        if position in self._awaited and position < len(self.positions) - 1:
-            self._wait(*self._awaited.pop(position))
-            if position in self._due:
-                self._decode(self._due.pop(position))
-
-    def _wait(self, ends: FloatArray, among: int) -> None:
-        """Wait until ``ends``, and say whose fault it is."""
-        for_others, for_network = waiting(self._gate, self.time, ends, among)
-        self.straggler = self.straggler + for_others
-        self.exposed = self.exposed + for_network
-        self.time = self.time + np.maximum(ends - self.time, 0.0)

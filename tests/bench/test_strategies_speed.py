@@ -7,7 +7,7 @@ import pytest
 from measuring import Growth
 
 from dpsim import load_scenario, simulate
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 
 pytestmark = pytest.mark.bench
 

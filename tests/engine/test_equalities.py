@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsim import simulate
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
 
 SERVERS = "parameter-server"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 from dpsim.topology import host_copy_rates
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"

@@ -6,7 +6,7 @@ import pytest
 from dpsim import simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import slow_downs
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, Program
 
@@ -118,7 +118,7 @@ def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
     job = prepare(scenario.model_copy(update={"disturbance": disturbed}))
     assert job.calls_of  # worked out before collectives are counted
     shortened, calls = walked(job)
-    monkeypatch.setattr("dpsim.engine.together._Walk.repeat", lambda *_: False)
+    monkeypatch.setattr("dpsim.engine.walk.Walk.repeat", lambda *_: False)
     whole, all_calls = walked(job)
     assert calls <= share * all_calls
     for part in ("compute", "exposed_comm", "straggler_wait", "encode", "overlapped_comm"):

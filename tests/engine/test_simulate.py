@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import PARTS
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 
 QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 

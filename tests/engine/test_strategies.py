@@ -5,7 +5,7 @@ import pytest
 
 from dpsim import load_scenario, simulate
 from dpsim.collectives import algorithm
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 from tools.combinations_page import kinds_of
 
 QUICKSTART = "scenarios/quickstart.yaml"

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpsim.engine.job import Exchange, Job, prepare
-from dpsim.engine.staged_call import StagedCall
+from dpsim.engine.calls import StagedCall
+from dpsim.engine.job import Exchange, Job
+from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
 from dpsim.network import CollectiveModel, Outcome
 from dpsim.strategy.aggregation import AllReduceConfig, CollectiveCall

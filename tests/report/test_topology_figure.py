@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsim.engine.job import prepare
 from dpsim.engine.link_loads import LinkLoads, busiest_links, link_loads
+from dpsim.engine.preparation import prepare
 from dpsim.hardware import nodes
 from dpsim.report.figures.topology_figure import topology_figure
 from dpsim.report.figures.topology_layout import layout

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import IntArray
-from dpsim.engine.job import Job, conditions_on
+from dpsim.engine.conditions import conditions_on
+from dpsim.engine.job import Job
 from dpsim.network import CollectiveModel, Conditions
 from dpsim.strategy.aggregation import Group
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.engine.calls import StagedCall
 from dpsim.engine.events.sending import Sending
 from dpsim.engine.job import Job
-from dpsim.engine.staged_call import StagedCall
 from dpsim.strategy.aggregation import Group
 
 

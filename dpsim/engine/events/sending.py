@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import simpy
 
-from dpsim.engine.staged_call import StagedCall
+from dpsim.engine.calls import StagedCall
 
 
 @dataclass(slots=True)

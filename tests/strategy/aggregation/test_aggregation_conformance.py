@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpsim import simulate
-from dpsim.engine.job import prepare
+from dpsim.engine.preparation import prepare
 from dpsim.strategy import StrategyConfig
 from dpsim.workload import Program, build_model
 from tools.combinations_page import kinds_of

@@ -14,8 +14,8 @@ if find_spec("torch"):
     import numpy as np
 
     from dpsim.base.errors import DpsimError
-    from dpsim.engine.job import prepare
     from dpsim.engine.kernel import slow_downs
+    from dpsim.engine.preparation import prepare
     from dpsim.scenario import load_scenario
     from dpsim.workload import MeasuredTimes
     from validate.run.methods import method_of

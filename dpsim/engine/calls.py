@@ -1,0 +1,227 @@
+"""What workers send in a step.
+
+The strategy plans it, its codec encodes it, and its aggregation says by which collectives it goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.hardware import Gpu
+from dpsim.strategy.aggregation import Aggregation, CollectiveCall, Group
+from dpsim.strategy.compression import Codec, NoCompressionConfig
+from dpsim.strategy.overlap import Outlook, in_order
+from dpsim.topology import Mesh
+from dpsim.workload import Program
+
+if TYPE_CHECKING:
+    from dpsim.engine.job import Exchange, Job
+
+LOSS = "average-loss"
+_LOSS_BYTES = 4
+_PLAIN = NoCompressionConfig(kind="none")
+_COMPRESSED = ("gradients", "models")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagedCall:
+    """A collective call as its codec encodes it and its aggregation stages it.
+
+    ``stages``: collectives, one after the other, and their bytes. ``encode`` and ``decode``:
+    seconds on each kind of GPU. ``group`` and ``lag`` are the call's.
+    """
+
+    name: str
+    ready: int
+    needed: int
+    stages: tuple[tuple[str, int], ...]
+    encode: FloatArray
+    decode: FloatArray
+    group: Group = "all"
+    lag: int = 0
+
+    def repeats(self, later: StagedCall, program: Program) -> bool:
+        """Whether ``later`` is the same a pass later.
+
+        What is needed past the passes is needed there, whichever pass sends it.
+        """
+        shift = program.pass_length
+        needed = self.needed + (shift if self.needed < program.end else 0)
+        return (
+            later.ready == self.ready + shift
+            and later.needed == needed
+            and later.stages == self.stages
+            and bool((later.encode == self.encode).all())
+        )
+
+
+def staged(
+    call: CollectiveCall,
+    codec: Codec,
+    aggregation: Aggregation,
+    mesh: Mesh,
+    gpus: tuple[Gpu, ...],
+) -> StagedCall:
+    """``call`` as ``codec`` makes it and ``aggregation`` carries it.
+
+    ``mesh`` is of those who meet. Weights, samples and the loss travel as they are.
+    """
+    codec = codec if call.payload in _COMPRESSED else _PLAIN
+    elements = max(call.nbytes // call.width, 1)
+    wire = (call.nbytes,) if codec.exact else codec.stages(elements)
+    summed = codec.sums_in_flight
+    payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)
+    costs = [
+        {"memory_bandwidth": gpu.memory_bandwidth.value, "peak": _float32_peak(gpu)} for gpu in gpus
+    ]
+    decode = [
+        codec.decode_seconds(elements, payloads=payloads, **cost) if payloads else 0.0
+        for cost in costs
+    ]
+    return StagedCall(
+        call.name,
+        call.ready,
+        call.needed,
+        aggregation.stages(call.collective, wire, call.nbytes, sums_in_flight=summed, mesh=mesh),
+        np.array([codec.encode_seconds(elements, **cost) for cost in costs]),
+        np.array(decode),
+        call.group,
+        call.lag,
+    )
+
+
+def _float32_peak(gpu: Gpu) -> float:
+    """FLOP/s that codecs compute with.
+
+    Of a GPU of which only lower precisions are known, the lowest rate.
+    """
+    known = gpu.peak.get("fp32")
+    return known.value if known else min(peak.value for peak in gpu.peak.values())
+
+
+def calls_in(job: Job, exchange: Exchange) -> tuple[StagedCall, ...]:
+    """What ``job`` communicates in a step in which all exchange ``exchange``, in order."""
+    strategy = job.scenario.strategy
+    mesh = _meeting(job, grouped=exchange.grouped)
+    plan: tuple[CollectiveCall, ...] = ()
+    if mesh.ranks == 1 < job.workers:
+        pass  # nobody is in its group
+    elif exchange.kind == "gradients":
+        plan = planned(job, grouped=exchange.grouped)
+    elif exchange.kind == "models":
+        plan = averaging(job)
+    loss = _loss(job, overlaps=strategy.overlap.overlaps)
+    sent = [
+        # The loss is that of all workers, whoever else meets.
+        _for_all(job, call)
+        if call.payload == "loss" or not exchange.grouped
+        else _in_group(job, call, mesh)
+        for call in in_order(plan, loss)
+    ]
+    if exchange.fragments and not job.silent:
+        from dpsim.engine.outer_step import outer_calls
+
+        sent += outer_calls(job, exchange.fragments)
+    return tuple(sent)
+
+
+def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
+    """The calls of a step, merged and ordered by the overlap policy."""
+    if job.silent:
+        return ()
+    strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
+    wanted = strategy.aggregation.calls_on(job.model, job.program, batch, job.cluster.mesh)
+    calls = _parts(job, wanted)
+    slowest = job.positions[:, job.positions[-1].argmax()]
+    alpha, beta = _line(job, calls, grouped=grouped)
+    return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, job.program.passes))
+
+
+def averaging(job: Job) -> tuple[CollectiveCall, ...]:
+    """The calls of a step after which models are averaged."""
+    if job.silent:
+        return ()
+    return _parts(job, job.scenario.strategy.aggregation.averaging(job.model, job.program))
+
+
+def _meeting(job: Job, *, grouped: bool) -> Mesh:
+    """Those whom a worker meets: all, or its group."""
+    mesh, cell = job.cluster.mesh, job.scenario.cell
+    if cell > 1:
+        return Mesh(mesh.ranks // cell, None)
+    if not grouped:
+        return mesh
+    return Mesh(job.scenario.strategy.sync.group_size(mesh), None)
+
+
+def _for_all(job: Job, call: CollectiveCall) -> StagedCall:
+    """``call`` among all workers."""
+    return _staged_among(job, call, _meeting(job, grouped=False))
+
+
+def _in_group(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:
+    """``call`` in each group of workers, which ``mesh`` is one of."""
+    from dpsim.engine.outer_step import in_group
+
+    sent = _staged_among(job, call, mesh)
+    stages = tuple((in_group(name), nbytes) for name, nbytes in sent.stages)
+    return replace(sent, stages=stages, group="group")
+
+
+def _staged_among(job: Job, call: CollectiveCall, mesh: Mesh) -> StagedCall:
+    strategy = job.scenario.strategy
+    gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
+    return staged(call, strategy.compression, strategy.aggregation, mesh, gpus)
+
+
+def _loss(job: Job, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
+    """The loss of a step, averaged over all workers to be reported after it."""
+    if LOSS not in job.collectives:
+        return ()
+    program = job.program
+    turn, end = program.turn(program.last), program.end
+    return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
+
+
+def _parts(job: Job, calls: tuple[CollectiveCall, ...]) -> tuple[CollectiveCall, ...]:
+    """What each GPU of a cell has of them: an equal part, in whole elements."""
+    cell = job.scenario.cell
+    if cell == 1:
+        return calls
+    sizes = [-(-call.nbytes // (call.width * cell)) * call.width for call in calls]
+    return tuple(replace(call, nbytes=size) for call, size in zip(calls, sizes, strict=True))
+
+
+def _line(job: Job, calls: tuple[CollectiveCall, ...], *, grouped: bool) -> tuple[float, float]:
+    """Alpha (s) and beta (s/B) of the collective that carries gradients.
+
+    From what nothing takes, and what all of them take.
+    """
+    gradients = [call for call in calls if call.payload == "gradients"]
+    if not gradients:
+        return 0.0, 0.0
+    size = sum(call.nbytes for call in gradients)
+    nothing, everything = (
+        _seconds(job, gradients[0].collective, nbytes, grouped=grouped) for nbytes in (0, size)
+    )
+    return nothing, (everything - nothing) / max(size, 1)
+
+
+def _seconds(job: Job, collective: str, nbytes: int, *, grouped: bool) -> float:
+    """How long uncompressed ``nbytes`` take with all workers there."""
+    mesh = _meeting(job, grouped=grouped)
+    stages = job.scenario.strategy.aggregation.stages(
+        collective, (nbytes,), nbytes, sums_in_flight=True, mesh=mesh
+    )
+    if grouped:
+        from dpsim.engine.outer_step import in_group
+
+        stages = tuple((in_group(name), size) for name, size in stages)
+    ends = np.zeros(job.workers)
+    for name, size in stages:
+        ends = job.collective(name).finish(ends, size).finishes
+    return float(ends.max())

@@ -1,0 +1,237 @@
+"""From a scenario to its job: the cluster, compute times, and models of its collectives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsim.base.arrays import IntArray
+from dpsim.base.budget import check_memory
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import DisturbanceConfig
+from dpsim.engine.calls import LOSS
+from dpsim.engine.job import Job, counted_steps
+from dpsim.engine.utilisation import accelerator
+from dpsim.hardware import CalibrationProfile, Gpu, Transport
+from dpsim.network import Conditions, MessageCosts, ModelKind
+from dpsim.scenario import Scenario
+from dpsim.strategy.aggregation import Setting, Turns
+from dpsim.topology import Cluster, build_cluster
+from dpsim.workload import (
+    Efficiency,
+    LayerTimes,
+    Model,
+    Pipeline,
+    StorageInput,
+    compute_times,
+    fitted,
+)
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
+    from dpsim.workload import TransformerEfficiency
+
+_REDUCTION_TRAFFIC = 3  # bytes of memory traffic per byte reduced: two read, one written
+MOST_RECORDS = 20_000_000  # steps x workers that are kept
+_BYTES_A_WORKER = 2_500.0
+_BYTES_A_RECORD = 8.0 * 12
+
+
+def reduction_cost(gpu: Gpu) -> float:
+    """Seconds per byte that ``gpu`` adds to its own: its memory is the limit."""
+    return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
+
+
+def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None) -> Job:
+    """The job that ``scenario`` describes, with the catalogue's compute times.
+
+    ``transformer`` replaces the constants of transformers. Raises DpsimError where it asks for too
+    much.
+    """
+    workers = scenario.cluster.ranks
+    counted = counted_steps(scenario)
+    steps = scenario.run.warmup + counted
+    if steps * workers > MOST_RECORDS:
+        whole_period = (
+            ""
+            if counted == scenario.run.steps
+            else (", of which a whole period of averaging is simulated")
+        )
+        raise DpsimError(
+            f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
+            f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
+        )
+    check_memory(
+        _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,
+        f"simulating {workers:,} workers",
+    )
+    setting = _setting(scenario)
+    cluster = setting.cluster
+    model = scenario.build_model()
+    collectives = _collectives(scenario, setting)
+    if scenario.strategy.average_loss and cluster.ranks > 1:
+        collectives[LOSS] = (setting.timed("tree"),)
+    times = tuple(_times(scenario, model, gpu, transformer) for gpu, _ in cluster.accelerators)
+    job = Job(
+        scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
+    )
+    if not any(each.wire_traffic for each in times):
+        return job
+    from dpsim.engine.beside import delayed
+
+    return delayed(job)
+
+
+def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
+    """The models of what all workers do, of what groups do, or of both."""
+    strategy = scenario.strategy
+    found: dict[str, Turns] = {}
+    if not strategy.sync.grouped(0):
+        found |= strategy.aggregation.collectives(setting)
+    if strategy.sync.grouped(strategy.sync.first_own_step):
+        from dpsim.engine.outer_step import group_collectives
+
+        found |= group_collectives(scenario, setting)
+    calibration = scenario.calibration
+    if not isinstance(calibration, CalibrationProfile) or not calibration.tables:
+        return found
+    from dpsim.engine.refit import measured_models
+
+    return measured_models(scenario, calibration, found, _setting)
+
+
+def _setting(scenario: Scenario) -> Setting:
+    """What the aggregation may know of the rest, with what the calibration says of messages."""
+    transport = scenario.transport
+    config = scenario.cluster
+    if transport is not None:
+        from dpsim.topology import cluster_over_transport
+
+        config = cluster_over_transport(config, transport)
+    cluster = build_cluster(config)
+    gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
+    asked, met = scenario.run.network_model, scenario.disturbance
+    kind: ModelKind
+    if asked == "bundle":
+        # What its collective takes alone: whatever a bundle meets, it meets on the wire.
+        kind, met = "auto", DisturbanceConfig()
+    else:
+        kind = asked
+    return Setting(
+        config,
+        cluster,
+        MessageCosts(gamma=gamma) if transport is None else transport_costs(transport, gamma),
+        kind,
+        partial(_conditions, met),
+        scenario.strategy.compression.sums_in_flight,
+        scenario.run.seed,
+        transport,
+        _between_cells(scenario.cell),
+    )
+
+
+def _conditions(met: DisturbanceConfig, network: Cluster, workers: IntArray) -> Conditions:
+    """What ``met`` does to ``network``, in which GPU i is rank ``workers[i]``."""
+    if not met.on_links:
+        return Conditions()
+    from dpsim.engine.conditions import conditions_on
+
+    return conditions_on(met, network, workers)
+
+
+def _between_cells(cell: int) -> Groups | None:
+    """Who meets where workers are cells of several GPUs: those of equal place in them."""
+    if cell == 1:
+        return None
+    from dpsim.collectives import Groups
+
+    return Groups(cell, across=True)
+
+
+def transport_costs(transport: Transport, gamma: float) -> MessageCosts:
+    """What a rank pays beside the network, whose links have the overhead of messages.
+
+    ``gamma`` is what adding costs where the transport does not say it.
+    """
+    return MessageCosts(gamma=gamma if transport.gamma is None else transport.gamma)
+
+
+def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
+    """The pipeline through which every worker's samples come, or None where they wait in memory."""
+    source = scenario.workload.input
+    if not isinstance(source, StorageInput):
+        return None
+    from dpsim.topology import host_copy_rates
+
+    group_of = np.zeros_like(cluster.node_of) if source.shared == "cluster" else cluster.node_of
+    sharing = np.bincount(group_of)[group_of]
+    return source.pipeline(scenario.workload.samples_per_gpu, sharing, host_copy_rates(cluster))
+
+
+def _times(
+    scenario: Scenario, model: Model, gpu: Gpu, transformer: TransformerEfficiency | None
+) -> LayerTimes:
+    """Seconds that a worker on ``gpu`` computes in a step, all its learners."""
+    workload = scenario.workload
+    one = partial(learner_times, scenario, model, gpu, transformer=transformer)
+    if workload.learners_per_gpu == 1:
+        times = one(workload.batch_per_gpu)
+    else:
+        from dpsim.engine.learners import times_with_learners
+
+        times = times_with_learners(
+            scenario, model, gpu, one, workload.batch_per_gpu, workload.learners_per_gpu
+        )
+    return replace(times, optimizer=times.optimizer * _update_share(scenario))
+
+
+def _update_share(scenario: Scenario) -> float:
+    """The part of the optimiser's step that a worker takes.
+
+    Its shard's, none where servers update, otherwise all of it.
+    """
+    strategy, workers = scenario.strategy, scenario.cluster.ranks
+    shared = strategy.aggregation.shard_size(scenario.cluster.mesh)
+    if shared > 1:
+        return 1 / shared
+    served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
+    return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
+
+
+def learner_times(
+    scenario: Scenario,
+    model: Model,
+    gpu: Gpu,
+    batch: int,
+    transformer: TransformerEfficiency | None = None,
+) -> LayerTimes:
+    """Seconds that one learner alone on ``gpu`` computes, by the GPU's figures.
+
+    Each pass is over ``batch`` samples.
+    """
+    workload = scenario.workload
+    return compute_times(
+        model,
+        accelerator(gpu),
+        batch=batch,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        execution=workload.execution,
+        kernels=workload.kernels,
+        accumulation=workload.gradient_accumulation,
+        recompute=workload.recompute,
+        transformer=transformer,
+        efficiency=_measured_efficiency(scenario, gpu),
+    )
+
+
+def _measured_efficiency(scenario: Scenario, gpu: Gpu) -> Efficiency | None:
+    """The roofline's constants as the calibration has measured them; None where it has not."""
+    calibration = scenario.calibration
+    if not isinstance(calibration, CalibrationProfile) or not calibration.efficiency:
+        return None
+    found = {name: each.value for name, each in calibration.efficiency.items()}
+    return fitted(gpu.architecture, scenario.workload.execution).measured(found)
