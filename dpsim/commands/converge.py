@@ -52,11 +52,10 @@ def converge(
         result = replay(scenario, progress)
     if html is not None:
         from dpsim.report.figures.replay_figure import replay_figure
+        from dpsim.report.pages.document import figures_page
 
-        write_whole(
-            html,
-            replay_figure({result.name: result}).to_html(include_plotlyjs=True, full_html=True),
-        )
+        figure = replay_figure({result.name: result})
+        write_whole(html, figures_page(f"training of {result.name}", [figure]))
         narrate(f"wrote {html}")
     if as_json:
         listed = (

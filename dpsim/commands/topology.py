@@ -46,11 +46,10 @@ def topology(
     loads = link_loads(job, nbytes)
     if html is not None:
         from dpsim.report.figures.topology_figure import topology_figure
+        from dpsim.report.pages.document import figures_page
 
-        page = topology_figure(job.network, loads, scenario.name).to_html(
-            include_plotlyjs=True, full_html=True
-        )
-        write_whole(html, page)
+        figure = topology_figure(job.network, loads, scenario.name)
+        write_whole(html, figures_page(f"links of {scenario.name}", [figure]))
         narrate(f"wrote {html}")
     if as_json:
         show_json(

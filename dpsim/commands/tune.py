@@ -128,6 +128,7 @@ def _write(found: Tuning, output: Path | None, html: Path | None) -> None:
         narrate(f"wrote {output}: dpsim run {output}")
     if html is not None:
         from dpsim.report.figures.front_figure import front_figure
+        from dpsim.report.pages.document import figures_page
 
-        write_whole(html, front_figure(found).to_html(include_plotlyjs=True, full_html=True))
+        write_whole(html, figures_page("what the search found", [front_figure(found)]))
         narrate(f"wrote {html}")

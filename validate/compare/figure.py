@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from dpsim.report.pages.document import document, figure_html
 from dpsim.report.theme import COLOUR, template
 from validate.compare.comparison import Comparison
 
@@ -12,10 +13,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _COLOURS = {"step": COLOUR["blue"], "collective": COLOUR["vermilion"]}
-_STYLE = (
-    "body{font-family:sans-serif;max-width:70em;margin:2em auto}"
-    "td,th{padding:.2em .8em;text-align:left}"
-)
 _HEADINGS = ("cases of", "n", "median", "mean", "95th percentile", "worst", "worst case")
 
 
@@ -59,18 +56,18 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
 
 def page(comparison: Comparison) -> str:
     """One page that needs nothing else: the picture, the table of errors, and the worst cases."""
-    figure = comparison_figure(comparison).to_html(full_html=False, include_plotlyjs=True)
+    figure = figure_html(comparison_figure(comparison))
     rows = [_cells("th", _HEADINGS)]
     for name, one in comparison.groups.items():
         errors = (one.median_ape, one.mean_ape, one.p95_ape, one.worst_ape)
         rows.append(_cells("td", (name, one.n, *(f"{error:.1%}" for error in errors), one.worst)))
     worst = "".join(f"<li>{escape(str(cause))}</li>" for cause in comparison.worst)
     title = "Predicted and measured"
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title>"
-        f"<style>{_STYLE}</style><h1>{title}</h1>{figure}"
+    return document(
+        title,
+        f"<h1>{title}</h1>{figure}"
         f"<h2>Absolute errors</h2><table>{''.join(rows)}</table>"
-        f"<h2>Worst cases</h2><ul>{worst}</ul></html>\n"
+        f"<h2>Worst cases</h2><ul>{worst}</ul>",
     )
 
 

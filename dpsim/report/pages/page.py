@@ -20,6 +20,7 @@ from dpsim.report.figures.step_figures import (
     timeline_figure,
 )
 from dpsim.report.figures.style import Answer
+from dpsim.report.pages.document import document, figure_html
 from dpsim.report.pages.result_files import Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 
@@ -28,22 +29,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 MOST_BARS = 20
-_STYLE = (
-    "\n"
-    "body { font: 16px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1100px; "
-    "margin: 2rem auto; padding: 0 1rem; }\n"
-    "h1 { font-size: 1.6rem; } "
-    "h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #d5d9e0; }\n"
-    # A wide table scrolls in its own box; the page itself never does.
-    "table { border-collapse: collapse; display: block; overflow-x: auto; "
-    "font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: 0.25rem 0.8rem; text-align: right; border-bottom: 1px solid #e6e9ee; "
-    "white-space: nowrap; }\n"
-    "th:first-child, td:first-child { text-align: left; } "
-    "th { background: #f3f5f8; white-space: normal; }\n"
-    ".question { font-size: 1.15rem; } "
-    "footer { color: #5a6572; font-size: 0.85rem; margin-top: 3rem; }\n"
-)
 
 
 def report_page(sources: Sequence[Source], question: str | None = None) -> str:
@@ -66,8 +51,6 @@ def run_page(result: Result, intervals: Sequence[Interval]) -> str:
 
 
 def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]) -> str:
-    from plotly.offline import get_plotlyjs
-
     answers = [
         row
         for source in sources
@@ -76,7 +59,7 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]
     ]
     sections = [
         *(_section(_heading(source), _table(source)) for source in sources),
-        _section("Figures", "\n".join(_figure(figure) for figure in figures)),
+        _section("Figures", "\n".join(figure_html(figure) for figure in figures)),
         _section("Assumptions", _list(assumptions(answers))),
         _section(
             "Calibration and its error",
@@ -84,16 +67,11 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]
         ),
         _section("What is not modelled", _list(NOT_MODELLED)),
     ]
-    title = escape(question)
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>dpsim: {title}</title><style>{_STYLE}</style>\n"
-        # The library stands in the page itself, so that it opens years later and without a network.
-        f"<script>{get_plotlyjs()}</script></head>\n<body>"
-        f'<h1>dpsim report</h1><p class="question">{title}</p>\n{"".join(sections)}'
-        f"<footer>{escape(_provenance(answers))}</footer></body></html>\n"
+    body = (
+        f'<h1>dpsim report</h1><p class="question">{escape(question)}</p>\n{"".join(sections)}'
+        f"<footer>{escape(_provenance(answers))}</footer>"
     )
+    return document(question, body)
 
 
 def _question(sources: Sequence[Source]) -> str:
@@ -119,16 +97,6 @@ def _section(heading: str, body: str) -> str:
 
 def _list(lines: Iterable[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
-
-
-def _figure(figure: go.Figure) -> str:
-    return str(
-        figure.to_html(
-            include_plotlyjs=False,
-            full_html=False,
-            config={"displaylogo": False, "responsive": True},
-        )
-    )
 
 
 def _table(source: Source) -> str:

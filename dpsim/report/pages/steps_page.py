@@ -15,15 +15,11 @@ from typing import Any
 from dpsim.base.units import DATA, TIME, human
 from dpsim.collectives import Schedule
 from dpsim.report.figures.topology_layout import layout
+from dpsim.report.pages.document import document
 from dpsim.studies.walkthrough import WalkedRound, Walkthrough
 from dpsim.topology import Cluster
 
-_PAGE_STYLE = (
-    "body { font: 16px/1.5 system-ui, sans-serif; margin: 1.5rem auto; padding: 0 1rem; "
-    "max-width: 1400px; } "
-    "h1 { font-size: 1.5rem; } "
-    "@media (prefers-color-scheme: dark) { body { background: #0e1117; color: #e6e9ee; } }"
-)
+_STYLE = "body { max-width: 1400px; }\n"
 
 
 def player(part: str) -> str:
@@ -33,16 +29,14 @@ def player(part: str) -> str:
 
 def steps_page(walks: Sequence[Walkthrough]) -> str:
     """One HTML page that needs nothing else: ``walks`` side by side."""
-    title = escape(" and ".join(_title(walk.schedule) for walk in walks))
+    title = " and ".join(_title(walk.schedule) for walk in walks)
     told = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f"<title>dpsim: {title}</title><style>{_PAGE_STYLE}\n{player('css')}</style></head>\n"
-        f'<body><h1>{title}, round by round</h1><div class="dpsim-steps"></div>\n'
+    body = (
+        f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
         f"<script>{player('js')}\n"
-        f'drawSteps(document.querySelector(".dpsim-steps"), {told});</script></body></html>\n'
+        f'drawSteps(document.querySelector(".dpsim-steps"), {told});</script>'
     )
+    return document(title, body, style=_STYLE + player("css"), figures=False)
 
 
 def drawn(walk: Walkthrough) -> dict[str, Any]:
