@@ -31,9 +31,9 @@ from dpsim.network.model import (
 from dpsim.topology import Network, Routes
 
 # What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
-# seconds on the loops are asked. A step has many collectives.
+# seconds on the loops are asked. They are compiled once for a user, and a study has many collectives.
 _SECONDS_A_MESSAGE = 1.4e-4
-_WORTH_COMPILING = 0.5
+_WORTH_COMPILING = 0.02
 # Transfers of a round: numpy is as quick where so many start and end together.
 _MOST_AT_ONCE = 16_384
 
