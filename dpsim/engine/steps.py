@@ -151,12 +151,17 @@ def waiting(
     Until the last worker that is waited for has come it is that worker's fault, and from then on
     the network's. ``among`` so many neighbours each: a worker's group, or all.
     """
-    waits = np.maximum(ends - there, 0.0)
     last: FloatArray | float = gate.enough_at(there)
     if among < len(there):
         last = there.reshape(-1, among).max(axis=1).repeat(among)
-    for_others = np.minimum(np.maximum(last - there, 0.0), waits)
-    return for_others, waits - for_others
+    # In place: of 100,000 workers new arrays would take as long as the sums.
+    waits = ends - there
+    np.maximum(waits, 0.0, out=waits)
+    for_others = last - there
+    np.maximum(for_others, 0.0, out=for_others)
+    np.minimum(for_others, waits, out=for_others)
+    waits -= for_others
+    return for_others, waits
 
 
 def drift(step_times: FloatArray, period: int = 1) -> float:

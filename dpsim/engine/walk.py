@@ -181,7 +181,7 @@ class Walk:
 
     def state(self) -> WalkState:
         """Where everything stands now."""
-        waited = self.exposed, self.straggler, self.coding
+        waited = self.exposed.copy(), self.straggler.copy(), self.coding.copy()
         noted = 0 if self._timeline is None else self._timeline.noted(self.step)
         awaited = dict(self._awaited)
         free = dict(self.free)
@@ -245,9 +245,10 @@ class Walk:
         if position == self._at:
             self._wait(ends, among)
         else:
-            before = self._awaited.get(position, _Awaited(ends, among))
-            latest = np.maximum(before.ends, ends)
-            self._awaited[position] = _Awaited(latest, max(before.among, among))
+            before = self._awaited.get(position)
+            if before is not None:
+                ends, among = np.maximum(before.ends, ends), max(before.among, among)
+            self._awaited[position] = _Awaited(ends, among)
 
     def _arrive(self, position: int) -> None:
         if position in self._kept or position == self._asked:
@@ -262,6 +263,6 @@ class Walk:
     def _wait(self, ends: FloatArray, among: int) -> None:
         """Wait until ``ends``, and say whose fault it is."""
         for_others, for_network = waiting(self._gate, self.time, ends, among)
-        self.straggler = self.straggler + for_others
-        self.exposed = self.exposed + for_network
-        self.time = self.time + np.maximum(ends - self.time, 0.0)
+        self.straggler += for_others
+        self.exposed += for_network
+        self.time = np.maximum(self.time, ends)

@@ -8,6 +8,8 @@ from small_networks import UnequalSwitch
 
 from dpsim.collectives import algorithm
 from dpsim.network import MessageCosts, RoundsModel, schedule_on
+from dpsim.network.kernel import kernel
+from dpsim.network.rounds.compiled_rings import CompiledRings
 from dpsim.network.rounds.critical_links import CriticalLinks
 from dpsim.topology import ClusterConfig, build_cluster
 
@@ -68,6 +70,44 @@ def test_a_ring_through_nodes_takes_this_way(node, skew):
     quick, slow, taken = both_ways(schedule_on(network, algorithm("ring")), network, COSTLY, starts)
     assert taken
     np.testing.assert_allclose(quick, slow, rtol=1e-12)
+
+
+@pytest.mark.skipif(kernel() is None, reason="there is no compiler")
+@pytest.mark.parametrize("skew", [0.0, 1e-5, 1e-2])
+@pytest.mark.parametrize("rings", [1, 3])
+@pytest.mark.parametrize("cut", [[0, 10, 20], [0, 10, 15, 22]], ids=["equal", "padded"])
+def test_the_compiled_loop_gives_the_same_to_the_last_bit(cut, rings, skew):
+    """Rings side by side, in segments of one length or of several."""
+    random = np.random.default_rng(4)
+    ranks = 30
+    lost = 0.5 + random.random(ranks)
+    lost[cut] = 0.0
+    place = random.permutation(rings * ranks).reshape(rings, ranks)
+    links = CriticalLinks.of(
+        place, np.tile(10 - lost, (rings, 1)), random.random(rings), rounds=10 * ranks
+    )
+    ready = skew * random.random(rings * ranks)
+    np.testing.assert_array_equal(
+        CompiledRings(kernel(), links).finish(ready), links.finish(ready), strict=True
+    )
+
+
+@pytest.mark.skipif(kernel() is None, reason="there is no compiler")
+def test_the_compiled_loop_is_taken_for_many_ranks(monkeypatch):
+    monkeypatch.setattr("dpsim.network.rounds.timed_round._MANY", 128)
+    model = ring_through_nodes(16)
+    assert isinstance(
+        model.timed_round(0, 0, model.schedule.chunking(10**8, 4))._critical, CompiledRings
+    )
+    few = ring_through_nodes(8)
+    assert isinstance(
+        few.timed_round(0, 0, few.schedule.chunking(10**8, 4))._critical, CriticalLinks
+    )
+
+
+def ring_through_nodes(nodes):
+    cluster = build_cluster(ClusterConfig(nodes=nodes, node="dgx-h100"))
+    return RoundsModel(schedule_on(cluster, algorithm("ring")), cluster, COSTLY)
 
 
 def test_a_late_rank_holds_up_the_slow_link_one_fast_hop_away():

@@ -18,7 +18,7 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check_memory
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.flows.kernel import kernel
+from dpsim.network.kernel import kernel
 from dpsim.network.flows.shared_network import SharedNetwork
 from dpsim.network.model import (
     Ability,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from dpsim.base.budget import check
 from dpsim.network.rounds.critical_links import CriticalLinks
 from dpsim.network.rounds.cycles import Cycles
 
+if TYPE_CHECKING:
+    from dpsim.network.rounds.compiled_rings import CompiledRings
+
+# Ranks from which a compiled loop is asked for: it is compiled once for a user, in half a second.
+_MANY = 32_768
 _STEADY_CHECK = 64  # rounds between two looks at whether the recursion has become a constant step
 
 
@@ -76,7 +82,7 @@ class TimedRound:
         return None if np.any(faster) else slowest
 
     @cached_property
-    def _critical(self) -> CriticalLinks | None:
+    def _critical(self) -> CriticalLinks | CompiledRings | None:
         """The cycles at the pace of their slowest links, None where that is not exact.
 
         It is for ranks that pay and reduce alike.
@@ -89,7 +95,8 @@ class TimedRound:
             return None
         seconds = np.zeros(len(self.overhead))
         seconds[self.source] = self.seconds
-        return CriticalLinks.of(order, seconds[order], paid[:, 0], self.rounds)
+        links = CriticalLinks.of(order, seconds[order], paid[:, 0], self.rounds)
+        return links if links is None or order.size < _MANY else _compiled(links)
 
     def each(self, ready: FloatArray) -> FloatArray:
         """The same round after round.
@@ -115,6 +122,15 @@ class TimedRound:
             if np.ptp(advance) <= rounding:
                 return np.asarray(ready + (self.rounds - done) * advance.mean())
         return ready
+
+
+def _compiled(links: CriticalLinks) -> CriticalLinks | CompiledRings:
+    """The same by a compiled loop, where the machine has a compiler."""
+    from dpsim.network.kernel import kernel
+    from dpsim.network.rounds.compiled_rings import CompiledRings
+
+    loops = kernel()
+    return links if loops is None else CompiledRings(loops, links)
 
 
 def _permutation_step(timed: TimedRound) -> Callable[[FloatArray], FloatArray] | None:

@@ -9,7 +9,7 @@ from dpsim.collectives import algorithm, algorithm_names
 from dpsim.network import FlowsModel, MessageCosts, schedule_on
 from dpsim.network.flows import flows
 from dpsim.network.flows.compiled_messages import finish_by_loops
-from dpsim.network.flows.kernel import kernel
+from dpsim.network.kernel import kernel
 from dpsim.topology import ClusterConfig, Routes, UniformSwitch, build_cluster
 
 pytestmark = pytest.mark.skipif(kernel() is None, reason="there is no compiler")

@@ -1,4 +1,4 @@
-"""The loops of this package's C files, where the machine has a compiler.
+"""The loops of this room's C files, where the machine has a compiler.
 
 They are compiled once, in half a second, into the user's cache. Where there is no compiler, or it
 fails, numpy does the same work more slowly.
@@ -17,7 +17,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-_SOURCES = sorted(Path(__file__).parent.glob("*.c"))
+_SOURCES = sorted(Path(__file__).parent.rglob("*.c"))
 # Without fused multiply-adds, which round otherwise than numpy does.
 _FLAGS = ("-O2", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
 _WITHIN = 60  # seconds

@@ -1,0 +1,58 @@
+"""`CriticalLinks.finish` by a compiled loop, the same to the last bit: for very many ranks."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.arrays import FloatArray
+from dpsim.network.rounds.critical_links import CriticalLinks
+
+_POINTERS = ("place", "there", "behind", "ahead", "reach", "around", "paced")
+_ROOM = ("back", "on", "heard", "after", "latest")
+
+
+class _Rings(ctypes.Structure):
+    """`Rings` of ``rings.c``, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("rings", "segments", "longest")),
+        *((name, ctypes.c_void_p) for name in ("place", "there", "behind", "ahead")),
+        *((name, ctypes.c_int64) for name in ("behind_step", "ahead_step")),
+        *((name, ctypes.c_void_p) for name in ("reach", "around", "paced", *_ROOM)),
+    )
+
+
+class CompiledRings:
+    """The rings of ``links``, laid out for the loops."""
+
+    def __init__(self, loops: ctypes.CDLL, links: CriticalLinks) -> None:
+        self._finish = loops["rings_finish"]
+        self._finish.restype = None
+        self._finish.argtypes = [ctypes.c_void_p] * 3
+        rings, segments = links.reach.shape
+        self._rings = _Rings(rings, segments, len(links.place))
+        self._rings.behind_step = int(links.behind.shape[1] > 1)
+        self._rings.ahead_step = int(links.ahead.shape[1] > 1)
+        self._kept: list[NDArray[Any]] = []  # what the loops hold pointers to
+        for name in _POINTERS:
+            self._keep(name, getattr(links, name))
+        for name in _ROOM:
+            self._keep(name, np.empty(2 * rings * segments))
+        self._at = ctypes.byref(self._rings)
+
+    def _keep(self, name: str, array: NDArray[Any] | None) -> None:
+        if array is not None:
+            kept = np.ascontiguousarray(array)
+            self._kept.append(kept)
+            setattr(self._rings, name, kept.ctypes.data)
+
+    def finish(self, ready: FloatArray) -> FloatArray:
+        """See `CriticalLinks.finish`."""
+        ready = np.ascontiguousarray(ready)
+        finished = ready.copy()
+        self._finish(self._at, ready.ctypes.data, finished.ctypes.data)
+        return finished
