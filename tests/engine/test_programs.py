@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from dpsim import simulate
+from dpsim import load_scenario, simulate
 from dpsim.base.errors import DpsimError
 from dpsim.engine import slow_downs
 from dpsim.engine.preparation import prepare
 from dpsim.engine.together import run_together
+from dpsim.engine.walk import Walk
 from dpsim.workload import Layer, MeasuredTimes, Model, ModelProfile, Program
 
 MB = 250_000  # elements
@@ -125,6 +126,39 @@ def test_passes_that_only_shift_the_clocks_are_not_walked_one_by_one(
         np.testing.assert_allclose(
             getattr(shortened, part), getattr(whole, part), rtol=1e-10, atol=1e-13
         )
+
+
+def test_nodes_drift_apart_in_a_ring_until_the_slower_one_is_heard_everywhere(monkeypatch):
+    """A ring through nodes of fast links lets one node be ahead of another by what messages save
+    there. Only then do clocks move alike, pass for pass: the short cut waits for that.
+    """
+    sizes = ["cluster.nodes=2", "workload.batch_per_gpu=8", "workload.gradient_accumulation=40"]
+    sharded = "strategy.aggregation={kind: sharded, library: ideal}"
+    run = "run={steps: 1, warmup: 0}"
+    job = prepare(load_scenario("scenarios/quickstart.yaml", [*sizes, sharded, run]))
+    assert job.calls_of  # worked out before collectives are counted
+    moves = []
+    repeat = Walk.repeat
+
+    def noted(walk, before, now, times):
+        moves.append((now.time - before.time, repeat(walk, before, now, times)))
+        return moves[-1][1]
+
+    monkeypatch.setattr(Walk, "repeat", noted)
+    shortened, calls = walked(job)
+    *apart, (alike, taken) = moves
+    assert taken and np.ptp(alike) < 1e-12
+    assert 5 < len(apart) < 30
+    assert all(np.ptp(move) > 1e-4 for move, _ in apart)
+    # All go at the pace of those that were the slowest when they were still apart.
+    np.testing.assert_allclose(alike, apart[-1][0].max(), rtol=1e-10)
+
+    monkeypatch.setattr(Walk, "repeat", lambda *_: False)
+    whole, all_calls = walked(job)
+    assert calls < 0.7 * all_calls
+    np.testing.assert_allclose(shortened.step, whole.step, rtol=1e-12)
+    np.testing.assert_allclose(shortened.exposed_comm, whole.exposed_comm, rtol=1e-9)
+    np.testing.assert_allclose(shortened.straggler_wait, whole.straggler_wait, rtol=1e-7)
 
 
 def walked(job):

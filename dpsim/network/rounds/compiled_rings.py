@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dpsim.base.arrays import FloatArray
 from dpsim.network.rounds.critical_links import CriticalLinks
 
-_POINTERS = ("place", "there", "behind", "ahead", "reach", "around", "paced")
-_ROOM = ("back", "on", "heard", "after", "latest")
+_ROOM = ("back", "on", "heard", "after")
 
 
 class _Rings(ctypes.Structure):
@@ -20,8 +19,8 @@ class _Rings(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("rings", "segments", "longest")),
-        *((name, ctypes.c_void_p) for name in ("place", "there", "behind", "ahead")),
-        *((name, ctypes.c_int64) for name in ("behind_step", "ahead_step")),
+        *((name, ctypes.c_void_p) for name in ("place", "behind", "ahead")),
+        ("step", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("reach", "around", "paced", *_ROOM)),
     )
 
@@ -34,21 +33,26 @@ class CompiledRings:
         self._finish.restype = None
         self._finish.argtypes = [ctypes.c_void_p] * 3
         rings, segments = links.reach.shape
-        self._rings = _Rings(rings, segments, len(links.place))
-        self._rings.behind_step = int(links.behind.shape[1] > 1)
-        self._rings.ahead_step = int(links.ahead.shape[1] > 1)
+        longest = len(links.place)
+        self._rings = _Rings(rings, segments, longest)
+        self._at = ctypes.byref(self._rings)
         self._kept: list[NDArray[Any]] = []  # what the loops hold pointers to
-        for name in _POINTERS:
+
+        place = links.place if links.there is None else np.where(links.there, links.place, -1)
+        self._keep("place", place.T.astype(np.int32))
+        lost = np.broadcast_arrays(links.behind, links.ahead)
+        self._rings.step = longest if lost[0].shape[1] > 1 else 0
+        self._keep("behind", lost[0].T)
+        self._keep("ahead", lost[1].T)
+        for name in ("reach", "around", "paced"):
             self._keep(name, getattr(links, name))
         for name in _ROOM:
-            self._keep(name, np.empty(2 * rings * segments))
-        self._at = ctypes.byref(self._rings)
+            self._keep(name, np.empty(rings * segments))
 
-    def _keep(self, name: str, array: NDArray[Any] | None) -> None:
-        if array is not None:
-            kept = np.ascontiguousarray(array)
-            self._kept.append(kept)
-            setattr(self._rings, name, kept.ctypes.data)
+    def _keep(self, name: str, array: NDArray[Any]) -> None:
+        kept = np.ascontiguousarray(array)
+        self._kept.append(kept)
+        setattr(self._rings, name, kept.ctypes.data)
 
     def finish(self, ready: FloatArray) -> FloatArray:
         """See `CriticalLinks.finish`."""

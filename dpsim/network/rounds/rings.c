@@ -7,30 +7,31 @@
 
 typedef struct {
     int64_t rings, segments, longest; /* segments of a ring; ranks of the longest segment */
-    const int64_t *place;             /* by number in the segment, then by segment of all rings */
-    const uint8_t *there;             /* of the same shape; null where nothing is padding */
+    const int32_t *place;             /* by segment, then by number in it; negative is padding */
     const double *behind, *ahead;     /* of the same shape, or one for all segments */
-    int64_t behind_step, ahead_step;  /* from a segment's to the next: 1, or 0 */
+    int64_t step;                     /* from a segment's to the next: longest, or 0 */
     const double *reach;              /* by segment */
     const double *around, *paced;     /* by ring */
-    double *back, *on, *heard, *after, *latest; /* room: by segment, the last twice that of a ring */
+    double *back, *on, *heard, *after; /* room: by segment */
 } Rings;
 
 static double most(double one, double other) { return one > other ? one : other; }
 
 /* What each segment tells the critical links before it and after it. */
 static void gather(const Rings *net, const double *ready) {
-    int64_t all = net->rings * net->segments;
-    for (int64_t each = 0; each < all; each++) net->back[each] = net->on[each] = -INFINITY;
-    for (int64_t number = 0; number < net->longest; number++) {
-        const int64_t *place = net->place + number * all;
-        const double *behind = net->behind + number * (net->behind_step ? all : 1);
-        const double *ahead = net->ahead + number * (net->ahead_step ? all : 1);
-        for (int64_t each = 0; each < all; each++) {
-            double here = ready[place[each]];
-            net->back[each] = most(net->back[each], here - behind[each * net->behind_step]);
-            net->on[each] = most(net->on[each], here - ahead[each * net->ahead_step]);
+    int64_t all = net->rings * net->segments, longest = net->longest;
+    for (int64_t each = 0; each < all; each++) {
+        const int32_t *place = net->place + each * longest;
+        const double *behind = net->behind + each * net->step;
+        const double *ahead = net->ahead + each * net->step;
+        double back = -INFINITY, on = -INFINITY;
+        for (int64_t number = 0; number < longest && place[number] >= 0; number++) {
+            double here = ready[place[number]];
+            back = most(back, here - behind[number]);
+            on = most(on, here - ahead[number]);
         }
+        net->back[each] = back;
+        net->on[each] = on;
     }
 }
 
@@ -38,44 +39,43 @@ static void gather(const Rings *net, const double *ready) {
 static void hear_all_round(const Rings *net, int64_t ring) {
     int64_t count = net->segments, begin = ring * count;
     const double *reach = net->reach + begin, around = net->around[ring];
-    double *heard = net->heard + begin, *latest = net->latest, *after = net->after + begin;
-    for (int64_t each = 0; each < count; each++)
-        heard[each] = most(net->on[begin + each], net->back[begin + (each + 1) % count]);
+    double *heard = net->heard + begin, *after = net->after + begin, *latest = net->on + begin;
+    for (int64_t each = 0; each < count; each++) {
+        int64_t next = each + 1 < count ? each + 1 : 0;
+        heard[each] = most(net->on[begin + each], net->back[begin + next]);
+    }
     double so_far = -INFINITY;
-    for (int64_t each = 0; each < 2 * count; each++) {
-        int64_t link = each % count;
-        double twice = each < count ? reach[link] : reach[link] + around;
-        so_far = most(so_far, heard[link] + twice);
-        if (each >= count) latest[link] = so_far - twice;
+    for (int64_t each = 0; each < count; each++) so_far = most(so_far, heard[each] + reach[each]);
+    for (int64_t each = 0; each < count; each++) {
+        double twice = reach[each] + around;
+        so_far = most(so_far, heard[each] + twice);
+        latest[each] = so_far - twice;
     }
     so_far = -INFINITY;
-    for (int64_t each = 2 * count - 1; each >= 0; each--) {
-        int64_t link = each % count;
-        double twice = each < count ? reach[link] : reach[link] + around;
-        so_far = most(so_far, heard[link] - twice);
-        if (each < count) after[link] = most(latest[link], so_far + reach[link]) + net->paced[ring];
+    for (int64_t each = count - 1; each >= 0; each--)
+        so_far = most(so_far, heard[each] - (reach[each] + around));
+    for (int64_t each = count - 1; each >= 0; each--) {
+        so_far = most(so_far, heard[each] - reach[each]);
+        after[each] = most(latest[each], so_far + reach[each]) + net->paced[ring];
     }
 }
 
 /* When each place is through that is there at `ready` (s), into `finished`. */
 void rings_finish(const Rings *net, const double *ready, double *finished) {
-    int64_t all = net->rings * net->segments;
     gather(net, ready);
-    for (int64_t ring = 0; ring < net->rings; ring++) hear_all_round(net, ring);
-    for (int64_t ring = 0; ring < net->rings; ring++)
+    for (int64_t ring = 0; ring < net->rings; ring++) {
+        hear_all_round(net, ring);
+        const double *after = net->after + ring * net->segments;
+        double before = after[net->segments - 1];
         for (int64_t each = 0; each < net->segments; each++) {
             int64_t at = ring * net->segments + each;
-            net->heard[at] = net->after[each ? at - 1 : at + net->segments - 1];
-        }
-    for (int64_t number = 0; number < net->longest; number++) {
-        const int64_t *place = net->place + number * all;
-        const uint8_t *there = net->there ? net->there + number * all : 0;
-        const double *behind = net->behind + number * (net->behind_step ? all : 1);
-        const double *ahead = net->ahead + number * (net->ahead_step ? all : 1);
-        for (int64_t each = 0; each < all; each++) {
-            if (there && !there[each]) continue;
-            double before = net->heard[each] - behind[each * net->behind_step];
-            finished[place[each]] = most(before, net->after[each] - ahead[each * net->ahead_step]);
+            const int32_t *place = net->place + at * net->longest;
+            const double *behind = net->behind + at * net->step;
+            const double *ahead = net->ahead + at * net->step;
+            for (int64_t number = 0; number < net->longest && place[number] >= 0; number++)
+                finished[place[number]] =
+                    most(before - behind[number], after[each] - ahead[number]);
+            before = after[each];
         }
     }
 }

@@ -75,11 +75,14 @@ class RoundsModel(ScheduleModel):
         """
         chunking = self.schedule.chunking(nbytes, self.itemsize)
         begin = float(starts.min())  # the clock starts there: small differences keep their digits
-        ready = np.tile(starts - begin, self.schedule.channels)
+        ready = starts - begin
+        if self.schedule.channels > 1:
+            ready = np.tile(ready, self.schedule.channels)
         for number, phase in enumerate(self.schedule.phases):
             ready = self._phase(number, phase, chunking, ready)
-        finishes = ready.reshape(-1, len(starts)).max(axis=0)  # over the channels
-        return Outcome(begin + finishes, self.loads(nbytes))
+        if self.schedule.channels > 1:
+            ready = ready.reshape(-1, len(starts)).max(axis=0)
+        return Outcome(begin + ready, self.loads(nbytes))
 
     def loads(self, nbytes: int) -> FloatArray:
         """Bytes that each capacity carries during the collective."""
