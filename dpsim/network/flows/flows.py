@@ -18,8 +18,8 @@ from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.budget import check_memory
 from dpsim.collectives import Round, Schedule
 from dpsim.network.conditions import NO_CONDITIONS, Conditions
-from dpsim.network.kernel import kernel
 from dpsim.network.flows.shared_network import SharedNetwork
+from dpsim.network.kernel import kernel
 from dpsim.network.model import (
     Ability,
     Leave,
@@ -31,7 +31,7 @@ from dpsim.network.model import (
 from dpsim.topology import Network, Routes
 
 # What a message takes by numpy (2.2 GHz Xeon), where each is an event of its own; and from how many
-# seconds on the loops are asked. They are compiled once for a user, and a study has many collectives.
+# seconds on the loops are asked: they are compiled once for a user, and a study has many of them.
 _SECONDS_A_MESSAGE = 1.4e-4
 _WORTH_COMPILING = 0.02
 # Transfers of a round: numpy is as quick where so many start and end together.

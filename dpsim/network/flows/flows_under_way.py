@@ -13,8 +13,8 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.network.flows.flow_table import FlowTable
-from dpsim.network.kernel import WORTH_COMPILING, kernel
 from dpsim.network.flows.link_classes import LinkClasses
+from dpsim.network.kernel import WORTH_COMPILING, kernel
 from dpsim.network.maxmin import progressive_filling
 from dpsim.topology import Routes
 

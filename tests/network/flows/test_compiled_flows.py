@@ -9,8 +9,8 @@ from dpsim.network import Background, Conditions, LinkChange, max_min_rates
 from dpsim.network.flows import ends_of_flows, flows_under_way
 from dpsim.network.flows.compiled_flows import CompiledFlows
 from dpsim.network.flows.flows_under_way import Arrival, NumpyFlows
-from dpsim.network.kernel import kernel
 from dpsim.network.flows.reduction import reduction
+from dpsim.network.kernel import kernel
 from dpsim.scenario import load_scenario
 from dpsim.topology import Routes
 
