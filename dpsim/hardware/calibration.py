@@ -55,7 +55,7 @@ class Measured(Config):
     ranks: PositiveInt = Field(description="How many ranks took part.")
     hosts: PositiveInt = Field(description="On how many hosts they ran.")
     devices: tuple[str, ...] = Field(
-        description="The kinds of device, each once, as the tool names them."
+        description="The kinds of device, each once, as the tool names them: for the record."
     )
     sizes_bytes: tuple[PositiveInt, ...] = Field(
         min_length=1, description="Bytes of one rank's vector, a row each."
@@ -64,7 +64,7 @@ class Measured(Config):
         description="Seconds of each row: out of place where there are both."
     )
     in_place_times_s: tuple[float | None, ...] = Field(
-        default=(), description="Seconds of each row in place, where measured."
+        default=(), description="Seconds of each row in place, where measured: for the record."
     )
     backend: str = Field(
         default="nccl", description="The library that carried it out: nccl, gloo or mpi."
@@ -111,8 +111,8 @@ class MeasuredModel(Config):
     replacement.
     """
 
-    model: str = Field(description="Its name.")
-    device: str = Field(description="What it was measured on.")
+    model: str = Field(description="Its name, for the record: layers' names tell it.")
+    device: str = Field(description="What it was measured on, for the record.")
     precision: str | None = Field(
         default=None, description="What it computed in; it holds for every precision if left out."
     )
@@ -129,19 +129,19 @@ class MeasuredModel(Config):
         description="Seconds of each layer's forward pass."
     )
     forward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
-        description="From where each of them may be."
+        description="From where each of them may be, for the record."
     )
     forward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
-        description="To where each of them may be."
+        description="To where each of them may be, for the record."
     )
     backward_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
         description="Seconds of each layer's backward pass."
     )
     backward_low_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
-        description="From where each of them may be."
+        description="From where each of them may be, for the record."
     )
     backward_high_s: tuple[tuple[NonNegativeFloat, ...], ...] = Field(
-        description="To where each of them may be."
+        description="To where each of them may be, for the record."
     )
     optimizers: dict[str, Parameter] = Field(
         default={}, description="Seconds of the update, by optimiser."
@@ -293,13 +293,14 @@ class CalibrationProfile(Config):
     gpu: str = Field(default="", description="The catalogue's name of the GPU it was measured on.")
     residuals: Residuals
     residuals_by: dict[str, Residuals] = Field(
-        default={}, description="The same for parts of the rows, by what they are."
+        default={}, description="The same for parts of the rows, for the record."
     )
     runs: dict[str, NonNegativeInt] = Field(
-        default={}, description="How many measured cases each run file gave."
+        default={}, description="How many measured cases each run file gave, for the record."
     )
     provenance: dict[str, str] = Field(
-        default={}, description="Versions, dates and files: what differs from run to run."
+        default={},
+        description="Versions, dates and files, for the record: what differs from run to run.",
     )
 
     @model_validator(mode="after")

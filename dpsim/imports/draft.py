@@ -9,9 +9,10 @@ from textwrap import wrap
 from typing import Literal
 
 from dpsim.base.errors import DpsimError
-from dpsim.hardware import Node
+from dpsim.hardware import Node, gpus
 from dpsim.imports.options import Choice
 
+_REDUCING = 90  # from this capability on NVSwitches reduce and multicast (NVLink SHARP)
 Pairs = dict[tuple[int, int], int]  # (lower GPU, higher GPU) -> number of NVLinks
 
 
@@ -110,11 +111,18 @@ class NodeDraft:
             f"devices: {{{', '.join(f'{kind}: {count}' for kind, count in self.devices.items())}}}",
             "edges:" if self.edges else "edges: []",
             *(_edge_text(*edge) for edge in self.edges),
+            *self._reduction(),
             f"nic_slots: [{', '.join(self.nic_slots)}]",
             f"nic_bus: {self.nic_bus.value}",
             f"nics: {{link: {self.nic.value}, count: {self.nics}}}",
         ]
         return "\n".join(lines) + "\n"
+
+    def _reduction(self) -> Iterator[str]:
+        """NVSwitches reduce and multicast from Hopper on."""
+        capability = gpus()[self.gpu.value].capability or 0
+        if "nvswitch" in self.devices and capability >= _REDUCING:
+            yield "in_network_reduction: [nvswitch]"
 
     def to_node(self) -> Node:
         """The node that its text describes."""

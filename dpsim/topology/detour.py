@@ -12,6 +12,8 @@ from dpsim.base.arrays import IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.topology.network import Network, Routes
 
+_SHOWN_LINKS = 8  # of those that are cut, in a message
+
 
 @runtime_checkable
 class NetworkWithGraph(Network, Protocol):
@@ -35,7 +37,7 @@ def routes_avoiding(
     The one of fewest hops is taken, of those the one of least latency. Messages pass through
     switches, CPUs and cards, not through other GPUs. Raises DpsimError where no path remains.
     """
-    names = ", ".join(network.link_name(link) for link in sorted(cut))
+    names = _named(network, cut)
     if not isinstance(network, NetworkWithGraph):
         raise DpsimError(
             f"no path remains around {names}: each rank has a single link to the switch"
@@ -82,3 +84,10 @@ def _remaining_path(
         return 1 + latency  # latencies are far below 1 s: hops count first
 
     return list(pairwise(nx.dijkstra_path(graph, a, b, weight=weight)))
+
+
+def _named(network: Network, cut: frozenset[int]) -> str:
+    """The links for a message: the first few by name."""
+    names = [network.link_name(link) for link in sorted(cut)[:_SHOWN_LINKS]]
+    more = len(cut) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")

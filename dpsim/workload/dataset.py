@@ -54,8 +54,8 @@ class DatasetConfig(Config):
     partition: Partition = Field(
         "shuffled",
         description=(
-            "shuffled: one permutation of all, dealt anew each epoch; disjoint: each worker keeps "
-            "its own shard"
+            "for learning (dpsim converge); shuffled: one permutation of all, dealt anew each "
+            "epoch; disjoint: each worker keeps its own shard, of at least one sample"
         ),
     )
     last_batch: LastBatch = Field(

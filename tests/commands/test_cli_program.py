@@ -175,3 +175,17 @@ def test_no_code_refuses_what_would_be_run(dpsim, tmp_path, command):
     assert "workload.model.torch: must not be code that is run (--no-code)" in out + err
     assert not (tmp_path / "ran").exists()
     assert dpsim("check", path)[0] == 0
+
+
+def test_a_database_leaves_no_words_of_its_own_on_stderr(tmp_path):
+    out = tmp_path / "out"
+    package.sweep("scenarios/sweep.yaml", out, workers=1)
+    asked = subprocess.run(
+        [sys.executable, "-c", "from dpsim.cli import main; main()", "results", out, "--sql", "x"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert asked.returncode == 2
+    assert len(asked.stderr.splitlines()) == 1

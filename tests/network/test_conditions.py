@@ -10,7 +10,13 @@ from small_networks import OneWire
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
 from dpsim.network import Background, Conditions, FlowsModel, LinkChange, SharedJob, finish_together
-from dpsim.topology import Routes, UniformSwitch
+from dpsim.topology import (
+    ClusterConfig,
+    Routes,
+    UniformSwitch,
+    build_cluster,
+    routes_avoiding,
+)
 
 
 def pair(nbytes, *conditions, network=None):
@@ -117,3 +123,12 @@ def test_a_job_on_ranks_of_its_own_is_not_disturbed():
     alone = FlowsModel(schedule, UniformSwitch(2, 10.0, 0.0), itemsize=1).finish(np.zeros(2), 100)
     for outcome in outcomes:
         assert outcome.finishes.tolist() == alone.finishes.tolist()
+
+
+def test_very_many_cut_links_are_counted():
+    cluster = ClusterConfig(nodes=2, node="dgx1-v100", network={"fabric": "single-switch"})
+    network = build_cluster(cluster)
+    every = frozenset(range(len(network.capacities)))
+    with pytest.raises(DpsimError, match=r"and \d+ more is cut") as refused:
+        routes_avoiding(network, np.array([0]), np.array([8]), every)
+    assert len(str(refused.value)) < 400

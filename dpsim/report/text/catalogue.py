@@ -5,7 +5,7 @@ GPUs, links, nodes, models, algorithms, each with its figures and sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dpsim.base.registry import Registry
@@ -25,10 +25,16 @@ def _gpu(gpu: Gpu) -> Row:
         "memory": human(gpu.memory.value, DATA),
         "memory bandwidth": human(gpu.memory_bandwidth.value, RATE),
         "power": "not published" if gpu.power is None else human(gpu.power.value, POWER),
-        "source": "; ".join(
-            dict.fromkeys([gpu.memory_bandwidth.source, *([gpu.power.source] if gpu.power else [])])
-        ),
+        "source": "; ".join(dict.fromkeys(_sources(gpu))),
     }
+
+
+def _sources(gpu: Gpu) -> Iterator[str]:
+    """Where each of its figures is from."""
+    figures = (gpu.memory_bandwidth, gpu.power, gpu.memory, *gpu.peak.values())
+    for figure in (*figures, gpu.compute_capability, gpu.network, gpu.nvlink, gpu.pcie):
+        if figure is not None:
+            yield figure.source
 
 
 def _link(link: Link) -> Row:

@@ -125,11 +125,13 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     job, log = run.job, run.log
     seed = scenario.run.seed if config.seed is None else config.seed
     learners = scenario.workload.learners_per_gpu
-    apart = _learners_apart(job)
-    if apart:
-        trainer = Trainer(config, job.workers * learners, config.batch, seed)
+    if _learners_apart(job):
+        workers, batch = job.workers * learners, config.batch
     else:
-        trainer = Trainer(config, job.workers, config.batch * learners, seed)
+        workers, batch = job.workers, config.batch * learners
+    dataset = scenario.workload.dataset
+    shards = dataset is not None and dataset.partition == "disjoint"
+    trainer = Trainer(config, workers, batch, seed, apart=shards)
     gradients = log.gradients
     recorder = CurveRecorder(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
     trained = _Training(job, trainer, gradients, log, recorder)

@@ -23,9 +23,14 @@ _AT_ONCE = 4096
 
 
 class Trainer:
-    """Computes for ``workers`` workers that take ``batch`` samples each in an iteration."""
+    """Computes for ``workers`` workers that take ``batch`` samples each in an iteration.
 
-    def __init__(self, config: ReplayConfig, workers: int, batch: int, seed: int) -> None:
+    ``apart``: each from a shard of its own.
+    """
+
+    def __init__(
+        self, config: ReplayConfig, workers: int, batch: int, seed: int, *, apart: bool = False
+    ) -> None:
         self.config = config
         self.workers = workers
         self.batch = batch
@@ -33,7 +38,7 @@ class Trainer:
         network = NETWORKS[config.model]
         self.network: Network = TorchNetwork(network) if config.backend == "torch" else network
         self.digits = digits(config.precision)
-        self.sampler = Sampler(len(self.digits.labels), workers, batch, seed)
+        self.sampler = Sampler(len(self.digits.labels), workers, batch, seed, apart=apart)
 
     def start(self, worker: int = 0) -> RealArray:
         """Initial parameters (P,); of ``worker`` where each starts from its own."""

@@ -142,6 +142,9 @@ def _client(address: str | None) -> Iterator[Client | None]:
             f"--dask: no scheduler answers at {address!r}: {str(error).splitlines()[0]}"
         ) from None
     with client:
-        if not client.scheduler_info()["workers"]:
-            raise FailedError(f"--dask: the scheduler at {address} has no workers")
+        try:
+            # Those that have just died may be on their way back.
+            client.wait_for_workers(1, timeout=_CONNECT_WITHIN)
+        except TimeoutError:
+            raise FailedError(f"--dask: the scheduler at {address} has no workers") from None
         yield client

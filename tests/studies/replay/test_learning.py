@@ -95,5 +95,12 @@ def test_the_batches_of_all_workers_are_the_batch_of_one():
         )
 
 
+def test_a_worker_that_keeps_its_shard_sees_all_of_it_and_nothing_else():
+    deal = Sampler(24, workers=3, batch=2, seed=1, apart=True)
+    dealt = deal.indices(np.full(8, 1), np.arange(8)).ravel().tolist()
+    assert sorted(dealt[:8]) == sorted(dealt[8:]) == [1, 4, 7, 10, 13, 16, 19, 22]
+    assert dealt[:8] != dealt[8:]
+
+
 def test_every_field_has_a_default():
     assert ReplayConfig().model == "mlp"

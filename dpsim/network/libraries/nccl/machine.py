@@ -58,7 +58,8 @@ class NcclMachine:
     ``capability`` is ten times the GPU's compute capability. ``intra_rate`` is the peak rate of one
     GPU's port inside the node in one direction (NVLink 3: 300e9 B/s); ``nic_rate`` the line rate of
     those network cards of one node that the job's GPUs can use, one direction. ``bus`` says how
-    their copies cross PCIe; ``nic_staged``: the cards reach the GPUs' memory only through the
+    their copies cross PCIe; ``multicast``: the node's switches reduce and multicast, where their
+    generation can; ``nic_staged``: the cards reach the GPUs' memory only through the
     host's; ``fabric_share`` is what slower links beyond the cards leave of their rate, which NCCL
     does not know of when it chooses. ``launch`` names how a benchmark was started, which sets its
     floor: "default" (one process per GPU), "single-process" (one thread for a node's GPUs) or
@@ -75,6 +76,7 @@ class NcclMachine:
     intra: str
     intra_rate: float
     bus: Bus = DIRECT
+    multicast: bool = True
     nodes: int = 1
     gpus_per_node: int = 8
     transport: str = "none"

@@ -43,6 +43,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         intra=inside.kind,
         intra_rate=inside.rate,
         bus=inside.bus,
+        multicast=all(kind.node.in_network_reduction for kind in cluster.kinds),
         nodes=nodes,
         gpus_per_node=local,
         transport=cards.transport,

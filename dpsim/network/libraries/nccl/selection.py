@@ -221,6 +221,8 @@ def _nvls(machine: NcclMachine, g: _Graph, op: str) -> tuple[float, float] | Non
     local, nodes = machine.gpus_per_node, machine.nodes
     if g.row < 2 or machine.intra != NVSWITCH or not machine.version_at_least(2, 18) or local < 3:
         return None
+    if not machine.multicast:
+        return None
     if op in CHAINS or (nodes > 1 and op != "all_reduce"):
         return None
     speed = next(

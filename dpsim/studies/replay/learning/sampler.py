@@ -4,6 +4,9 @@ The stream is one permutation of all samples after another, drawn from the seed 
 iteration t worker w of m takes the b samples from place (t m + w) b on. So shards of an iteration
 are disjoint within an epoch, those of m workers with batch b laid end to end are those of one
 worker with batch m b, and any number of workers can be served.
+
+Where each keeps a shard of its own, worker w has every m-th sample from the w-th on, and a stream
+of its own over those alone.
 """
 
 from __future__ import annotations
@@ -15,20 +18,30 @@ from dpsim.disturbance import random_stream
 
 
 class Sampler:
-    """Gives ``samples`` to ``workers``, ``batch`` an iteration."""
+    """Gives ``samples`` to ``workers``, ``batch`` an iteration; ``apart``, to each from its own."""
 
-    def __init__(self, samples: int, workers: int, batch: int, seed: int) -> None:
+    def __init__(
+        self, samples: int, workers: int, batch: int, seed: int, *, apart: bool = False
+    ) -> None:
         self.samples = samples
         self.workers = workers
         self.batch = batch
         self.seed = seed
+        self.apart = apart
+        self._stream = max(1, samples // workers) if apart else samples
         self._orders: dict[int, IntArray] = {}
 
     def indices(self, worker: IntArray, clock: IntArray) -> IntArray:
         """Samples (n, batch) of n workers in iterations ``clock``; both (n,)."""
-        first = (clock * self.workers + worker) * self.batch
+        if self.apart:
+            of_shard = self._along(clock * self.batch)
+            return (worker[:, None] + self.workers * of_shard) % self.samples
+        return self._along((clock * self.workers + worker) * self.batch)
+
+    def _along(self, first: IntArray) -> IntArray:
+        """What stands in the stream from places ``first`` (n,) on: (n, batch)."""
         places = first[:, None] + np.arange(self.batch)
-        epochs, within = np.divmod(places, self.samples)
+        epochs, within = np.divmod(places, self._stream)
         # A batch may reach over the end of an epoch, and fast workers be epochs ahead of slow ones.
         chosen = np.empty_like(places)
         for epoch in np.unique(epochs).tolist():
@@ -39,5 +52,5 @@ class Sampler:
     def _order(self, epoch: int) -> IntArray:
         if epoch not in self._orders:
             generator = random_stream(self.seed, "epoch", epoch)
-            self._orders[epoch] = generator.permutation(self.samples).astype(np.int64)
+            self._orders[epoch] = generator.permutation(self._stream).astype(np.int64)
         return self._orders[epoch]
