@@ -227,6 +227,17 @@ def human(value: float, dimension: Dimension, digits: int = 4) -> str:
     raise AssertionError("every finite value has a prefix")
 
 
+def size(nbytes: float) -> str:
+    """An amount of data for people: whole binary units where it is such, ``"1 MiB"``.
+
+    Others have a decimal prefix.
+    """
+    for power, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if nbytes >= power and nbytes % power == 0:
+            return f"{nbytes / power:,.0f} {unit}"
+    return human(nbytes, DATA)
+
+
 def _quantity(dimension: Dimension) -> Any:
     def read(value: object) -> float:
         return _in_range(to_si(value, dimension), dimension)

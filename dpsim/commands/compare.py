@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from dpsim.base.budget import limited
-from dpsim.base.errors import ScenarioError
+from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import progress
@@ -19,51 +19,77 @@ from dpsim.commands.progress import progress
 def compare(
     file: File,
     vary: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             metavar="KEY=A,B,...", help="A field and its values. Repeat it for combinations."
         ),
-    ],
+    ] = None,
+    alternative: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=A,KEY=B,...",
+            help="Values of one variant, beside the file as it is. Repeat it for more variants.",
+        ),
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="What the best has least of: sample-time, step-time, time-to-target, gpu-time, "
+            "memory or bytes."
+        ),
+    ] = "sample-time",
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
     """Predict variants of a scenario side by side, best first.
 
+    Fields of the strategy and of other sections may be named without them: sync.kind.
+
     Example: dpsim compare scenarios/quickstart.yaml
         --vary strategy.aggregation.algorithm=ring,tree,butterfly
+    Example: dpsim compare scenarios/quickstart.yaml --alternative 'sync.kind=ssp'
+        --alternative 'compression.kind=powersgd,rank=4'
     """
-    from dpsim.studies.compare import simulate_variants, variants
+    from dpsim.studies.compare import compare as comparison
+    from dpsim.studies.compare import variants
 
-    chosen = variants(vary)
-    with progress("simulating variants", len(chosen)) as done, _said_of_vary(chosen):
-        rows = sorted(
-            simulate_variants(file, chosen, set_ or (), done),
-            key=lambda row: row[1].step_time_s["mean"],
+    if not vary and not alternative:
+        raise DpsimError("must have --vary or --alternative, but got neither")
+    chosen = variants(vary or (), alternative or ())
+    with progress("simulating variants", len(chosen)) as done, _said_of_options(vary, alternative):
+        found = comparison(
+            file,
+            vary or (),
+            alternatives=alternative or (),
+            by=by,
+            overrides=set_ or (),
+            progress=done,
         )
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "compare",
-                "rows": [{"variant": variant, **result.to_json()} for variant, result in rows],
-            }
-        )
+        show_json(found.to_json())
         return
-    from dpsim.report.text.tables import compare_table
+    from dpsim.report.text.tables import comparison_table
 
-    show(compare_table(rows))
+    show(comparison_table(found))
 
 
 @contextmanager
-def _said_of_vary(chosen: Iterable[Mapping[str, str]]) -> Iterator[None]:
-    """Say of --vary, where it stands, what is wrong with a value.
+def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> Iterator[None]:
+    """Say of --vary or --alternative, where it stands, what is wrong with a value.
 
     It is tried by --set, of which the user knows nothing.
     """
+    from dpsim.studies.compare import variants
+
     try:
         yield
     except ScenarioError as error:
         text = str(error)
-        for key, value in dict.fromkeys(pair for variant in chosen for pair in variant.items()):
-            text = text.replace(f"--set {key}={value}: ", f"--vary {key}={value}: ")
+        asked = (
+            ("--vary", variants(vary or ())),
+            ("--alternative", variants((), alternatives or ())),
+        )
+        for option, chosen in asked:
+            for key, value in dict.fromkeys(pair for each in chosen for pair in each.items()):
+                text = text.replace(f"--set {key}={value}: ", f"{option} {key}={value}: ")
         raise ScenarioError(text) from None

@@ -5,19 +5,12 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from dpsim.studies.sweep import Answer
-
-_DIGITS = 6
 
 
 def results(
@@ -25,18 +18,20 @@ def results(
         Path, typer.Argument(help="The folder that dpsim sweep -o made.", show_default=False)
     ],
     sql: Annotated[
-        str, typer.Option(help="A select statement about the table results.")
-    ] = "select * from results",
+        str | None, typer.Option(help="A select statement about the table results.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
-    """Ask a sweep's results in SQL (DuckDB).
+    """Show a sweep's results, or ask them in SQL (DuckDB).
 
+    Without SQL the table has what was varied and five results, and JSON and CSV have everything.
     One row a point, varied fields named by their last word.
 
     Where several varied fields, or a field and a result, have the same last word, they have their
     full paths: "strategy.sync.kind".
 
+    Example: dpsim results results/
     Example: dpsim results results/
         --sql "select nodes, step_time_s from results order by step_time_s"
     Example: dpsim results results/ --sql "describe results"
@@ -45,7 +40,7 @@ def results(
 
     if as_json and as_csv:
         raise DpsimError("--json must stand without --csv, but got both")
-    answer = query(folder, sql)
+    answer = query(folder) if sql is None else query(folder, sql)
     if answer.done < answer.points:
         narrate(
             f"note: {answer.done:,} of {answer.points:,} points are there; dpsim sweep --resume "
@@ -56,26 +51,6 @@ def results(
     elif as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows([answer.columns, *answer.rows])
     else:
-        show(_table(answer))
+        from dpsim.report.text.sweep import answer_table, sweep_table
 
-
-def _table(answer: Answer) -> Table:
-    from rich.table import Table
-
-    table = Table(show_edge=False)
-    for number, name in enumerate(answer.columns):
-        counts = all(
-            isinstance(row[number], (int, float)) or row[number] is None for row in answer.rows
-        )
-        table.add_column(name, justify="right" if counts else "left", overflow="fold")
-    for row in answer.rows:
-        table.add_row(*map(_cell, row))
-    return table
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    return "" if value is None else str(value)
+        show(sweep_table(answer) if sql is None else answer_table(answer))

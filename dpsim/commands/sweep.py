@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpsim.studies.sweep import Sweep
 
 _SHOWN_FAILURES = 5
+_SHOWN_POINTS = 12
 
 
 def sweep(
@@ -91,6 +92,7 @@ def sweep(
         show_json(swept.to_json())
     else:
         show(*_said(swept))
+        _show_best(swept)
         typer.echo(
             f"ask it: dpsim results {swept.folder} --sql 'select * from results order by "
             "step_time_s limit 10'"
@@ -152,6 +154,19 @@ def _said(swept: Sweep) -> list[str]:
             "  ... all of them: --sql 'select point, error from results where error is not null'"
         )
     return lines
+
+
+def _show_best(swept: Sweep) -> None:
+    """The best points, with what was varied among them and what came out."""
+    from dpsim.report.text.sweep import sweep_table
+
+    ranked = "order by throughput_samples_per_s desc, point"
+    answer = swept.query(f"select * from results where error is null {ranked}")
+    if not answer.rows:
+        return
+    show("", sweep_table(answer, _SHOWN_POINTS))
+    more = len(answer.rows) - _SHOWN_POINTS
+    show(*([f"... and {more:,} slower ones: dpsim results {swept.folder}"] if more > 0 else []), "")
 
 
 def _counted(count: int, what: str) -> str:

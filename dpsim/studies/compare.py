@@ -1,19 +1,129 @@
 """One scenario many ways.
 
-Every combination of values for some of its fields, and its nodes counted up.
+Every combination of values for some of its fields, a list of alternatives, and its nodes counted
+up; ranked by what counts.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.registry import Registry
 from dpsim.engine import Result, simulate
-from dpsim.scenario import load_scenario
+from dpsim.scenario import Scenario, fields_of, load_scenario, shape_of
 
 Variant = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What variants are ranked by: the least comes first. ``read``: None where it is not known."""
+
+    name: str
+    title: str
+    read: Callable[[Result], float | None]
+
+
+def _time_to_target(result: Result) -> float | None:
+    return None if result.to_target is None else result.to_target.time_s
+
+
+def _cost(result: Result) -> float | None:
+    """GPU seconds of a sample, which every price multiplies alike."""
+    return result.workers / result.throughput_samples_per_s
+
+
+RANKINGS: Registry[Ranking] = Registry(
+    "ranking",
+    {
+        each.name: each
+        for each in (
+            Ranking(
+                "sample-time", "time per sample", lambda result: 1 / result.throughput_samples_per_s
+            ),
+            Ranking("step-time", "step time", lambda result: result.step_time_s["mean"]),
+            Ranking("time-to-target", "time to the target", _time_to_target),
+            Ranking("gpu-time", "GPU time per sample", _cost),
+            Ranking(
+                "memory",
+                "memory on a GPU",
+                lambda result: None if result.memory is None else result.memory.held.total,
+            ),
+            Ranking("bytes", "bytes sent per sample", lambda result: result.bytes_per_sample),
+        )
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """A variant: the ``values`` set in the file by path, none for the file as it is."""
+
+    values: Variant
+    result: Result
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of ``dpsim compare --json``."""
+        return {"variant": self.values, **self.result.to_json()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Variants of one scenario, best first by ``ranking``; what it is not known of comes last."""
+
+    rows: tuple[Compared, ...]
+    ranking: Ranking
+
+    @property
+    def best(self) -> Compared:
+        """The first."""
+        return self.rows[0]
+
+    def change(self, row: Compared) -> float | None:
+        """What a variant is ranked by over that of the best, less 1; None where it is not known."""
+        best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
+        return None if not best or own is None else own / best - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim compare``."""
+        rows = [row.to_json() for row in self.rows]
+        return {"schema_version": 1, "kind": "compare", "by": self.ranking.name, "rows": rows}
+
+
+def compare(
+    path: str | os.PathLike[str],
+    vary: Iterable[str] = (),
+    *,
+    alternatives: Iterable[str] = (),
+    by: str = "sample-time",
+    overrides: Iterable[str] = (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Comparison:
+    """Simulate variants of the scenario at ``path`` and rank them.
+
+    ``vary``: ``key=a,b`` texts, all of whose combinations are variants. ``alternatives``:
+    ``key=a,key=b`` texts, each of which is a variant of its own beside the file as it is (and
+    beside every combination, where there are such). ``by``: one of `RANKINGS`. ``overrides``:
+    ``key=value`` of all variants. ``progress`` gets the number of variants done.
+
+    Raises DpsimError for a bad text, ScenarioError for a variant that is no scenario.
+    """
+    ranking = RANKINGS[by]
+    chosen = variants(vary, alternatives)
+    rows = [Compared(*each) for each in simulate_variants(path, chosen, overrides, progress)]
+    if all(ranking.read(row.result) is None for row in rows):
+        raise DpsimError(f"--by {by}: must be known of a variant, but is of none")
+    return Comparison(tuple(sorted(rows, key=lambda row: _place(ranking, row))), ranking)
+
+
+def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
+    figure = ranking.read(row.result)
+    return figure is None, figure or 0.0
 
 
 def parse_vary(text: str) -> tuple[str, list[str]]:
@@ -22,32 +132,81 @@ def parse_vary(text: str) -> tuple[str, list[str]]:
     Raises DpsimError.
     """
     key, equals, values = text.partition("=")
-    parts: list[str] = [""]
-    depth = 0
-    for char in values:
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
+    parts = _parts(values)
     if not equals or not key.strip() or any(not part.strip() for part in parts):
         raise DpsimError(
             "--vary must be key=value,value,..., such as "
             f"strategy.overlap.kind=sequential,buckets, but got {text!r}"
         )
-    return key.strip(), [part.strip() for part in parts]
+    return full_path(key.strip()), [part.strip() for part in parts]
 
 
-def variants(vary: Iterable[str]) -> list[Variant]:
+def parse_alternative(text: str) -> Variant:
+    """``key=value,key=value`` as values by path.
+
+    ``compression.kind=powersgd,rank=4``: the first is of the strategy, the second stands beside it.
+    Raises DpsimError.
+    """
+    found: Variant = {}
+    beside = ""
+    for part in _parts(text):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise DpsimError(
+                "--alternative must be key=value,key=value,..., such as "
+                f"compression.kind=powersgd,rank=4, but got {text!r}"
+            )
+        path = full_path(key.strip(), beside)
+        found[path] = value.strip()
+        beside = path.rpartition(".")[0]
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """What commas divide that are in no brackets or braces."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "[{") - (char in "]}")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+_SECTIONS = ("strategy", "workload", "cluster", "run", "disturbance")
+
+
+def full_path(key: str, beside: str = "") -> str:
+    """The path that ``key`` is short for: ``sync.kind`` is ``strategy.sync.kind``.
+
+    A field of the scenario itself, else of a section, else one that stands at ``beside``.
+    """
+    first = key.partition(".")[0].partition("[")[0]
+    shape = shape_of(Scenario)
+    if first in fields_of(Scenario):
+        return key
+    for section in _SECTIONS:
+        if first in shape.below(section).fields():
+            return f"{section}.{key}"
+    return f"{beside}.{key}" if beside else key
+
+
+def variants(vary: Iterable[str], alternatives: Iterable[str] = ()) -> list[Variant]:
     """Every combination of the values of the ``key=a,b`` texts, as overrides by key.
 
-    Raises DpsimError for a bad text.
+    With alternatives, each combination as it is and with each of them. Raises DpsimError for a bad
+    text.
     """
     axes = [parse_vary(text) for text in vary]
-    return [
+    several = [parse_alternative(text) for text in alternatives]
+    combinations = [
         dict(zip([key for key, _ in axes], chosen, strict=True))
         for chosen in product(*(values for _, values in axes))
     ]
+    if not several:
+        return combinations
+    return [{**base, **other} for base in combinations for other in ({}, *several)]
 
 
 def simulate_variants(

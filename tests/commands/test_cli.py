@@ -195,7 +195,7 @@ def test_every_operation_is_there(dpsim, operation):
         "1K",
     )
     assert code == 0
-    assert "1,024 B" in out
+    assert "1 KiB" in out
 
 
 def test_check_says_ok_or_every_problem(dpsim, tmp_path):

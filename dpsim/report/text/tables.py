@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from dpsim.base.units import DATA, POWER, RATE, TIME, human
+from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
 from dpsim.engine import (
     PARTS,
     LinkLoads,
@@ -20,7 +21,9 @@ from dpsim.engine import (
 
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
+    from dpsim.studies.compare import Comparison
 # The parts of a step that variants are compared by; the others seldom differ.
+_MANIFOLD = 9.0  # from this change on it is said as a factor
 _COMPARED: tuple[PartName, ...] = ("compute", "exposed_comm", "straggler_wait")
 
 
@@ -52,7 +55,7 @@ def run_notes(result: Result) -> list[str]:
         f"{human(step['p95'], TIME)}, "
         f"mean within {human(step['low'], TIME)} to {human(step['high'], TIME)} over seeds (95 %)",
         *_interval_notes(result.interval),
-        f"throughput  {result.throughput_samples_per_s:,.0f} samples/s on {result.workers} "
+        f"throughput  {amount(result.throughput_samples_per_s)} samples/s on {result.workers} "
         "workers, "
         f"scaling efficiency {result.scaling_efficiency:.1%}",
         *_utilisation_notes(result.utilisation),
@@ -92,8 +95,8 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
     lines = []
     if found.tokens_per_s is not None:
         lines.append(
-            f"tokens      {found.tokens_per_s:,.0f} tokens/s, {found.tokens_per_s_per_gpu:,.0f} "
-            "per GPU"
+            f"tokens      {amount(found.tokens_per_s)} tokens/s, "
+            f"{amount(found.tokens_per_s_per_gpu or 0)} per GPU"
         )
     if found.mfu is not None:
         lines.append(
@@ -103,12 +106,17 @@ def _utilisation_notes(found: Utilisation) -> list[str]:
     return lines
 
 
+def amount(number: float) -> str:
+    """A number for people: whole from 100 on, with three digits below."""
+    return f"{number:,.0f}" if abs(number) >= 99.5 else f"{number:.3g}"
+
+
 def rate_cells(result: Result, *, tokens: bool) -> dict[str, str]:
     """What a table says of a result's throughput, by heading; with ``tokens`` of text too."""
-    cells = {"samples/s": f"{result.throughput_samples_per_s:,.0f}"}
+    cells = {"samples/s": amount(result.throughput_samples_per_s)}
     found = result.utilisation
     if tokens:
-        cells["tokens/s"] = "" if found.tokens_per_s is None else f"{found.tokens_per_s:,.0f}"
+        cells["tokens/s"] = "" if found.tokens_per_s is None else amount(found.tokens_per_s)
         cells["MFU"] = "" if found.mfu is None else f"{found.mfu:.1%}"
     return cells
 
@@ -207,16 +215,32 @@ def _spending_notes(result: Result) -> list[str]:
     return lines
 
 
-def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
+def comparison_table(found: Comparison) -> Table:
+    """Variants side by side, best first; ``change`` is that of what they are ranked by."""
+    table = compare_table(
+        [(row.values, row.result) for row in found.rows], [found.change(row) for row in found.rows]
+    )
+    table.title = f"ranked by {found.ranking.title}"
+    return table
+
+
+def compare_table(
+    rows: Iterable[tuple[Mapping[str, str], Result]], changes: Iterable[float | None] | None = None
+) -> Table:
     """Variants side by side, in the order given.
 
-    ``change`` is that of the step time against the first.
+    A field that a variant leaves as it is in the file is ``-``. ``changes`` are shares; of the step
+    time against the first where they are left out.
     """
     listed = list(rows)
     tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
-    table = Table(show_edge=False)
-    for key in listed[0][0]:
-        table.add_column(key.rsplit(".", 1)[-1])
+    first = listed[0][1].step_time_s["mean"]
+    if changes is None:
+        changes = [result.step_time_s["mean"] / first - 1 for _, result in listed]
+    table = Table(show_edge=False, title_justify="left")
+    paths = dict.fromkeys(path for variant, _ in listed for path in variant)
+    for heading in headings(paths):
+        table.add_column(heading)
     for heading in (
         "step",
         "change",
@@ -227,18 +251,32 @@ def compare_table(rows: Iterable[tuple[Mapping[str, str], Result]]) -> Table:
         "efficiency",
     ):
         table.add_column(heading, justify="right")
-    first = listed[0][1].step_time_s["mean"]
-    for variant, result in listed:
-        parts = result.parts_s
+    for (variant, result), change in zip(listed, changes, strict=True):
         table.add_row(
-            *variant.values(),
+            *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
-            f"{result.step_time_s['mean'] / first - 1:+.1%}",
-            *(human(parts[part], TIME, 3) for part in _COMPARED),
+            _change(change),
+            *(human(result.parts_s[part], TIME, 3) for part in _COMPARED),
             *rate_cells(result, tokens=tokens).values(),
             f"{result.scaling_efficiency:.1%}",
         )
     return table
+
+
+def _change(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{share:+.1%}" if share < _MANIFOLD else f"x {1 + share:,.0f}"
+
+
+def headings(paths: Iterable[str]) -> list[str]:
+    """A heading for each path: its last word, of a kind that which has it; more where two agree."""
+    words = [path.split(".") for path in paths]
+    words = [
+        each[:-1] if len(each) > 1 and each[-1] in ("kind", "fabric") else each for each in words
+    ]
+    last = Counter(each[-1] for each in words)
+    return [each[-1] if last[each[-1]] == 1 else ".".join(each[-2:]) for each in words]
 
 
 def collective_table(rows: Iterable[CollectiveRow]) -> Table:
@@ -248,7 +286,7 @@ def collective_table(rows: Iterable[CollectiveRow]) -> Table:
         table.add_column(heading, justify="left" if heading == "algorithm" else "right")
     for row in rows:
         table.add_row(
-            f"{row.bytes:,} B",
+            size(row.bytes),
             row.algorithm if row.used == row.algorithm else f"{row.algorithm}: {row.used}",
             human(row.time_s, TIME),
             human(row.algbw_Bps, RATE),
@@ -264,7 +302,7 @@ def links_table(name: str, loads: LinkLoads, links: list[dict[str, Any]]) -> Tab
     title = f"{name}: links under {loads.what}, which takes {human(loads.time_s, TIME)}"
     table = Table(title=title, title_justify="left", show_edge=False)
     table.add_column("link")
-    for heading in ("rate", "carries", "of its rate"):
+    for heading in ("rate", "carries", "of its rate over that"):
         table.add_column(heading, justify="right")
     for link in links:
         table.add_row(

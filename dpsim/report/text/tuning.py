@@ -6,6 +6,7 @@ from rich.table import Table
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Utilisation
+from dpsim.report.text.tables import amount
 from dpsim.studies.tune import Evaluation, Refused, Tuning
 
 _MOST_FRONT = 12
@@ -54,7 +55,7 @@ def _figures(each: Evaluation | Refused, tuning: Tuning) -> dict[str, str]:
     span, gain = tuning.objective.span, tuning.gain_of(each)
     return {
         "step": human(each.result.step_time_s["mean"], TIME),
-        "throughput": f"{each.result.throughput_samples_per_s:,.0f} samples/s",
+        "throughput": f"{amount(each.result.throughput_samples_per_s)} samples/s",
         **_of_text(each.result.utilisation),
         f"time {span}": human(each.time_s, TIME),
         f"cost {span}": f"{each.cost:,.4g} {tuning.unit}",
@@ -68,7 +69,7 @@ def _of_text(found: Utilisation) -> dict[str, str]:
     if found.tokens_per_s is None:
         return {}
     return {
-        "tokens": f"{found.tokens_per_s:,.0f} tokens/s",
+        "tokens": f"{amount(found.tokens_per_s)} tokens/s",
         "MFU": "" if found.mfu is None else f"{found.mfu:.1%}",
     }
 

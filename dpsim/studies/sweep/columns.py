@@ -53,7 +53,7 @@ COLUMNS = (
     Column("step_time_s", "mean step time", float, lambda result: result.step_time_s["mean"]),
     _step("median", "median"),
     _step("p95", "95th percentile"),
-    _step("low", "lower end of the 95 % bootstrap interval of the mean"),
+    _step("low", "lower end of the 95 % interval of the mean over seeds"),
     _step("high", "upper end of that"),
     *map(_part, PARTS),
     Column(
@@ -128,7 +128,7 @@ COLUMNS = (
     ),
     Column(
         "busiest_link_utilisation",
-        "share of its rate used",
+        "share of its rate that it carried over the step",
         float,
         lambda result: result.traffic.busiest_link_utilisation,
     ),

@@ -1,0 +1,87 @@
+"""What a sweep found, as a table that fits a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rich.table import Table
+
+from dpsim.base.units import DATA, TIME, human, size
+from dpsim.report.text.tables import amount, headings
+from dpsim.studies.sweep import COLUMNS, Answer
+
+_DIGITS = 6
+_FIRST_RESULT = COLUMNS[0].name
+_SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    "step_time_s": ("step", lambda value: human(value, TIME)),
+    "throughput_samples_per_s": ("samples/s", amount),
+    "scaling_efficiency": ("efficiency", lambda value: f"{value:.1%}"),
+    "exposed_comm_s": ("exposed comm.", lambda value: human(value, TIME, 3)),
+    "memory_bytes": ("memory", lambda value: human(value, DATA, 3)),
+}
+
+
+def sweep_table(answer: Answer, most: int | None = None) -> Table:
+    """Points of ``select * from results``: what differs among them, and five results.
+
+    The first ``most`` of them, in the order of the answer.
+    """
+    results = answer.columns.index(_FIRST_RESULT)
+    places = {name: number for number, name in enumerate(answer.columns)}
+    varied = [name for name in answer.columns[1:results] if _differs(answer, places[name])]
+    # A file or a name tells points apart only where no field does so.
+    fields = [name for name in varied if name not in ("file", "name")]
+    told = (
+        fields
+        if len({_row(row, fields, places) for row in answer.rows}) == len(answer.rows)
+        else varied
+    )
+    table = Table(show_edge=False)
+    table.add_column("point", justify="right")
+    for name, heading in zip(told, headings(told), strict=True):
+        is_number = all(not isinstance(row[places[name]], str) for row in answer.rows)
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+    for heading, _ in _SHOWN.values():
+        table.add_column(heading, justify="right")
+    for row in answer.rows[:most]:
+        found = (row[places[name]] for name in _SHOWN)
+        shown = zip(found, _SHOWN.values(), strict=True)
+        table.add_row(
+            str(row[0]),
+            *(_cell(row[places[name]], name) for name in told),
+            *("" if value is None else said(value) for value, (_, said) in shown),
+        )
+    return table
+
+
+def _row(row: tuple[Any, ...], names: list[str], places: dict[str, int]) -> tuple[Any, ...]:
+    return tuple(row[places[name]] for name in names)
+
+
+def _differs(answer: Answer, place: int) -> bool:
+    return len({row[place] for row in answer.rows}) > 1
+
+
+def answer_table(answer: Answer) -> Table:
+    """What any query answers, a column each."""
+    table = Table(show_edge=False)
+    for number, name in enumerate(answer.columns):
+        counts = all(
+            isinstance(row[number], (int, float)) or row[number] is None for row in answer.rows
+        )
+        table.add_column(name, justify="right" if counts else "left", overflow="fold")
+    for row in answer.rows:
+        table.add_row(*map(_cell, row, answer.columns))
+    return table
+
+
+def _cell(value: Any, name: str) -> str:
+    """A value; amounts of data, which the column's name tells, with their unit."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float) and ("bytes" in name or name.endswith("_size")):
+        return size(value)
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    return "" if value is None else str(value)

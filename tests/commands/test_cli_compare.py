@@ -1,0 +1,120 @@
+"""`dpsim compare` ranks combinations and alternatives; tables fit and name their columns."""
+
+import json
+
+import pytest
+
+from dpsim.report.text.tables import amount, headings
+from dpsim.studies.compare import compare, full_path, parse_alternative
+
+QUICKSTART = "scenarios/quickstart.yaml"
+FEW = ("--set", "run.steps=4", "--set", "run.warmup=1", "--set", "cluster.nodes=2")
+
+
+def answered(dpsim, *asked):
+    code, out, _ = dpsim("compare", QUICKSTART, *asked, *FEW, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_an_alternative_is_a_variant_beside_the_file_as_it_is(dpsim):
+    asked = ["--alternative", "sync.kind=ssp", "--alternative", "compression.kind=powersgd,rank=2"]
+    answer = answered(dpsim, *asked)
+    variants = [row["variant"] for row in answer["rows"]]
+    assert sorted(map(len, variants)) == [0, 1, 2]
+    assert {"strategy.compression.kind": "powersgd", "strategy.compression.rank": "2"} in variants
+    assert answer["by"] == "sample-time"
+
+
+def test_each_combination_stands_with_each_alternative(dpsim):
+    answer = answered(dpsim, "--vary", "nodes=1,2", "--alternative", "sync.kind=local-sgd")
+    assert len(answer["rows"]) == 4
+    both = {"cluster.nodes": "2", "strategy.sync.kind": "local-sgd"}
+    assert both in [row["variant"] for row in answer["rows"]]
+
+
+def test_more_samples_a_second_come_first_though_their_step_is_longer(dpsim):
+    ask = ["--vary", "workload.batch_per_gpu=16,64"]
+    by_sample = answered(dpsim, *ask)["rows"]
+    by_step = answered(dpsim, *ask, "--by", "step-time")["rows"]
+    assert [row["variant"]["workload.batch_per_gpu"] for row in by_sample] == ["64", "16"]
+    assert [row["variant"]["workload.batch_per_gpu"] for row in by_step] == ["16", "64"]
+
+
+def test_two_kinds_are_columns_of_their_own_name(dpsim):
+    asked = ["--vary", "sync.kind=bsp,local-sgd", "--vary", "compression.kind=none,powersgd"]
+    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    title, head = out.splitlines()[:2]
+    assert title == "ranked by time per sample"
+    assert [cell.strip() for cell in head.split("┃")][:3] == ["sync", "compression", "step"]
+
+
+def test_headings_are_as_short_as_they_tell_columns_apart():
+    assert headings(["strategy.sync.kind", "cluster.nodes", "cluster.network.fabric"]) == [
+        "sync",
+        "nodes",
+        "network",
+    ]
+    assert headings(["strategy.sync.every", "strategy.sync.outer.every"]) == [
+        "sync.every",
+        "outer.every",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1234.5, "1,234"), (99.6, "100"), (99.4, "99.4"), (4.8317, "4.83")]
+)
+def test_throughputs_below_100_have_three_digits(number, said):
+    assert amount(number) == said
+
+
+def test_a_short_name_is_a_field_of_a_section_or_stands_beside_the_last():
+    assert full_path("sync.kind") == "strategy.sync.kind"
+    assert full_path("batch_per_gpu") == "workload.batch_per_gpu"
+    assert full_path("cluster.nodes") == "cluster.nodes"
+    assert full_path("rank", "strategy.compression") == "strategy.compression.rank"
+    assert parse_alternative("aggregation={kind: sharded, stage: 2},precision=fp16") == {
+        "strategy.aggregation": "{kind: sharded, stage: 2}",
+        "workload.precision": "fp16",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([], "must have --vary or --alternative, but got neither"),
+        (
+            ["--alternative", "sync.kind"],
+            "--alternative must be key=value,key=value,..., such as "
+            "compression.kind=powersgd,rank=4, but got 'sync.kind'",
+        ),
+        (
+            ["--alternative", "sync.kind=lcal-sgd"],
+            "--alternative strategy.sync.kind=lcal-sgd: strategy.sync.kind: must be one of",
+        ),
+        (["--vary", "nodes=1,2", "--by", "tme"], "must be a known ranking, but got 'tme'"),
+        (
+            ["--vary", "nodes=1,2", "--by", "time-to-target", "--set", "workload.model=vgg19"],
+            "--by time-to-target: must be known of a variant, but is of none",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(dpsim, asked, said):
+    code, out, err = dpsim("compare", QUICKSTART, *asked, *FEW)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dpsim: {said}")
+
+
+def test_python_has_the_same_answer_typed():
+    few = ["run.steps=4", "run.warmup=1", "cluster.nodes=2"]
+    done = []
+    found = compare(
+        QUICKSTART,
+        ["overlap.kind=sequential,buckets"],
+        overrides=few,
+        progress=done.append,
+    )
+    assert found.best.values == {"strategy.overlap.kind": "buckets"}
+    assert found.change(found.best) == 0
+    assert found.change(found.rows[1]) > 0
+    assert done == [1, 2]
