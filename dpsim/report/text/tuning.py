@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
-from dpsim.engine import Utilisation
+from dpsim.engine import PARTS, Utilisation
 from dpsim.report.text.tables import amount
-from dpsim.studies.tune import Evaluation, Refused, Tuning
+from dpsim.studies.tune import Evaluation, Reason, Refused, Tuning, inexact
 
 _MOST_FRONT = 12
 _MOST_REASONS = 8
+_MATTERS = 0.005  # changes below this are not told
 
 
 def tuning_table(tuning: Tuning) -> Table:
@@ -18,9 +21,11 @@ def tuning_table(tuning: Tuning) -> Table:
 
     What they set, and what comes out.
     """
-    columns = {"as the file is": tuning.baseline, "best": tuning.best}
-    if tuning.exact is not None and tuning.exact is not tuning.best:
+    columns = {"as the file is": tuning.baseline}
+    if tuning.exact is not None:
         columns["best with the same updates"] = tuning.exact
+    if tuning.exact is not tuning.best:
+        columns["best that changes them"] = tuning.best
     table = Table(
         title=f"{tuning.best.scenario.name}: {tuning.objective.title}",
         title_justify="left",
@@ -103,6 +108,16 @@ def _settings(each: Evaluation) -> str:
     )
 
 
+def _reasons(which: str, reasons: Iterable[Reason]) -> list[str]:
+    """What a best configuration owes to each of its values that matters."""
+    return [
+        f"why         {which}: with {each.path} as the file has it instead of {each.value}, "
+        f"{each.loss:+.1%}, most of it {PARTS[each.part].title}"
+        for each in reasons
+        if abs(each.loss) >= _MATTERS
+    ]
+
+
 def tuning_notes(tuning: Tuning) -> list[str]:
     """How much was searched, what could not be and why, and what the figures do not show.
 
@@ -116,4 +131,8 @@ def tuning_notes(tuning: Tuning) -> list[str]:
     lines += [f"left out    {count:,} x {why}" for why, count, _ in tuning.reasons[:_MOST_REASONS]]
     more = sum(count for _, count, _ in tuning.reasons[_MOST_REASONS:])
     lines += [f"left out    {more:,} for other reasons"] if more else []
+    lines += _reasons("same updates", tuning.why_exact)
+    if tuning.exact is not tuning.best:
+        lines += _reasons("changed ones", tuning.why)
+        lines += [f"price       {each}" for each in inexact(tuning.best.scenario)]
     return [*lines, *(f"note        {note}" for note in tuning.notes)]

@@ -1,6 +1,6 @@
 """What to choose: the best configuration within what memory, budget and accuracy allow."""
 
-from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension, parse_over
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
 from dpsim.studies.tune.front import pareto_front
@@ -9,7 +9,7 @@ from dpsim.studies.tune.objective import OBJECTIVES, Objective
 from dpsim.studies.tune.scenario_text import scenario_text
 from dpsim.studies.tune.space import Choice, Space, default_values
 from dpsim.studies.tune.tune import tune
-from dpsim.studies.tune.tuning import Tuning
+from dpsim.studies.tune.tuning import Reason, Tuning
 
 __all__ = [
     "OBJECTIVES",
@@ -19,11 +19,13 @@ __all__ = [
     "Evaluator",
     "Limits",
     "Objective",
+    "Reason",
     "Refused",
     "Space",
     "Tuning",
     "accuracy_penalty",
     "default_values",
+    "inexact",
     "pareto_front",
     "parse_over",
     "scenario_text",

@@ -13,7 +13,7 @@ from dpsim.engine import Result, exchange_cycle, run_scenario
 from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
-from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.space import Choice, Space
@@ -53,6 +53,7 @@ class Evaluation:
             "time_s": self.time_s,
             "cost": self.cost,
             "accuracy_penalty": accuracy_penalty(self.scenario),
+            "changes_updates": inexact(self.scenario),
             "steps": self.scenario.run.steps,
         }
 
@@ -115,6 +116,22 @@ class Evaluator:
     def in_full(self, evaluation: Evaluation) -> Evaluation | Refused:
         """The same configuration with all steps of its file."""
         return self._measured(evaluation.choice, self._scenario(evaluation.choice))
+
+    def without(self, evaluation: Evaluation, path: str) -> Evaluation | None:
+        """The same, with few steps, but for one field as the file has it; None where it cannot be.
+
+        Fields that mean nothing then are left out too.
+        """
+        rest = tuple(pair for pair in evaluation.choice if pair[0] != path)
+        chosen = self.space.plain(rest)
+        applying = {each.path for each in self.space.dimensions if each.applies(chosen)}
+        rest = tuple(pair for pair in rest if pair[0] in applying)
+        try:
+            scenario = self._scenario(rest)
+        except DpsimError:
+            return None
+        found = self._measured(rest, shorter(scenario), settle=False)
+        return found if isinstance(found, Evaluation) else None
 
     def base(self) -> Evaluation | Refused:
         """The file as it is, with all its steps, whatever the limits."""

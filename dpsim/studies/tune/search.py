@@ -11,7 +11,7 @@ tried in random order, until a better one takes its place: what is left to gain 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
+from dpsim.studies.tune.space import Space
 
 _SAMPLED = 0.5  # share of the evaluations after which neighbours are tried
 _STARTUP = 10  # random choices before the estimator has something to go by
@@ -27,12 +28,16 @@ _STALE = 200  # suggestions in a row that bring nothing new
 _OPTUNA = f"optuna is needed to search a space too large to try whole; {how_to_install('tune')}"
 
 Numbers = dict[str, int]
+# The numbers of the values of each field that a search may take, by path.
+Allowed = Mapping[str, Sequence[int]]
 
 
-def exhaustive(evaluator: Evaluator, progress: Callable[[int], None]) -> None:
-    """Evaluate every choice."""
-    for done, choice in enumerate(evaluator.space.choices(), 1):
-        evaluator(choice)
+def exhaustive(
+    evaluator: Evaluator, progress: Callable[[int], None], part: Space | None = None
+) -> None:
+    """Evaluate every choice of the space, or of a ``part`` of it."""
+    for done, choice in enumerate((part or evaluator.space).choices(), 1):
+        evaluator(evaluator.space.same(choice, part) if part else choice)
         progress(done)
 
 
@@ -40,36 +45,39 @@ def sampled(
     evaluator: Evaluator,
     evaluations: int,
     seed: int,
-    start: Numbers | None,
+    start: Iterable[Numbers],
     progress: Callable[[int], None],
+    allowed: Allowed | None = None,
 ) -> None:
     """Evaluate until so many were simulated, or nothing new comes up; ``start`` comes first.
 
-    Raises FailedError without Optuna.
+    Only values that are ``allowed``, all where that is None. Raises FailedError without Optuna.
     """
-    neighbours = _Neighbours(evaluator, np.random.default_rng(seed))
-    stale = 0
+    if allowed is None:
+        allowed = {each.path: range(len(each.values)) for each in evaluator.space.dimensions}
+    neighbours = _Neighbours(evaluator, np.random.default_rng(seed), allowed)
+    begun, stale = evaluator.count, 0
     with _study(seed) as study:
-        if start is not None:
-            study.enqueue_trial(start)
+        for numbers in start:
+            study.enqueue_trial(numbers)
         while evaluator.count < evaluations and stale < _STALE:
-            if evaluator.count >= _SAMPLED * evaluations:
+            if evaluator.count - begun >= _SAMPLED * (evaluations - begun):
                 nearby = neighbours.next()
                 if nearby:
                     # Through the study, which learns from neighbours as from its own suggestions.
                     study.enqueue_trial(nearby)
-            is_new = _trial(study, evaluator, neighbours)
+            is_new = _trial(study, evaluator, neighbours, allowed)
             stale = 0 if is_new else stale + 1
             progress(evaluator.count)
 
 
-def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours) -> bool:
+def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: Allowed) -> bool:
     """Evaluate what the study suggests, and tell it; whether that was new."""
     from optuna.trial import TrialState
 
     trial = study.ask()
     numbers = {
-        each.path: trial.suggest_categorical(each.path, range(len(each.values)))
+        each.path: trial.suggest_categorical(each.path, allowed[each.path])
         for each in evaluator.space.dimensions
     }
     choice = evaluator.space.choice(numbers)
@@ -90,8 +98,11 @@ class _Neighbours:
     Then what differs from the second best, and so on.
     """
 
-    def __init__(self, evaluator: Evaluator, generator: np.random.Generator) -> None:
+    def __init__(
+        self, evaluator: Evaluator, generator: np.random.Generator, allowed: Allowed
+    ) -> None:
         self._evaluator = evaluator
+        self._allowed = allowed
         self._generator = generator
         # Score, turn, and what is left around it. The turn tells equal scores apart: iterators
         # cannot be compared.
@@ -117,7 +128,7 @@ class _Neighbours:
         """
         several: list[Numbers] = []
         for each in self._evaluator.space.dimensions:
-            for number in range(len(each.values)):
+            for number in self._allowed[each.path]:
                 if number == numbers[each.path]:
                     continue
                 for others in self._decided(each):
@@ -134,7 +145,7 @@ class _Neighbours:
         found: list[Numbers] = []
         for other in self._evaluator.space.dimensions:
             if each.decides(other):
-                found += [{other.path: number} for number in range(len(other.values))]
+                found += [{other.path: number} for number in self._allowed[other.path]]
         return found or [{}]
 
 

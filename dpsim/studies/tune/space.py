@@ -77,6 +77,14 @@ class Space:
                 chosen = (*chosen, (each.path, numbers[each.path]))
         return chosen
 
+    def same(self, choice: Choice, part: Space) -> Choice:
+        """A choice of a ``part`` of the space, whose fields have fewer values, as one of it."""
+        mine = {each.path: each.values for each in self.dimensions}
+        return tuple(
+            (override.path, mine[override.path].index(override))
+            for override in part.overrides(choice)
+        )
+
     def overrides(self, choice: Choice) -> list[Override]:
         """The values chosen, in the order in which they are to be set."""
         by_path = {each.path: each for each in self.dimensions}

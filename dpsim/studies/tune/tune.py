@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from itertools import islice
 
 from dpsim.base.errors import DpsimError, ScenarioError
-from dpsim.engine import Result, calibrated, time_to_target
+from dpsim.engine import PARTS, PartName, Result, calibrated, time_to_target
 from dpsim.scenario import (
     Document,
     MeasuredCell,
@@ -20,7 +20,7 @@ from dpsim.scenario import (
     validate,
 )
 from dpsim.studies.sweep import scenario_key
-from dpsim.studies.tune.accuracy import accuracy_penalty
+from dpsim.studies.tune.accuracy import accuracy_penalty, inexact
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator, Refused
 from dpsim.studies.tune.front import pareto_front
@@ -28,10 +28,11 @@ from dpsim.studies.tune.limits import Limits
 from dpsim.studies.tune.objective import OBJECTIVES, Objective
 from dpsim.studies.tune.search import Numbers, exhaustive, sampled
 from dpsim.studies.tune.space import Choice, Space, space
-from dpsim.studies.tune.tuning import Tuning
+from dpsim.studies.tune.tuning import Reason, Tuning
 
 _FINALISTS = 3  # the best of a search, compared again with all steps
 _MOST_OF_FRONT = 12
+_FOR_SAME_UPDATES = 1 / 3  # of the evaluations: there are fewer of those
 _SHOWN_REASONS = 5
 
 
@@ -71,20 +72,107 @@ def tune(
     _check_target(scenario, aim)
     searched = _checked(space(scenario, over, aim, within), document)
     evaluator = Evaluator(document, searched, aim, within, {} if results is None else results)
-    whole = len(list(islice(searched.choices(), evaluations + 1))) <= evaluations
+    whole = _few(searched, evaluations)
     if whole:
         total = searched.size
         exhaustive(evaluator, lambda done: progress("trying all", done, total))
     else:
-        start = _own(searched, document)
-        sampled(
-            evaluator,
-            evaluations,
-            seed,
-            start,
-            lambda done: progress("searching", done, evaluations),
-        )
+        _search(evaluator, document, evaluations, seed, progress)
     return _tuning(document, evaluator, seed, whole, progress)
+
+
+def _few(searched: Space, most: int) -> bool:
+    """Whether it has at most so many choices."""
+    return len(list(islice(searched.choices(), most + 1))) <= most
+
+
+def _search(
+    evaluator: Evaluator,
+    document: Document,
+    evaluations: int,
+    seed: int,
+    progress: Callable[[str, int, int], None],
+) -> None:
+    """First what leaves the updates as they are, then everything, from the best of that on."""
+    searched = evaluator.space
+    own = _own(searched, document)
+    same = _same_updates(searched, document)
+    begin = [own] if own else []
+    if same.size < searched.size:
+        numbers = _numbers(searched, same)
+        first = max(1, round(_FOR_SAME_UPDATES * evaluations))
+
+        def done(count: int) -> None:
+            progress("the same updates", count, first)
+
+        if _few(same, first):
+            exhaustive(evaluator, done, same)
+        else:
+            fitting = [
+                each for each in begin if all(n in numbers[path] for path, n in each.items())
+            ]
+            sampled(evaluator, first, seed, fitting, done, numbers)
+        begin += _changed_once(evaluator, numbers)
+    sampled(
+        evaluator,
+        evaluations,
+        seed,
+        begin,
+        lambda count: progress("searching", count, evaluations),
+    )
+
+
+def _same_updates(searched: Space, document: Document) -> Space:
+    """The part of the space whose values change nothing about the updates.
+
+    Of each field those values with which the fewest parts of the strategy do.
+    """
+
+    def changes(each: Dimension, value: Override) -> int:
+        values = [*_switched(each, searched), value]
+        try:
+            return len(inexact(validate(apply_overrides(document, values, Scenario), Scenario)))
+        except ScenarioError:
+            return 0  # which is said when it is tried
+
+    kept = []
+    for each in searched.dimensions:
+        counts = [changes(each, value) for value in each.values]
+        least = min(counts)
+        pairs = zip(each.values, counts, strict=True)
+        kept.append(each.kept(value for value, count in pairs if count == least))
+    return Space.of(kept)
+
+
+def _numbers(searched: Space, part: Space) -> dict[str, list[int]]:
+    """Which values of each field a part of the space has, by path."""
+    has = {each.path: each.values for each in part.dimensions}
+    return {
+        each.path: [n for n, value in enumerate(each.values) if value in has[each.path]]
+        for each in searched.dimensions
+    }
+
+
+def _changed_once(evaluator: Evaluator, same: Mapping[str, list[int]]) -> list[Numbers]:
+    """The best so far, and that with each value in turn that ``same`` lacks.
+
+    Fields that mean nothing there have their first value.
+    """
+    found = evaluator.evaluations
+    if not found:
+        return []
+    best = min(found, key=lambda each: evaluator.objective.score(each.figure))
+    dimensions = evaluator.space.dimensions
+    numbers = {**{each.path: 0 for each in dimensions}, **dict(best.choice)}
+    return [
+        numbers,
+        *(
+            {**numbers, each.path: number}
+            for each in dimensions
+            for number in range(len(each.values))
+            if number not in same[each.path]
+        ),
+    ]
 
 
 def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Document:
@@ -219,6 +307,7 @@ def _tuning(
             "few: raise --budget"
         )
     best = sorted(full.values(), key=lambda each: evaluator.objective.score(each.figure))
+    exact = next((each for each in best if accuracy_penalty(each.scenario) == 0), None)
     return Tuning(
         document=document,
         objective=evaluator.objective,
@@ -229,11 +318,36 @@ def _tuning(
         baseline=evaluator.base(),
         breaks=evaluator.base_breaks(),
         best=best[0],
-        exact=next((each for each in best if accuracy_penalty(each.scenario) == 0), None),
+        exact=exact,
+        why=_why(best[0], evaluator, progress),
+        why_exact=() if exact is None else _why(exact, evaluator, progress),
         front=tuple(_front(full.values())),
         evaluations=tuple(evaluator.evaluations),
         refused=tuple(evaluator.refused),
     )
+
+
+def _why(
+    winner: Evaluation, evaluator: Evaluator, progress: Callable[[str, int, int], None]
+) -> tuple[Reason, ...]:
+    """What each value of the best brings: what is lost without it alone; the most first."""
+    searched = evaluator(winner.choice)
+    if not isinstance(searched, Evaluation):
+        return ()
+    found = []
+    for done, (path, value) in enumerate(winner.values.items(), 1):
+        other = evaluator.without(searched, path)
+        if other is not None and other.choice != searched.choice:
+            loss = evaluator.objective.gain(searched.figure, other.figure)
+            found.append(Reason(path, value, loss, _part_that_grows(searched, other)))
+        progress("why", done, len(winner.values))
+    return tuple(sorted(found, key=lambda each: -evaluator.objective.score(each.loss)))
+
+
+def _part_that_grows(best: Evaluation, other: Evaluation) -> PartName:
+    """The part of a step that is longer by most with the other."""
+    before, after = best.result.parts_s, other.result.parts_s
+    return max(PARTS, key=lambda part: after[part] - before[part])
 
 
 def _finalists(ranked: list[Evaluation]) -> list[Evaluation]:

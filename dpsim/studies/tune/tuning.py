@@ -7,17 +7,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsim.engine import provenance
-from dpsim.scenario import Document, Override, Scenario, apply_overrides
+from dpsim.engine import PartName, provenance
+from dpsim.scenario import Document, Override, Plain, Scenario, apply_overrides
 from dpsim.studies.tune.accuracy import inexact
 from dpsim.studies.tune.evaluator import Evaluation, Refused
 from dpsim.studies.tune.objective import Objective, currency
 from dpsim.studies.tune.scenario_text import scenario_text
 from dpsim.studies.tune.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What one ``value`` of a best configuration brings.
+
+    ``loss``: the change of the figure, as a share, where the file's own value stands at ``path``
+    instead; ``part``: the part of a step that grows most then.
+    """
+
+    path: str
+    value: Plain
+    loss: float
+    part: PartName
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +41,7 @@ class Tuning:
     ``baseline``: the file as it is, or why it cannot be; ``breaks``: which limit it breaks.
     ``best``, ``exact`` (the best of those that make the updates of plain synchronous training; None
     where none does) and ``front`` (the fastest first) are simulated with all steps of the file,
+    ``why`` and ``why_exact`` say what each of their values brings,
     ``evaluations``, all configurations that can be, with few. ``exhaustive``: every choice of
     ``space`` was evaluated.
     """
@@ -41,6 +56,8 @@ class Tuning:
     breaks: str | None
     best: Evaluation
     exact: Evaluation | None
+    why: tuple[Reason, ...]
+    why_exact: tuple[Reason, ...]
     front: tuple[Evaluation, ...]
     evaluations: tuple[Evaluation, ...]
     refused: tuple[Refused, ...]
@@ -153,6 +170,8 @@ class Tuning:
             "best": self.best.to_json(),
             "gain": self.gain,
             "exact": None if self.exact is None else self.exact.to_json(),
+            "why": [asdict(each) for each in self.why],
+            "why_exact": [asdict(each) for each in self.why_exact],
             "front": [each.to_json() for each in self.front],
             "span": self.objective.span,
             "cost_unit": self.unit,

@@ -198,3 +198,32 @@ def test_a_file_that_is_better_than_all_that_is_searched_says_so(tiny):
 def test_a_sweep_in_the_file_does_not_matter(write):
     plain, swept = write(), write(rest="sweep: {parameters: {run.seed: {values: [1, 2]}}}\n")
     assert tune(swept, over=texts(OVER)).best.figure == tune(plain, over=texts(OVER)).best.figure
+
+
+def test_a_third_of_a_search_is_for_what_leaves_the_updates_as_they_are(tiny):
+    over = [
+        "strategy.aggregation.algorithm=ring,tree,butterfly,halving-doubling",
+        "strategy.overlap.kind=sequential,wfbp,priority,mg-wfbp",
+        "strategy.compression.kind=none,cast,int8,powersgd",
+        "strategy.sync.kind=bsp,local-sgd,ssp",
+    ]
+    found = tune(tiny, over=over, evaluations=30)
+    alone = tune(tiny, over=over, limits=Limits(accuracy_penalty=0))
+    assert not found.exhaustive
+    assert found.exact.figure == alone.best.figure
+    assert found.best.figure <= found.exact.figure
+    first = found.evaluations[:10]
+    assert not any(each.to_json()["changes_updates"] for each in first)
+    assert any(each.to_json()["changes_updates"] for each in found.evaluations[10:])
+
+
+def test_why_the_best_won_is_what_is_lost_without_each_value(tiny):
+    found = tune(tiny, over=texts(OVER))
+    by_path = {reason.path: reason for reason in found.why}
+    for path, reason in by_path.items():
+        rest = {key: value for key, value in found.best.values.items() if key != path}
+        other = simulate(load_scenario(tiny, [f"{key}={value}" for key, value in rest.items()]))
+        assert reason.value == found.best.values[path]
+        assert reason.loss == pytest.approx(step(other) / found.best.figure - 1)
+    assert by_path["strategy.overlap.kind"].loss > 0
+    assert by_path["strategy.overlap.kind"].part == "exposed_comm"
