@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app import limits
@@ -15,43 +16,130 @@ from dpsim.collectives import algorithm
 from dpsim.engine import (
     Interval,
     Job,
+    LinkClass,
     LinkLoads,
+    MemoryUse,
     Recording,
     Result,
-    link_loads,
-    prepare,
+    link_classes,
+    memory_use,
     reduction_cost,
+    remedy_values,
     run_scenario,
     simulate,
 )
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
-from dpsim.studies.explain import KNOBS, Explanation, explain
+from dpsim.studies.explain import KNOBS, Explanation, as_options, explain
 from dpsim.studies.replay import Replay, replay
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
 
-SHOWN_WORKERS = 8
+SCALED_STEPS = 6
+MOST_SCALED = 4_096  # GPUs
+_POINTS = 6  # of a scaling curve
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A scenario, its result, and what its first workers did in the first step that counts."""
+    """A scenario, its result, what some workers did in the first step that counts, and its links.
+
+    ``workers``: "typical", "slowest" and "fastest", by which ``intervals`` are kept.
+    """
 
     scenario: Scenario
     result: Result
-    intervals: list[Interval]
+    intervals: Mapping[int, list[Interval]]
+    workers: Mapping[str, int]
+    links: Sequence[LinkClass]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to make a scenario fit: in words, as options, what it then holds and costs.
+
+    ``slower``: the change of the time per sample, against the same simulated though it does not
+    fit. ``why_not``: why it cannot be, empty where it can.
+    """
+
+    words: str
+    options: tuple[str, ...]
+    held: float
+    slower: float
+    why_not: str = ""
 
 
 def answer(spec: Spec, report: Report) -> Answer:
     """Simulate ``spec``. Raises DpsimError where it is wrong, or too large for a page."""
     given = _admitted(spec)
     total = given.run.steps + given.run.warmup
-    run = run_scenario(
-        given, Recording(steps=1, workers=SHOWN_WORKERS), lambda done: report(done, total)
-    )
-    return Answer(given, run.result, run.intervals(workers=SHOWN_WORKERS))
+    run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
+    workers = run.extremes()
+    intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
+    links = link_classes(run.job.network, run.link_loads)
+    return Answer(given, run.result, intervals, workers, links)
+
+
+def traced(spec: Spec) -> str:
+    """The first steps of ``spec`` as a trace for Perfetto (JSON). Raises DpsimError."""
+    from dpsim.report.trace import STEPS, trace
+
+    return json.dumps(trace(run_scenario(_admitted(spec), Recording(STEPS))), allow_nan=False)
+
+
+def node_counts(spec: Spec) -> list[str]:
+    """Numbers of nodes for a curve around that of ``spec``, a few; empty where there is no one.
+
+    A cluster of several kinds of nodes, or a testbed, has none.
+    """
+    given = scenario(spec)
+    if given.cluster.groups or given.testbed is not None:
+        return []
+    nodes = given.cluster.nodes
+    each = given.cluster.ranks // nodes
+    most = max(min(4 * nodes, MOST_SCALED // each), nodes)
+    doubled = [2**power for power in range(most.bit_length()) if 2**power <= most]
+    every = -(-len(doubled) // (_POINTS - 1))
+    return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
+
+
+def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
+    """``spec`` at several numbers of nodes, a few steps each."""
+    steps = min(scenario(spec).run.steps, SCALED_STEPS)
+    few = spec.with_value("run.steps", str(steps))
+    return varied(few, "cluster.nodes", node_counts(spec), report)
+
+
+def memory_of(spec: Spec) -> MemoryUse:
+    """What ``spec`` holds on each GPU, whether or not it fits. Raises DpsimError."""
+    return memory_use(scenario(spec))
+
+
+def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
+    """Each remedy of what does not fit, simulated."""
+    given = scenario(spec)
+    remedies = memory_of(spec).remedies()
+    few = spec.with_value("run.steps", str(min(given.run.steps, SCALED_STEPS)))
+    report(0, len(remedies) + 1)
+    base = simulate(_admitted(few.with_value("run.allow_out_of_memory", "true")))
+    found = []
+    for done, remedy in enumerate(remedies, 1):
+        report(done, len(remedies) + 1)
+        options = tuple(as_options(remedy_values(given, remedy)))
+        found.append(_way(few, remedy.text, options, base))
+    return found
+
+
+def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
+    tried = spec.with_options(options)
+    try:
+        held = memory_of(tried).held.total
+        result = simulate(_admitted(tried))
+    except DpsimError as error:
+        return Way(words, options, 0.0, 0.0, str(error).partition("\n")[0])
+    slower = base.throughput_samples_per_s / result.throughput_samples_per_s - 1
+    return Way(words, options, held, slower)
 
 
 def explained(spec: Spec, report: Report) -> Explanation:
@@ -70,10 +158,11 @@ def explained(spec: Spec, report: Report) -> Explanation:
 
 
 def loaded_links(spec: Spec, report: Report) -> tuple[Job, LinkLoads]:
-    """The job of ``spec`` and what its links carry in a step."""
-    report(0, 0)
-    job = prepare(_admitted(spec))
-    return job, link_loads(job)
+    """The job of ``spec`` and what its links carry in a step, in the mean."""
+    given = _admitted(spec)
+    total = given.run.steps + given.run.warmup
+    run = run_scenario(given, progress=lambda done: report(done, total))
+    return run.job, run.link_loads
 
 
 def collectives(

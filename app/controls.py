@@ -14,9 +14,11 @@ from app import forms, state
 from app.forms import Field, Union
 from app.reading import document
 from app.spec import Spec
+from app.words import field_words, kind_words
 
 _NONE = ""
 _INLINE = "described in the file"
+_MOST_DOUBLINGS = 11  # 1 to 1,024; more can be set in the address and in files
 
 
 def stated(spec: Spec, path: str) -> Any:
@@ -31,13 +33,32 @@ def field(given: Field) -> None:
     value = stated(state.current().spec, given.path)
     key = f"set {given.path}"
     common: dict[str, Any] = {
-        "label": given.name.replace("_", " "),
+        "label": field_words(given.name),
         "key": key,
         "help": given.help,
         "on_change": _entered,
         "args": (given, key),
     }
     _WIDGETS[given.type](given, given.default if value is None else value, common)
+
+
+def doubled(given: Field) -> None:
+    """A number along a logarithmic scale: powers of two, and what is set now."""
+    value = stated(state.current().spec, given.path)
+    if not isinstance(value, int) or not _is_within(value, given.least, given.most):
+        field(given)
+        return
+    counts = sorted({*(2**power for power in range(_MOST_DOUBLINGS)), value})
+    key = f"set {given.path}"
+    st.session_state[key] = str(value)
+    st.select_slider(
+        field_words(given.name),
+        [str(count) for count in counts],
+        key=key,
+        help=given.help,
+        on_change=_counted,
+        args=(given.path, key),
+    )
 
 
 def union(given: Union, without: tuple[str, ...] = ()) -> None:
@@ -47,11 +68,11 @@ def union(given: Union, without: tuple[str, ...] = ()) -> None:
     key = f"kind {given.path}"
     # Streamlit keeps what was chosen last; the address, undo and presets change it behind its back.
     st.session_state[key] = value if value in options else options[0]
-    name = given.name.replace("_", " ")
+    name = given.name if given.key == "kind" else given.key
     st.selectbox(
-        name if given.key == "kind" else given.key,
+        field_words(name),
         options,
-        format_func=lambda kind: kind or "none",
+        format_func=lambda kind: kind_words(kind) if kind else "none",
         key=key,
         help=f"{given.help} {_about_kinds(given)}",
         on_change=_kind_chosen,
@@ -221,6 +242,10 @@ def _entered(given: Field, key: str) -> None:
         state.show_spec(spec)
         return
     state.change(given.path, repr(value) if isinstance(value, float) else forms.shown(value))
+
+
+def _counted(path: str, key: str) -> None:
+    state.change(path, st.session_state[key])
 
 
 def _kind_chosen(given: Union, key: str) -> None:

@@ -1,18 +1,17 @@
-"""The numbers at the top of a page, each with its change against a baseline."""
+"""The row of numbers at the top of a page, each with its change against a baseline."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from html import escape
 
 import streamlit as st
 
 from dpsim.base.units import DATA, POWER, TIME, human
 from dpsim.engine import Result
 
-_WIDTH, _HEIGHT = 155, 120  # pixels; as many stand side by side as there is room for
-_SAME = "no change"
+_SAME = 5e-4  # a change of less is none: it would show as 0.0 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,64 +19,49 @@ class Number:
     """One number.
 
     Its name, as text and as a number (None where there is none), and whether less of it is better.
+    ``note`` stands below it; ``filled`` is how much of a bar below it is.
     """
 
     name: str
     text: str
     value: float | None
     less_is_better: bool
-    help: str
+    note: str
+    filled: float | None = None
 
 
 def numbers(result: Result) -> Iterator[Number]:
-    """Step time, throughput, efficiency, memory, cost and power of a result."""
-    step = result.step_time_s
-    bounds = f"{human(step['low'], TIME, 4)} to {human(step['high'], TIME, 4)}"
-    yield Number(
-        "step time",
-        human(step["mean"], TIME, 4),
-        step["mean"],
-        True,
-        f"Mean; 95 % interval {bounds}.",
-    )
-    rate = result.throughput_samples_per_s
-    yield Number("samples / s", per_second(rate), rate, False, "Throughput of all workers.")
-    yield from _of_text(result)
-    efficiency = result.scaling_efficiency
-    yield Number(
-        "scaling efficiency",
-        f"{efficiency:.1%}",
-        efficiency,
-        False,
-        "Throughput over that of as many workers on their own.",
-    )
+    """Step time, throughput, what it takes of the GPUs' peak, memory and cost of a result."""
+    step, interval = result.step_time_s, result.interval
+    within = "" if interval is None else _within(interval.low, interval.high, interval.confidence)
+    yield Number("step time", human(step["mean"], TIME, 4), step["mean"], True, within)
+    yield _rate(result)
+    yield _of_peak(result)
     yield _memory(result)
     yield _cost(result)
-    energy = result.energy
-    if energy is not None:
-        yield Number(
-            "power",
-            human(energy.power_W, POWER, 3),
-            energy.power_W,
-            True,
-            f"Of all machines, at most: {energy.source}.",
-        )
 
 
-def _of_text(result: Result) -> Iterator[Number]:
-    """Tokens per second and their share of the peak, of language models."""
+def _within(low: float, high: float, confidence: float) -> str:
+    return f"{human(low, TIME, 3)} to {human(high, TIME, 3)} ({confidence:.0%})"
+
+
+def _rate(result: Result) -> Number:
+    """Tokens per second of text, samples per second of all else."""
     found = result.utilisation
-    if found.tokens_per_s is None or found.tokens_per_s_per_gpu is None:
-        return
-    each = per_second(found.tokens_per_s_per_gpu)
-    rate = per_second(found.tokens_per_s)
-    yield Number("tokens / s", rate, found.tokens_per_s, False, f"Of all workers; {each} a GPU.")
-    if found.mfu is not None and found.hfu is not None:
-        about = (
-            f"What the model's FLOP take of the GPUs' peak; with what checkpointing computes "
-            f"again {found.hfu:.1%} (HFU). {found.tflops_per_gpu:,.3g} TFLOP/s a GPU."
-        )
-        yield Number("MFU", f"{found.mfu:.1%}", found.mfu, False, about)
+    efficiency = f"scaling efficiency {result.scaling_efficiency:.1%}"
+    if found.tokens_per_s is None:
+        rate = result.throughput_samples_per_s
+        return Number("samples / s", per_second(rate), rate, False, efficiency)
+    rate = found.tokens_per_s
+    return Number("tokens / s", per_second(rate), rate, False, efficiency)
+
+
+def _of_peak(result: Result) -> Number:
+    found = result.utilisation
+    if found.mfu is None:
+        return Number("MFU", "unknown", None, False, "this model's FLOP are not known")
+    note = f"{found.tflops_per_gpu:,.3g} TFLOP/s a GPU"
+    return Number("MFU", f"{found.mfu:.1%}", found.mfu, False, note)
 
 
 def per_second(rate: float) -> str:
@@ -100,63 +84,62 @@ def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
 
 def headline(result: Result, base: Result | None) -> None:
     """Draw them in a row."""
-    before = {} if base is None else {number.name: number.value for number in numbers(base)}
-    found = list(numbers(result))
-    with st.container(horizontal=True, gap="small"):
-        for number in found:
-            change = _change(number.value, before.get(number.name))
-            colour: Literal["off", "inverse", "normal"] = "normal"
-            if change == _SAME:
-                colour = "off"
-            elif number.less_is_better:
-                colour = "inverse"
-            st.metric(
-                number.name,
-                number.text,
-                delta=change,
-                delta_color=colour,
-                delta_arrow="off" if change == _SAME else "auto",
-                help=number.help,
-                border=True,
-                width=_WIDTH,
-                height=_HEIGHT if before else "content",
-            )
+    before = {} if base is None else {number.name: number for number in numbers(base)}
+    shown = "".join(_card(number, before.get(number.name)) for number in numbers(result))
+    st.html(f'<dl class="dp-row">{shown}</dl>')
 
 
-def _change(value: float | None, before: float | None) -> str | None:
-    """The change in percent, None where there is nothing to compare with."""
-    if value is None or not before:
-        return None
-    return _SAME if value == before else f"{value / before - 1:+.1%}"
+def sentence(text: str) -> None:
+    """Draw the verdict."""
+    st.html(f'<p class="dp-verdict">{escape(text)}</p>')
+
+
+def _card(number: Number, before: Number | None) -> str:
+    bar = ""
+    if number.filled is not None:
+        over = ' class="over"' if number.filled > 1 else ""
+        bar = f'<div class="dp-bar"><i{over} style="width: {min(number.filled, 1):.1%}"></i></div>'
+    note = f'<div class="dp-note">{escape(number.note)}</div>' if number.note else ""
+    return (
+        f'<div class="dp-number"><dt>{escape(number.name)}</dt><dd>'
+        f'<div class="dp-value">{escape(number.text)}</div>{bar}{note}'
+        f"{_delta(number, before)}</dd></div>"
+    )
+
+
+def _delta(number: Number, before: Number | None) -> str:
+    """The change since the baseline, in percent and by its words."""
+    if before is None or not before.value or number.value is None:
+        return ""
+    change = number.value / before.value - 1
+    if abs(change) < _SAME:
+        return '<div class="dp-delta">no change</div>'
+    look = "good" if (change < 0) == number.less_is_better else "bad"
+    arrow = "▲" if change > 0 else "▼"
+    return f'<div class="dp-delta {look}">{arrow} {change:+.1%} from {escape(before.text)}</div>'
 
 
 def _memory(result: Result) -> Number:
     use = result.memory
     if use is None:
-        return Number("memory", "unknown", None, True, "This model's memory is not known.")
-    share = use.held.total / use.capacity
-    about = (
-        f"{share:.0%} of the {human(use.capacity, DATA, 3)} of {use.gpu}; "
-        f"the largest batch that fits: {use.largest_batch:,}."
-    )
-    return Number("memory per GPU", human(use.held.total, DATA, 3), use.held.total, True, about)
+        return Number("memory of a GPU", "unknown", None, True, "this model's is not known")
+    held = use.held.total
+    text = f"{_giga(held)} of {human(use.capacity, DATA, 3)}"
+    note = f"largest batch that fits: {use.largest_batch:,}"
+    return Number("memory of a GPU", text, held, True, note, held / use.capacity)
+
+
+def _giga(size: float) -> str:
+    return f"{size / 1e9:.3g}"
 
 
 def _cost(result: Result) -> Number:
-    cost = result.cost
+    cost, energy = result.cost, result.energy
+    drawn = "" if energy is None else f"at most {human(energy.power_W, POWER, 3)}"
     if cost is None:
-        return Number(
-            "cost / M samples",
-            "no price",
-            None,
-            True,
-            "Set a price per GPU and hour at the side, under Price and power.",
-        )
+        note = drawn or "no price is set"
+        return Number("cost / M samples", "no price", None, True, note)
     text = f"{cost.per_million_samples:,.4g} {cost.currency}"
-    return Number(
-        "cost / M samples",
-        text,
-        cost.per_million_samples,
-        True,
-        f"{cost.per_hour:,.4g} {cost.currency} an hour.",
-    )
+    hour = f"{cost.per_hour:,.4g} {cost.currency} an hour"
+    note = f"{hour}, {drawn}" if drawn else hour
+    return Number("cost / M samples", text, cost.per_million_samples, True, note)

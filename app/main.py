@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 from app import state, waiting
+from app.look import STYLE
 from app.pages_ import (
     algorithms,
     batches,
@@ -30,11 +31,6 @@ PAGES = (
 )
 
 _ICON = Path(__file__).with_name("icon.svg")
-_STYLE = """
-[data-testid=stMainBlockContainer] {padding: 4.5rem 2.5rem 2rem}
-[data-testid=stSidebarHeader] {height: 2.5rem}
-[data-testid=stMetricValue] {font-size: 1.6rem}
-"""
 
 
 def main() -> None:
@@ -42,7 +38,7 @@ def main() -> None:
     st.set_page_config(
         page_title="dpsim", page_icon=_ICON.read_text(encoding="utf-8"), layout="wide"
     )
-    st.html(f"<style>{_STYLE}</style>")
+    st.html(f"<style>{STYLE}</style>")
     state.load()
     pages = [
         st.Page(

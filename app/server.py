@@ -91,4 +91,5 @@ def _warm() -> None:
     from app.waiting import in_advance
 
     forms.whole()
-    what_if.figures(in_advance(Spec(FIRST)), None)
+    shown = in_advance(Spec(FIRST))
+    what_if.breakdown(shown, None)

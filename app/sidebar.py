@@ -14,6 +14,7 @@ from app import controls, forms, state
 from app.presets import about, preset_names
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
+from app.words import kind_words
 from dpsim.base.errors import DpsimError
 
 _CLUSTER_ALONE = (
@@ -91,14 +92,15 @@ def _now(name: str) -> str:
     part = name.lower()
     if part not in forms.part("strategy")["properties"]:
         return ""
-    return f": {controls.kind_of(forms.union(f'strategy.{part}'))}"
+    return f": {kind_words(controls.kind_of(forms.union(f'strategy.{part}')))}"
 
 
 def _cluster() -> None:
     spec = state.current().spec
     alone = () if controls.stated(spec, "cluster.node") else _CLUSTER_ALONE
     for each in forms.fields(forms.part("cluster"), "cluster", without=alone):
-        controls.field(each)
+        draw_field = controls.doubled if each.path == "cluster.nodes" else controls.field
+        draw_field(each)
     if controls.stated(spec, "testbed") is None:
         controls.union(forms.union("cluster.network"), without=("ecmp_seed", "graphml"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -44,6 +44,14 @@ class Spec:
         The changed fields of that part are no longer asked for.
         """
         return replace(self, changes=(*self._apart_from(path), f"{path}.{key}={kind}"))
+
+    def with_options(self, options: Iterable[str]) -> Spec:
+        """The same with ``key=value`` changes, in their order."""
+        changed = self
+        for option in options:
+            path, _, value = option.partition("=")
+            changed = changed.with_value(path, value)
+        return changed
 
     def without(self, path: str) -> Spec:
         """The same with what is changed at ``path`` and below as it was."""

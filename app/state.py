@@ -16,6 +16,7 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+_LAST = "spec before"
 
 
 def load() -> None:
@@ -27,11 +28,13 @@ def load() -> None:
     if _VIEW in st.session_state and (not query or query == st.session_state.get(_WRITTEN)):
         return
     st.session_state[_PROBLEM] = ""
+    before = st.session_state.get(_VIEW)
     try:
         st.session_state[_VIEW] = View.from_query(query, Spec(FIRST))
     except DpsimError as error:
         st.session_state[_VIEW] = View(Spec(FIRST))
         st.session_state[_PROBLEM] = f"{error}. Here is the first preset instead."
+    _remember(before)
 
 
 def address_problem() -> str:
@@ -66,9 +69,25 @@ def current() -> View:
 def show(view: View) -> None:
     """Show ``view`` from the next run on."""
     if view != current():
-        st.session_state[_BEFORE] = current()
+        before = current()
+        st.session_state[_BEFORE] = before
         st.session_state[_VIEW] = view
         st.session_state[_PROBLEM] = ""
+        _remember(before)
+
+
+def _remember(before: View | None) -> None:
+    """Keep what was shown before the scenario changed."""
+    if before is not None and before.spec != current().spec:
+        st.session_state[_LAST] = before.spec
+
+
+def last() -> Spec | None:
+    """The same set-up as it was before the last change; None where another was shown."""
+    spec, before = current().spec, st.session_state.get(_LAST)
+    if before is None or (before.preset, before.text) != (spec.preset, spec.text):
+        return None
+    return before if before != spec else None
 
 
 def show_spec(spec: Spec) -> None:
@@ -79,6 +98,11 @@ def show_spec(spec: Spec) -> None:
 def change(path: str, value: str) -> None:
     """Set one value (YAML) of the scenario shown."""
     show_spec(current().spec.with_value(path, value))
+
+
+def try_options(options: list[str]) -> None:
+    """Set several values, ``key=value`` each."""
+    show_spec(current().spec.with_options(options))
 
 
 def undo() -> None:

@@ -82,6 +82,17 @@ def finished(
     return None
 
 
+def at_once(key: Hashable, function: Callable[[Report], T]) -> T | None:
+    """What ``function`` came to, if it comes to something within a moment; nothing is drawn."""
+    task = _only(key, function)
+    if not task.wait(PATIENCE):
+        return None
+    try:
+        return task.value()
+    except (CancelledError, DpsimError):
+        return None
+
+
 def let_draw() -> bool:
     """Whether the browser is to draw what it was sent so far, in a session's first run.
 

@@ -1,86 +1,164 @@
-"""What if: one scenario, its step time and where it goes, and what would change it."""
+"""The first page: one scenario, its step time, where it goes, and what would change it."""
 
 from __future__ import annotations
 
+from functools import partial
+from html import escape
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app import sidebar, state
-from app.answers import Answer, answer, explained
+from app import controls, does_not_fit, sidebar, state
+from app.answers import Answer, answer, explained, node_counts, scaled, traced
 from app.charts import chart
-from app.headline import headline
+from app.headline import headline, sentence
+from app.presets import about
 from app.spec import Spec
-from app.waiting import finished, let_draw, result_of
-from dpsim.report.figures.step_figures import breakdown_figure, timeline_figure
+from app.waiting import at_once, finished, let_draw, result_of, scenario_of
+from app.words import changes, described
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Result
+from dpsim.report.figures.load_map_figure import load_map_figure
+from dpsim.report.figures.scaling_figures import scaling_figure
+from dpsim.report.figures.step_figures import breakdown_figure
+from dpsim.report.figures.timeline_figure import timeline_figure
 from dpsim.report.text.explanation import KIND_NAMES
 from dpsim.report.text.tables import run_notes
-from dpsim.studies.explain import Explanation, Turn, as_options
+from dpsim.studies.explain import Explanation, Turn, as_options, verdict
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _BEST = 3
 _GAIN = -0.005
-_HEIGHT, _BAR = 210, 34  # pixels
+_ONE, _THREE = "a typical worker", "the slowest and the fastest beside it"
 
 
 def draw() -> None:
     """Draw the page."""
     sidebar.draw()
     view = state.current()
+    baseline = view.pinned or state.last()
+    scenario_of(view.spec)
+    _title(view.spec, view.pinned, baseline)
+    if does_not_fit.drawn(view.spec):
+        return
     shown = result_of(view.spec)
-    base = None if view.pinned is None else _baseline(view.pinned)
-    _title(shown, view.pinned)
+    base = None if baseline is None else _answer_of(baseline)
     headline(shown.result, None if base is None else base.result)
+    sentence(verdict(shown.result))
     if let_draw():
         return
-    breakdown, timeline = figures(shown, base)
-    chart(breakdown, key="breakdown")
+    chart(breakdown(shown, base), "breakdown")
+    left, right = st.columns([3, 2])
+    with right:
+        chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")
-    chart(timeline, key="timeline")
+    _timeline(shown, view.spec)
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
-            st.markdown(f"- {' '.join(note.split())}")
+            st.text(" ".join(note.split()))
+    with left:
+        _scaling(view.spec)
     with limits:  # last, since turning every knob takes long
         _limits(view.spec)
 
 
-def figures(shown: Answer, base: Answer | None) -> tuple[go.Figure, go.Figure]:
-    """Where the time goes, beside the baseline's, and what each worker does when."""
-    results, names = (
-        ([shown.result], ["this"])
-        if base is None
-        else ([base.result, shown.result], ["baseline", "this"])
-    )
-    breakdown = breakdown_figure(results, names).update_layout(height=_HEIGHT + _BAR * len(results))
-    return breakdown, timeline_figure(shown.intervals)
+def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
+    """Where the time of a step goes, beside the baseline's."""
+    results, names = [shown.result], ["now"]
+    if base is not None:
+        results, names = [base.result, shown.result], ["before", "now"]
+    return breakdown_figure(results, names)
 
 
-def _baseline(pinned: Spec) -> Answer | None:
-    return finished(
-        "simulating the baseline", ("baseline", pinned), lambda report: answer(pinned, report)
-    )
+def _answer_of(spec: Spec) -> Answer | None:
+    """The answer to a baseline, None where it has none."""
+    return at_once(("baseline", spec), lambda report: answer(spec, report))
 
 
-def _title(shown: Answer, pinned: Spec | None) -> None:
+def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:
     with st.container(
         horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"
     ):
-        st.subheader(shown.result.name, anchor=False, width="content")
+        st.html(
+            f'<h1 class="dp-title">{escape(_name(spec))}</h1>'
+            f'<p class="dp-about">{escape(described(scenario_of(spec)))}</p>'
+            f'<p class="dp-about">{escape(_since(spec, pinned, baseline))}</p>',
+            width="stretch",
+        )
         if pinned is None:
             st.button(
                 "pin as baseline",
                 on_click=state.pin,
                 icon=":material/push_pin:",
-                help="Every number then shows its change.",
+                help="Changes are then told against this, and not against the last turn.",
             )
         else:
             st.button("unpin the baseline", on_click=state.unpin, icon=":material/keep_off:")
-    gpus = f"{shown.result.workers:,} worker{'s' if shown.result.workers > 1 else ''}"
-    st.caption(
-        f"{gpus}, {shown.result.batch_per_worker:,} samples each a step; seed {shown.result.seed}"
-    )
+
+
+def _name(spec: Spec) -> str:
+    """What the set-up is called; a changed one says so."""
+    name = about(spec.preset)[0] if spec.preset else scenario_of(spec).name
+    return f"{name}, changed" if spec.changes else name
+
+
+def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
+    """What the numbers' changes are against, and what is changed."""
+    if pinned is None:
+        pinned = baseline
+        whose = "Changed last"
+    else:
+        whose = "Against the pinned baseline"
+    said = []
+    try:
+        if pinned is not None:
+            said.append(f"{whose}: {changes(pinned, spec) or 'nothing'}.")
+        if spec.changes:
+            start = Spec(spec.preset, spec.text, spec.file)
+            said.append(f"Changed from the set-up: {changes(start, spec) or 'nothing'}.")
+    except DpsimError:
+        return ""
+    return " ".join(said)
+
+
+def _scaling(spec: Spec) -> None:
+    """Throughput on fewer and more nodes."""
+    if not node_counts(spec):
+        st.caption("A cluster of several kinds of nodes has no one number of nodes to count up.")
+        return
+    found = finished("scaling", ("curve", spec), partial(scaled, spec), patience=0.7)
+    if found is None:
+        return
+    results = [each for each in found.values() if isinstance(each, Result)]
+    if results:
+        chart(scaling_figure(results), "scaling", height=330)
+    for nodes, each in found.items():
+        if not isinstance(each, Result):
+            st.caption(f"{nodes} nodes: {str(each).partition(chr(10))[0]}")
+
+
+def _timeline(shown: Answer, spec: Spec) -> None:
+    """What one worker does when; the slowest and the fastest on demand; the trace of all."""
+    whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
+    workers = {
+        who: number for who, number in shown.workers.items() if whose == _THREE or who == "typical"
+    }
+    called = {number: f"worker {number} ({who})" for who, number in reversed(workers.items())}
+    intervals = [each for number in called for each in shown.intervals[number]]
+    chart(timeline_figure(intervals, called), "timeline")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Drag over a part to see it larger, double-click for all of it.")
+        st.download_button(
+            "trace for Perfetto",
+            partial(traced, spec),
+            "trace.json",
+            "application/json",
+            on_click="ignore",
+            icon=":material/download:",
+            help="The first steps of all workers and links: open the file at ui.perfetto.dev.",
+        )
 
 
 def _limits(spec: Spec) -> None:
@@ -102,8 +180,9 @@ def _limits(spec: Spec) -> None:
     turns = [
         turn for turn in found.turns if turn.change is not None and turn.change_per_sample <= _GAIN
     ][:_BEST]
-    for number, turn in enumerate(turns):
-        _turn(number, turn)
+    with st.container(horizontal=True, gap="small"):
+        for number, turn in enumerate(turns):
+            _turn(number, turn)
     if not turns:
         st.markdown("No single change makes it faster.")
     _others(found)
@@ -114,19 +193,12 @@ def _turn(number: int, turn: Turn) -> None:
     words = f"{turn.change.words}: **{turn.change_per_sample:+.0%}** time per sample"
     st.button(
         words,
+        wrap=True,
         key=f"try {number}",
         icon=":material/play_arrow:",
-        on_click=_try,
+        on_click=state.try_options,
         args=(as_options(turn.change.values),),
     )
-
-
-def _try(options: list[str]) -> None:
-    spec = state.current().spec
-    for option in options:
-        path, _, value = option.partition("=")
-        spec = spec.with_value(path, value)
-    state.show_spec(spec)
 
 
 def _others(found: Explanation) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.engine.link_loads import (
+    LinkClass,
     LinkLoads,
     StepTraffic,
     busiest_links,
     bytes_in_step,
+    link_classes,
     link_loads,
 )
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from dpsim.engine.learners import learners_by_batch
     from dpsim.engine.link_transfers import OnLinks, Transfer, load_over_time, overlapping
     from dpsim.engine.log import NEVER, Act, Gradients, Log
-    from dpsim.engine.memory import MemoryUse, memory_use
+    from dpsim.engine.memory import MemoryUse, memory_use, remedy_values
     from dpsim.engine.parts import PARTS, Part, PartName
     from dpsim.engine.preparation import (
         learner_times,
@@ -67,6 +69,7 @@ __all__ = [
     "Interval",
     "Job",
     "KeptJobs",
+    "LinkClass",
     "LinkLoads",
     "Log",
     "MemoryUse",
@@ -98,6 +101,7 @@ __all__ = [
     "language_model_interval",
     "learner_times",
     "learners_by_batch",
+    "link_classes",
     "link_loads",
     "load_over_time",
     "machine_interval",
@@ -112,6 +116,7 @@ __all__ = [
     "prepared_by",
     "provenance",
     "reduction_cost",
+    "remedy_values",
     "run_job",
     "run_scenario",
     "run_together",

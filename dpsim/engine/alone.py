@@ -96,14 +96,27 @@ class Worker:
         factor = self.world.factor(self)
         at = 0
         for call in self.world.calls:
-            passes = factor * (positions[call.ready] - positions[at])
-            yield from self.spend("compute", passes, "passes")
+            yield from self._passes(factor, at, call.ready)
             at = call.ready
             encoding = self.world.coding(self.rank, call.encode)
             yield from self.spend("encode", encoding, f"encode {call.name}")
             self.world.meeting.ready(self, call)
         # What is left up to the update, which is not the worker's where servers take it.
-        yield from self.spend("compute", factor * (positions[-2] - positions[at]), "passes")
+        yield from self._passes(factor, at, len(positions) - 2)
+
+    def _passes(self, factor: float, begin: int, stop: int) -> Process:
+        """Compute from one position to another; passes split what is shown, never the clock."""
+        positions, now = self.world.positions[self.rank], self.env.now
+        seconds = factor * (positions[stop] - positions[begin])
+        if seconds <= 0:
+            return
+        program, since = self.world.job.program, now
+        for end in program.turns_between(begin, stop):
+            until = now + factor * (positions[end] - positions[begin])
+            self.note("compute", program.name_of(end), since, until)
+            since = until
+        self.row["compute"] += seconds
+        yield self.env.timeout(seconds)
 
     def update(self) -> Process:
         """The optimiser's step, where the worker takes it."""

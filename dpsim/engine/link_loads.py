@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from dpsim.base.budget import limited
 from dpsim.base.units import DATA, human
 from dpsim.engine.job import Job
 from dpsim.topology import Cluster
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +117,51 @@ def busiest_links(
         }
         for link in loaded
     ]
+
+
+class LinkClass(NamedTuple):
+    """All links between two kinds of devices: ``ends``, how many ``links``, rate (B/s) and load.
+
+    ``share`` is the largest share of a link's rate that is used, ``mean`` that of all, ``busiest``
+    the link that has it. Rates may differ: ``rate`` is the busiest link's.
+    """
+
+    ends: tuple[str, str]
+    links: int
+    rate: float
+    share: float
+    mean: float
+    busiest: str
+
+
+def link_classes(cluster: Cluster, loads: LinkLoads) -> list[LinkClass]:
+    """The links by the kinds of their ends, both directions as one; the most used class first."""
+    graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
+    numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for a, b, data in graph.edges(data=True):
+        one, other = sorted((_kind(graph, a), _kind(graph, b)))
+        numbers[one, other].append(data["number"])
+    found = []
+    for ends, alike in numbers.items():
+        used = shares[alike]
+        busiest = alike[int(used.argmax())]
+        found.append(
+            LinkClass(
+                ends,
+                len(alike),
+                float(cluster.capacities[busiest]),
+                float(used.max()),
+                float(used.mean()),
+                cluster.link_name(busiest),
+            )
+        )
+    return sorted(found, key=lambda each: -each.share)
+
+
+def _kind(graph: nx.DiGraph[str], device: str) -> str:
+    """``gpu`` for ``node3/gpu0``, ``leaf`` for ``leaf12``."""
+    kind = graph.nodes[device].get("kind")
+    return str(kind) if kind else device.rpartition("/")[2].rstrip("0123456789")
 
 
 def mean_step_loads(job: Job, step_time: float) -> LinkLoads:

@@ -209,3 +209,26 @@ def smallest_gpu(scenario: Scenario) -> Gpu:
     """The kind of GPU of the cluster that has the least memory."""
     kinds = [part.accelerator for part in scenario.cluster.parts]
     return min(kinds, key=lambda gpu: gpu.memory.value)
+
+
+def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
+    """The fields of ``scenario`` that ``remedy`` changes, by path, with their new values.
+
+    Smaller passes are the largest that are enough and leave the batch of a step as it is.
+    """
+    workload, values = scenario.workload, dict[str, Any]()
+    changes = remedy.changes
+    if "stage" in changes:
+        values["strategy.aggregation"] = {"kind": "sharded", "stage": changes["stage"]}
+    if "checkpointing" in changes:
+        values["workload.checkpoint"] = "full"
+    if "batch" in changes:
+        whole = workload.batch_per_gpu * workload.gradient_accumulation
+        passes = -(-whole // int(changes["batch"]))
+        while whole % passes:
+            passes += 1
+        values["workload.batch_per_gpu"] = whole // passes
+        values["workload.gradient_accumulation"] = passes
+    if "learners" in changes:
+        values["workload.learners_per_gpu"] = changes["learners"]
+    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -213,8 +213,12 @@ class Run:
         assert self._log is not None, "the run keeps no versions"
         return self._log
 
-    def intervals(self, step: int | None = None, workers: int | None = None) -> list[Interval]:
-        """What the first ``workers`` did in a recorded step; None for all of either.
+    def intervals(
+        self, step: int | None = None, workers: int | Collection[int] | None = None
+    ) -> list[Interval]:
+        """What ``workers`` did in a recorded step; None for all of either.
+
+        A number stands for the first so many.
 
         By worker, stream and time, in s from the start of the run. Raises DpsimError for a step
         that was not recorded.
@@ -223,8 +227,22 @@ class Run:
         if self._timeline is None or steps[0] not in self.recorded:
             raise DpsimError(f"step {steps[0]} must be recorded, but the run keeps none of it")
         warmup = self.scenario.run.warmup
-        shown = self.job.workers if workers is None else workers
-        return self._timeline.intervals((warmup + each for each in steps), shown)
+        if workers is None or isinstance(workers, int):
+            workers = range(self.job.workers if workers is None else workers)
+        return self._timeline.intervals((warmup + each for each in steps), workers)
+
+    def extremes(self) -> dict[str, int]:
+        """The workers that computed least, in the middle and most in the first recorded step.
+
+        By "fastest", "typical" and "slowest". Where each goes its own way, by their whole steps.
+        """
+        steps = self.steps.step if self.job.own_pace else self.steps.compute
+        order = np.argsort(steps[self.recorded.start], kind="stable")
+        return {
+            "typical": int(order[(len(order) - 1) // 2]),
+            "slowest": int(order[-1]),
+            "fastest": int(order[0]),
+        }
 
     def boundaries(self) -> FloatArray:
         """When each worker's recorded steps begin, and when the last of them ends (s).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from dpsim.base.arrays import FloatArray
@@ -59,21 +59,23 @@ class Timeline:
         if step in self.steps and worker < self.workers:
             self._single[step].append(Interval(worker, stream, name, start, end))
 
-    def intervals(self, steps: Iterable[int], workers: int) -> list[Interval]:
-        """Those of ``steps`` and of the first ``workers``, by worker, stream and time.
+    def intervals(self, steps: Iterable[int], workers: Collection[int]) -> list[Interval]:
+        """Those of ``steps`` and of ``workers``, by worker, stream and time.
 
         What took no time is left out.
         """
         found = [
             each
             for step in steps
-            for each in (*self._single[step], *self._spread_out(step))
-            if each.worker < workers and each.end > each.start
+            for each in (*self._single[step], *self._spread_out(step, workers))
+            if each.worker in workers and each.end > each.start
         ]
         return sorted(found, key=lambda each: (each.worker, each.stream, each.start, each.end))
 
-    def _spread_out(self, step: int) -> Iterator[Interval]:
-        """What was noted of all workers at once, as intervals of each."""
+    def _spread_out(self, step: int, workers: Collection[int]) -> Iterator[Interval]:
+        """What was noted of all workers at once, as intervals of each of ``workers``."""
         for stream, name, starts, ends in self._of_all[step]:
-            for worker, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            shown = [worker for worker in workers if worker < len(starts)]
+            each = zip(shown, starts[shown].tolist(), ends[shown].tolist(), strict=True)
+            for worker, start, end in each:
                 yield Interval(worker, stream, name, start, end)

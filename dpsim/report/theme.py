@@ -31,6 +31,8 @@ COLOUR: Mapping[str, str] = {
     "vermilion": "#af3e10",
     "grey": "#909597",
 }
+# From an idle link to a full one; the width of a line and a number beside it say the same.
+LOAD = (COLOUR["grey"], COLOUR["orange"], COLOUR["vermilion"])
 SERIES = tuple(colour for name, colour in COLOUR.items() if name != "grey")
 
 
@@ -71,6 +73,7 @@ def template(mode: Mode = "light") -> dict[str, Any]:
         "linecolor": LINE,
         "tickcolor": LINE,
         "automargin": True,
+        "ticklabelstandoff": 4,
         "title": {"standoff": 10},
     }
     hover = {

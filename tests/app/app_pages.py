@@ -2,7 +2,9 @@
 show.
 """
 
+import re
 import time
+from html import unescape
 
 # So few steps and measurements that a page takes a moment.
 QUICK = ("run.steps=2", "run.warmup=0", "replay.steps=4", "replay.points=2")
@@ -36,5 +38,19 @@ def charts(page):
     return len(page.get("plotly_chart"))
 
 
+CARD = re.compile(
+    r'<dt>(?P<name>.*?)</dt><dd><div class="dp-value">(?P<value>.*?)</div>.*?'
+    r'(?:<div class="dp-delta[^"]*">(?P<delta>.*?)</div>)?</dd>'
+)
+
+
+def html(page):
+    return "".join(each.proto.body for each in page.get("html"))
+
+
 def metrics(page):
-    return {metric.label: (metric.value, metric.delta) for metric in page.metric}
+    """By the name of each number at the top of a page what it says, and its change."""
+    return {
+        unescape(card["name"]): (unescape(card["value"]), unescape(card["delta"] or "") or None)
+        for card in CARD.finditer(html(page))
+    }

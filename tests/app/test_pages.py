@@ -6,7 +6,7 @@ from app_pages import QUICK, charts
 from app.presets import preset_names
 
 PAGES = {
-    "what_if": 2,
+    "what_if": 3,
     "compare": 1,
     "topology": 1,
     "stragglers": 2,

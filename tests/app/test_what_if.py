@@ -4,19 +4,29 @@ Its numbers are the library's, knobs change them, a baseline stands beside them,
 is said.
 """
 
+from html import unescape
+
 import pytest
-from app_pages import QUICK, charts, metrics, settled
+from app_pages import QUICK, charts, html, metrics, settled
 
 from app import forms, waiting
 from app.answers import explained
 from app.headline import numbers
 from app.presets import FIRST, preset_path
 from app.spec import Spec
+from app.words import kind_words
 from app.work import CancelledError
+from dpsim.base.units import TIME, human
 from dpsim.engine import simulate
 from dpsim.scenario import load_scenario
+from dpsim.studies.explain import verdict
 
 SMALL = "resnet50-16-v100-local-sgd"
+TINY = """
+cluster: {nodes: 2, node: single-gpu, network: {fabric: single-switch, nic: 10GbE}}
+workload: {model: resnet18, batch_per_gpu: 8}
+run: {steps: 2, warmup: 0}
+"""
 
 
 def shown(page):
@@ -36,7 +46,7 @@ def test_the_first_page_shows_the_first_preset_as_the_library_predicts_it(open_p
 
 def test_a_knob_changes_the_numbers_and_the_address(open_page):
     page = open_page("what_if", wait=False, preset=SMALL)
-    page.number_input(key="set cluster.nodes").set_value(4).run()
+    page.select_slider(key="set cluster.nodes").set_value("4").run()
     assert shown(page) == predicted(SMALL, "cluster.nodes=4")
     assert page.query_params["set"] == "cluster.nodes=4"
 
@@ -54,8 +64,64 @@ def test_a_pinned_baseline_gives_every_number_its_change(open_page):
         simulate(load_scenario(preset_path(SMALL), sets)) for sets in ([], ["cluster.nodes=8"])
     )
     change = after.step_time_s["mean"] / before.step_time_s["mean"] - 1
-    assert metrics(page)["step time"][1] == f"{change:+.1%}"
+    was = human(before.step_time_s["mean"], TIME, 4)
+    arrow = "▲" if change > 0 else "▼"
+    assert metrics(page)["step time"][1] == f"{arrow} {change:+.1%} from {was}"
     assert all(delta for label, (_, delta) in metrics(page).items() if "cost" not in label)
+
+
+def test_every_turn_shows_its_change_from_the_last_state_and_says_what_was_turned(open_page):
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    assert all(delta is None for _, delta in metrics(page).values())
+    page.select_slider(key="set cluster.nodes").set_value("8").run()
+    before = shown_before = metrics(page)["step time"]
+    assert "from" in before[1]
+    assert "Changed last: nodes 16 to 8." in html(page)
+    page.select_slider(key="set cluster.nodes").set_value("4").run()
+    assert metrics(page)["step time"][1].endswith(f"from {shown_before[0]}")
+    assert "Changed last: nodes 8 to 4." in html(page)
+    assert "Changed from the set-up: nodes 16 to 4" in html(page)
+
+
+def test_another_set_up_is_not_compared_with_the_one_before(open_page):
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    page.query_params["preset"] = "resnet50-8-v100-asynchronous"
+    page.run()
+    assert all(delta is None for _, delta in metrics(page).values())
+
+
+def test_the_verdict_is_the_librarys(open_page):
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    assert verdict(simulate(load_scenario(preset_path(SMALL), QUICK))) in unescape(html(page))
+
+
+def test_names_from_files_are_escaped(open_page):
+    hostile = "name: '<img src=//evil.example/x>'\n" + TINY
+    query = Spec(text=hostile, file="![x](//evil.example/y).yaml").to_query()
+    page = open_page("what_if", **query)
+    assert "<img" not in html(page)
+    assert "&lt;img src=//evil.example/x&gt;" in html(page)
+
+
+def test_what_does_not_fit_keeps_the_page_with_its_memory_and_ways_out(open_page):
+    page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
+    assert not page.error
+    assert "It does not fit: each v100-sxm2-16gb has 16 GB" in html(page)
+    assert charts(page) == 1
+    ways = [each for each in page.button if (each.key or "").startswith("way ")]
+    assert any("16 GB, **" in each.label and "time per sample" in each.label for each in ways)
+    first = next(each for each in ways if not each.disabled)
+    first.click().run()
+    settled(page)
+    assert metrics(page)["step time"]
+
+
+def test_what_does_not_fit_can_be_simulated_all_the_same(open_page):
+    page = open_page("what_if", preset=FIRST, set=[*QUICK, "workload.batch_per_gpu=512"])
+    page.button(key="all the same").click().run()
+    settled(page)
+    assert metrics(page)["step time"]
+    assert "It does not fit" in html(page)
 
 
 def test_pinning_is_in_the_address_and_can_be_undone(open_page):
@@ -94,13 +160,13 @@ def test_a_search_for_what_limits_it_stops_in_the_middle_of_a_knob(open_page):
 
 def test_the_first_run_of_a_session_lets_the_browser_draw_the_numbers_before_the_charts(open_page):
     page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
-    assert charts(page) == 2
+    assert charts(page) == 4
     page.session_state[waiting.DRAWN] = False
     page.run()
     assert metrics(page)
     assert charts(page) == 0
     settled(page.run())
-    assert charts(page) == 2
+    assert charts(page) == 4
 
 
 def test_a_wrong_value_is_said_and_can_be_undone(open_page):
@@ -126,7 +192,9 @@ def test_what_does_not_go_together_is_said(open_page):
 )
 def test_every_kind_of_the_registries_can_be_chosen(open_page, path):
     page = open_page("what_if", wait=False, preset=SMALL, set=QUICK)
-    assert page.selectbox(key=f"kind {path}").options == list(forms.union(path).kinds)
+    assert page.selectbox(key=f"kind {path}").options == [
+        kind_words(kind) for kind in forms.union(path).kinds
+    ]
 
 
 def test_slow_workers_are_switched_on_and_off(open_page):

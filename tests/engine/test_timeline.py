@@ -75,18 +75,22 @@ SSP = {
     0: [
         (0, "communication", "all: push", 10, 12),
         (0, "communication", "pull", 13, 15),  # 1 s at the server before
-        (0, "compute", "passes", 0, 10),
+        (0, "compute", "forward", 0, 3),
+        (0, "compute", "backward", 3, 10),
         (1, "communication", "all: push", 20, 22),
         (1, "communication", "pull", 23, 25),
-        (1, "compute", "passes", 0, 20),
+        (1, "compute", "forward", 0, 6),
+        (1, "compute", "backward", 6, 20),
     ],
     1: [
         (0, "communication", "all: push", 25, 27),
         (0, "communication", "pull", 28, 30),  # its clock is 2, worker 1's 1
-        (0, "compute", "passes", 15, 25),
+        (0, "compute", "forward", 15, 18),
+        (0, "compute", "backward", 18, 25),
         (1, "communication", "all: push", 45, 47),
         (1, "communication", "pull", 48, 52),  # both pull: the server's link is shared
-        (1, "compute", "passes", 25, 45),
+        (1, "compute", "forward", 25, 31),
+        (1, "compute", "backward", 31, 45),
     ],
     2: [
         (0, "communication", "all: push", 40, 42),
@@ -97,10 +101,12 @@ SSP = {
             48,
             52,
         ),  # at 43 its clock would be 2 ahead: it waits until worker 1 has done its second
-        (0, "compute", "passes", 30, 40),
+        (0, "compute", "forward", 30, 33),
+        (0, "compute", "backward", 33, 40),
         (1, "communication", "all: push", 72, 74),
         (1, "communication", "pull", 75, 79),
-        (1, "compute", "passes", 52, 72),
+        (1, "compute", "forward", 52, 58),
+        (1, "compute", "backward", 58, 72),
     ],
 }
 
@@ -137,8 +143,9 @@ def test_asynchronous_pushes_beside_the_backward_pass(tiny):
             (0, "communication", "tensor1: push", 7, 8),
             (0, "communication", "tensor0: push", 10, 11),
             (0, "communication", "pull", 11.5, 13.5),
-            (0, "compute", "passes", 0, 7),
-            (0, "compute", "passes", 7, 10),
+            (0, "compute", "forward", 0, 3),
+            (0, "compute", "backward", 3, 7),
+            (0, "compute", "backward", 7, 10),
         ],
     )
 
@@ -146,7 +153,8 @@ def test_asynchronous_pushes_beside_the_backward_pass(tiny):
 AD_PSGD = {
     "wfbp": [
         (0, "communication", "average with 1", 0, 2),
-        (0, "compute", "passes", 0, 10),
+        (0, "compute", "forward", 0, 3),
+        (0, "compute", "backward", 3, 10),
         (0, "compute", "update", 10, 10.5),
         (
             1,
@@ -155,15 +163,18 @@ AD_PSGD = {
             2,
             4,
         ),  # each has one communication thread, which is busy until 2
-        (1, "compute", "passes", 0, 20),
+        (1, "compute", "forward", 0, 6),
+        (1, "compute", "backward", 6, 20),
         (1, "compute", "update", 20, 21),
     ],
     "sequential": [
         (0, "communication", "average with 1", 10, 12),
-        (0, "compute", "passes", 0, 10),
+        (0, "compute", "forward", 0, 3),
+        (0, "compute", "backward", 3, 10),
         (0, "compute", "update", 12, 12.5),
         (1, "communication", "average with 0", 20, 22),  # while worker 0 computes its second step
-        (1, "compute", "passes", 0, 20),
+        (1, "compute", "forward", 0, 6),
+        (1, "compute", "backward", 6, 20),
         (1, "compute", "update", 22, 23),
     ],
 }

@@ -41,7 +41,7 @@ def test_the_front_is_what_no_other_beats(points, aims):
 def test_rows_without_a_value_are_left_out_and_counted():
     figure = columns_figure(ROWS, "nodes", "step_time_s")
     assert list(figure.data[0].x) == [1, 2, 3]
-    assert "3 points; 1 lack one of the two" in figure.layout.title.text
+    assert "3 points; 1 lack one of the two" in figure.layout.title.subtitle.text
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == (
         "nodes",
         "step time (s)",
@@ -57,7 +57,7 @@ def test_colours_are_by_value_and_told_apart_by_symbol_too():
 def test_the_front_is_a_line_and_only_of_numbers():
     figure = columns_figure(ROWS, "nodes", "step_time_s", aims=("least", "least"))
     assert (list(figure.data[-1].x), list(figure.data[-1].y)) == ([1, 2], [3.0, 2.0])
-    assert "least nodes, least step_time_s" in figure.layout.title.text
+    assert "least nodes, least step_time_s" in figure.layout.title.subtitle.text
     assert [
         trace.name for trace in columns_figure(ROWS, "kind", "nodes", aims=("least", "least")).data
     ] == ["points"]

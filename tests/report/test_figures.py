@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.engine import Recording, run_scenario
+from dpsim.base.units import TIME, human
 from dpsim.report.figures import style
 from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import (
@@ -21,7 +21,6 @@ from dpsim.report.figures.scaling_figures import (
 from dpsim.report.figures.step_figures import (
     breakdown_figure,
     step_distribution_figure,
-    timeline_figure,
 )
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -40,33 +39,17 @@ def titles(figure):
 def test_the_parts_of_a_bar_are_the_parts_of_the_step(quickstart):
     figure = breakdown_figure([quickstart, quickstart.to_json()], ["one", "same"])
     bars = {bar.name: bar.x for bar in figure.data}
-    assert bars["computing (forward, backward, optimiser)"] == pytest.approx(
-        [1e3 * quickstart.parts_s["compute"]] * 2
-    )
+    compute, step = quickstart.parts_s["compute"], quickstart.step_time_s["mean"]
+    assert bars["computing (forward, backward, optimiser)"] == pytest.approx([1e3 * compute] * 2)
+    said = figure.data[0].text[0]
+    assert said == f"{human(compute, TIME, 3)}<br>{compute / step:.0%}"
     assert sum(x[0] for x in bars.values()) == pytest.approx(1e3 * quickstart.step_time_s["mean"])
     assert titles(figure)[:2] == ("Where the time of a step goes", "mean time of a step (ms)")
     assert len({bar.marker.color for bar in figure.data}) == len(figure.data)
     assert (
         titles(breakdown_figure([quickstart]))[0]
-        == f"Where the {1e3 * quickstart.step_time_s['mean']:.4g} ms of a step go"
+        == f"Where the {human(step, TIME, 4)} of a step go"
     )
-
-
-def test_a_timeline_has_every_interval_where_it_is(tiny):
-    intervals = run_scenario(tiny(overlap="wfbp"), Recording(1)).intervals()
-    figure = timeline_figure(intervals)
-    drawn = sorted(
-        (row, name, base, length)
-        for bar in figure.data
-        for row, name, base, length in zip(bar.y, bar.text, bar.base, bar.x, strict=True)
-    )
-    expected = sorted(
-        (f"worker {w} {stream}", name, 1e3 * start, 1e3 * (end - start))
-        for w, stream, name, start, end in intervals
-    )
-    assert drawn == expected
-    assert titles(figure)[1] == "time (ms)"
-    assert timeline_figure([]).data == ()
 
 
 def test_a_distribution_holds_all_steps(quickstart):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpsim.engine import Result
+from dpsim.base.units import DATA, human
+from dpsim.engine import MemoryUse, Result
 from dpsim.report.figures.style import COLOURS, Answer, answer, styled
 from dpsim.report.text.memory import PART_NAMES
+from dpsim.report.theme import COLOUR, SERIES, ink_on
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _GIGA = 1e9
+_NARROW = 0.08  # of all that is held: less has no room for words
+_COLOURS = (*SERIES, COLOUR["grey"])
 
 
 def staleness_figure(result: Result | Answer) -> go.Figure:
@@ -55,28 +60,46 @@ def memory_figure(result: Result | Answer) -> go.Figure:
 
     Raises KeyError for a result without memory.
     """
-    import plotly.graph_objects as go
-
     memory: dict[str, Any] | None = answer(result)["memory"]
     if memory is None:
         raise KeyError("the result says nothing of memory")
+    return _memory_figure(memory)
+
+
+def footprint_figure(use: MemoryUse) -> go.Figure:
+    """The same of a scenario that need not fit."""
+    return _memory_figure(use.to_json())
+
+
+def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
+    import plotly.graph_objects as go
+
     figure = go.Figure()
+    total = memory["total_bytes"]
     for number, (part, size) in enumerate(memory["parts_bytes"].items()):
-        if size > 0:
-            figure.add_bar(
-                y=[memory["gpu"]],
-                x=[size / _GIGA],
-                name=PART_NAMES[part],
-                orientation="h",
-                marker={"color": COLOURS[number % len(COLOURS)]},
-                hovertemplate=f"{PART_NAMES[part]}: %{{x:.3g}} GB",
-            )
+        if size <= 0:
+            continue
+        colour = _COLOURS[number % len(_COLOURS)]
+        said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}, {size / total:.0%}"
+        figure.add_bar(
+            y=[memory["gpu"]],
+            x=[size / _GIGA],
+            name=PART_NAMES[part],
+            orientation="h",
+            marker={"color": colour},
+            text=[human(size, DATA, 3) if size >= _NARROW * total else ""],
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"color": ink_on(colour)},
+            hovertemplate=f"{said}<extra></extra>",
+        )
     capacity = memory["capacity_bytes"] / _GIGA
     figure.add_vline(
         x=capacity,
         line={"dash": "dash"},
-        annotation={"text": f"{capacity:.3g} GB"},
+        annotation={"text": f"{capacity:.3g} GB", "yanchor": "bottom", "y": 0.0},
     )
     verdict = "fits" if memory["fits"] else "does not fit"
-    title = f"Memory of a GPU: {memory['total_bytes'] / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
-    return styled(figure, title, "memory (GB)", "", barmode="stack", height=260)
+    title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"
+    return styled(figure, title, "memory (GB)", "", barmode="stack", height=290)

@@ -16,7 +16,6 @@ COLOURS = SERIES
 PART_COLOURS = {name: COLOUR[part.colour] for name, part in PARTS.items()}
 # From so many seconds on, times are shown as so many a second of that unit.
 _TIME_UNITS = ((7200.0, 1 / 3600, "h"), (120.0, 1 / 60, "min"), (1.0, 1.0, "s"), (1e-3, 1e3, "ms"))
-_SHORT = 12  # letters of a name of which two fit side by side
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 
@@ -48,41 +47,40 @@ def wrapped(text: str, width: int = 46) -> str:
 
 
 def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
-    """``figure`` with what it shows as its title, and what its axes measure, with units."""
+    """``figure`` with what it shows as its title, and what its axes measure, with units.
+
+    What stands between ``<br><sub>`` and ``</sub>`` is a line of its own below the title.
+    """
+    head, _, below = title.partition("<br><sub>")
+    # Title and legend reserve the room that they need, which on a narrow page is several lines.
     figure.update_layout(
         title={
-            "text": title,
-            "x": 0.01,
+            "text": head,
+            "subtitle": {"text": below.removesuffix("</sub>"), "font": {"size": 12}},
+            "x": 0.0,
             "xanchor": "left",
             "xref": "container",
             "y": 1.0,
             "yanchor": "top",
-            "pad": {"t": 12},
+            "yref": "container",
+            "automargin": True,
+            "pad": {"t": 12, "b": 10, "l": 8},
             "font": {"size": 16},
         },
         template=template(),
         legend={
             "orientation": "h",
             "x": 0.0,
-            "y": 1.0,
+            "xref": "container",
+            "y": 0.0,
+            "yref": "container",
             "yanchor": "bottom",
             "traceorder": "normal",
         },
-        margin={"l": 70, "r": 20, "t": _top(figure, title), "b": 60},
+        margin={"l": 60, "r": 20, "t": 20, "b": 20},
+        uniformtext={"minsize": 11, "mode": "hide"},
         xaxis_title=x,
         yaxis_title=y,
         **layout,
     )
     return figure
-
-
-def _top(figure: go.Figure, title: str) -> int:
-    """Pixels for the title and below it the legend.
-
-    On a narrow page the legend has one or two names a line.
-    """
-    names = [
-        str(trace.name) for trace in figure.data if trace.name and trace.showlegend is not False
-    ]
-    lines = len(names) if any(len(name) > _SHORT for name in names) else -(-len(names) // 2)
-    return max(90, 25 + 22 * (1 + title.count("<br>")) + 20 * lines)

@@ -17,9 +17,9 @@ from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure
 from dpsim.report.figures.step_figures import (
     breakdown_figure,
     step_distribution_figure,
-    timeline_figure,
 )
 from dpsim.report.figures.style import Answer
+from dpsim.report.figures.timeline_figure import timeline_figure
 from dpsim.report.pages.document import document, figure_html
 from dpsim.report.pages.result_files import Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations

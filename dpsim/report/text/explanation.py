@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
-from dpsim.studies.explain import CriticalPath, Explanation
+from dpsim.studies.explain import CriticalPath, Explanation, verdict
 
 KIND_NAMES = {
     "compute": "computing",
@@ -56,9 +56,10 @@ def knobs_table(found: Explanation) -> Table:
 
 
 def explanation_notes(found: Explanation) -> list[str]:
-    """The advice, and what there is no knob for, a line each."""
+    """The verdict, the advice, and what there is no knob for, a line each."""
     absent = [f"{turn.knob.title}: {turn.why}" for turn in found.turns if turn.change is None]
     return [
+        verdict(found.base),
         "what to try:",
         *(f"  {line}" for line in found.advice),
         *(["nothing to turn:"] if absent else []),

@@ -8,6 +8,7 @@ from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_
 from dpsim.studies.explain.explanation import Explanation, Turn, explain
 from dpsim.studies.explain.knob import Change, Knob
 from dpsim.studies.explain.knobs import KNOBS
+from dpsim.studies.explain.verdict import link_words, verdict
 
 __all__ = [
     "KNOBS",
@@ -21,4 +22,6 @@ __all__ = [
     "changed",
     "critical_path",
     "explain",
+    "link_words",
+    "verdict",
 ]

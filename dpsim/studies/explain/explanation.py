@@ -20,6 +20,7 @@ from dpsim.studies.explain.critical_path import CriticalPath, critical_path
 from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.knobs import all_options
 from dpsim.studies.explain.reasons import reason
+from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
 
@@ -128,6 +129,7 @@ class Explanation:
             "schema_version": 1,
             "kind": "explain",
             "name": self.base.name,
+            "verdict": verdict(self.base),
             "step_time_s": _step(self.base),
             "parts_s": self.base.parts_s,
             "overlapped_comm_s": self.base.overlapped_comm_s,

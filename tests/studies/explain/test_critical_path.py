@@ -58,7 +58,8 @@ def test_a_wait_for_a_server_is_on_the_path_of_a_worker_alone(tiny):
     server = {"kind": "parameter-server", "servers": 1, "colocated": False, "update_rate": "2 MB/s"}
     scenario = tiny(1, aggregation=server, sync="ssp")
     expected = [
-        ("passes", 0, 0, 10),
+        ("forward", 0, 0, 3),
+        ("backward", 0, 3, 7),
         ("all: push", 0, 10, 2),
         ("waiting", 0, 12, 1),
         ("pull", 0, 13, 2),

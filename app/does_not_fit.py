@@ -1,0 +1,69 @@
+"""A scenario that its GPUs' memory does not hold: what takes how much, and each way out."""
+
+from __future__ import annotations
+
+from functools import partial
+from html import escape
+
+import streamlit as st
+
+from app import state
+from app.answers import Way, memory_of, ways_to_fit
+from app.charts import chart
+from app.headline import sentence
+from app.spec import Spec
+from app.waiting import finished, scenario_of
+from dpsim.base.units import DATA, human
+from dpsim.engine import MemoryUse
+from dpsim.report.figures.resource_figures import footprint_figure
+
+_ALLOW = "run.allow_out_of_memory=true"
+
+
+def drawn(spec: Spec) -> bool:
+    """Draw what to do where ``spec`` does not fit and is not to be simulated; whether it was."""
+    given, use = scenario_of(spec), memory_of(spec)
+    if use.fits or given.run.allow_out_of_memory:
+        return False
+    held, has = human(use.held.total, DATA, 3), human(use.capacity, DATA, 3)
+    sentence(f"It does not fit: each {use.gpu} has {has} and would hold {held}.")
+    chart(footprint_figure(use), "memory")
+    with st.container(border=True, key="ways to fit"):
+        st.markdown("**What makes it fit, and what that costs** (press one to do it)")
+        _ways(spec, use)
+    return True
+
+
+def _ways(spec: Spec, use: MemoryUse) -> None:
+    ways = finished("simulating each way", ("ways", spec), partial(ways_to_fit, spec))
+    for number, way in enumerate(ways or ()):
+        st.button(
+            _words(way, use),
+            wrap=True,
+            key=f"way {number}",
+            icon=":material/build:",
+            disabled=bool(way.why_not),
+            on_click=state.try_options,
+            args=(list(way.options),),
+        )
+        if way.why_not:
+            st.caption(escape(way.why_not))
+    if ways is not None and not ways:
+        for line in use.advice():
+            st.text(line)
+    st.button(
+        "simulate it all the same",
+        key="all the same",
+        icon=":material/play_arrow:",
+        on_click=state.try_options,
+        args=([_ALLOW],),
+        help="As if the GPUs had the memory.",
+    )
+
+
+def _words(way: Way, use: MemoryUse) -> str:
+    """What a way does, what it then holds and what it costs, against the same with more memory."""
+    if way.why_not:
+        return way.words
+    held = f"{way.held / 1e9:.3g} of {human(use.capacity, DATA, 3)}"
+    return f"{way.words}: {held}, **{way.slower:+.1%}** time per sample"

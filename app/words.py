@@ -1,0 +1,119 @@
+"""What people call things: fields and kinds of a scenario, the scenario itself, and its changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.reading import document
+from app.spec import Spec
+from dpsim.scenario import Scenario
+
+# Fields whose names say too little, or are short forms.
+_FIELDS = {
+    "allow_out_of_memory": "simulate what does not fit",
+    "batch_per_gpu": "batch per GPU",
+    "cpu_seconds_per_sample": "CPU time per sample (s)",
+    "cv": "coefficient of variation",
+    "dims": "nodes along each dimension",
+    "duplex": "rate kept while both ways carry",
+    "gpu": "GPU",
+    "gpus_per_node": "GPUs per node",
+    "in_network_reduction": "switches add up",
+    "k": "ports per switch (k)",
+    "learners_per_gpu": "learners per GPU",
+    "limit_all_gathers": "limit gathers in flight",
+    "network_model": "network model",
+    "nic": "network card",
+    "nics_per_node": "network cards per node",
+    "optimizer": "optimiser",
+    "power_per_gpu": "power per GPU",
+    "price_per_gpu_hour": "price per GPU and hour",
+    "pue": "power overhead of the building (PUE)",
+    "sigma": "spread (sigma)",
+    "waiting_power": "share of power drawn while waiting",
+}
+_KINDS = {
+    "allreduce": "all-reduce",
+    "asp": "ASP",
+    "backup": "backup workers",
+    "bsp": "BSP",
+    "host": "through the host's memory",
+    "local-sgd": "local SGD",
+    "memory": "GPU memory",
+    "mg-wfbp": "MG-WFBP",
+    "onebit": "1-bit",
+    "parameter-server": "parameter servers",
+    "powersgd": "PowerSGD",
+    "qsgd": "QSGD",
+    "sma": "SMA",
+    "ssp": "SSP",
+    "wfbp": "WFBP",
+}
+_MOST_CHANGES = 4  # that are told one by one
+
+
+def field_words(name: str) -> str:
+    """``batch per GPU`` for ``batch_per_gpu``."""
+    return _FIELDS.get(name, name.replace("_", " "))
+
+
+def kind_words(kind: str) -> str:
+    """``parameter servers`` for ``parameter-server``."""
+    return _KINDS.get(kind, kind)
+
+
+def column_words(column: str) -> str:
+    """A column of a sweep's results: ``step time s`` needs its unit elsewhere."""
+    return _FIELDS.get(column, column.replace("_", " "))
+
+
+def described(scenario: Scenario) -> str:
+    """A scenario in a line: model, cluster, batch, and how its workers train together."""
+    cluster, strategy = scenario.cluster, scenario.strategy
+    parts = cluster.parts
+    nodes = sum(part.nodes for part in parts)
+    gpus = ", ".join(dict.fromkeys(part.accelerator.name for part in parts))
+    card = getattr(cluster.network, "nic", None)
+    over = f" over {card.name}" if card is not None and nodes > 1 else ""
+    several = "s" if nodes > 1 else ""
+    where = f"{cluster.ranks:,} {gpus} in {nodes:,} node{several}{over}"
+    how = f"{kind_words(strategy.aggregation.kind)}, {kind_words(strategy.sync.kind)}"
+    batch = f"{scenario.workload.samples_per_gpu:,} samples a GPU and step"
+    return f"{scenario.build_model().name}, {where}; {batch}; {how}"
+
+
+def changes(before: Spec, after: Spec) -> str:
+    """What differs between two scenarios: ``nodes 4 to 64, network card 25GbE to 100GbE``.
+
+    Of many differences the first few. Raises DpsimError where one of them cannot be read.
+    """
+    old, new = _leaves(document(before).plain()), _leaves(document(after).plain())
+    found = [
+        f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
+        for path in dict.fromkeys((*new, *old))
+        if old.get(path) != new.get(path) and path != ("name",)
+    ]
+    more = len(found) - _MOST_CHANGES
+    return ", ".join(found[:_MOST_CHANGES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every single value of a mapping by its path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    found: dict[tuple[str, ...], Any] = {}
+    for key, below in value.items():
+        found |= _leaves(below, (*path, str(key)))
+    return found
+
+
+def _place(path: tuple[str, ...]) -> str:
+    """A field by its own name, a kind by the part whose kind it is."""
+    name = path[-2] if path[-1] == "kind" and len(path) > 1 else path[-1]
+    return field_words(name)
+
+
+def _value(value: Any) -> str:
+    if value is None or value == []:
+        return "none"
+    return kind_words(str(value))

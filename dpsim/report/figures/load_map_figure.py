@@ -1,0 +1,129 @@
+"""A cluster as one of each kind of device, the links between them by the load of the busiest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.units import RATE, human
+from dpsim.engine import LinkClass
+from dpsim.report.figures.style import styled
+from dpsim.report.theme import LOAD
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# Of a node, from the fabric down; what is not among them is a tier of the fabric.
+_INSIDE = ("nic", "cpu", "pcie-switch", "gpu")
+_BESIDE = "nvswitch"  # beside the GPUs that it joins
+_TITLES = {
+    "nic": "network card",
+    "cpu": "CPU",
+    "pcie-switch": "PCIe switch",
+    "gpu": "GPU",
+    "nvswitch": "NVSwitch",
+}
+_SIDE = 1.0
+_THIN, _THICK = 2.0, 12.0  # pixels
+_ROW = 58  # pixels
+
+
+def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
+    """The classes of links (`link_classes`) of a cluster with the share of the busiest of each.
+
+    Links between devices of one kind are drawn beside that kind.
+    """
+    import plotly.graph_objects as go
+
+    place = _places(classes)
+    figure = go.Figure()
+    for each in sorted(classes, key=lambda each: each.share):
+        figure.add_scatter(**_line(each, place))
+    figure.add_scatter(
+        x=[x for x, _ in place.values()],
+        y=[y for _, y in place.values()],
+        text=[_TITLES.get(kind, kind) for kind in place],
+        mode="markers+text",
+        textposition=["middle left" if x == 0 else "bottom center" for x, _ in place.values()],
+        marker={"size": 11, "symbol": "square", "color": LOAD[0]},
+        hoverinfo="skip",
+    )
+    said = _title(classes)
+    rows = len({y for _, y in place.values()})
+    axes = {
+        "xaxis": {"visible": False, "range": [-0.8, 2.1], "fixedrange": True},
+        "yaxis": {"visible": False, "fixedrange": True},
+    }
+    height = 110 + _ROW * max(rows, 2)
+    return styled(figure, said, "", "", showlegend=False, height=height, **axes)
+
+
+def _title(classes: Sequence[LinkClass]) -> str:
+    if not classes or classes[0].share <= 0:
+        return "Load of the links<br><sub>nothing is sent</sub>"
+    busiest = classes[0]
+    meaning = "share of its rate over the step, of the busiest link of a kind"
+    return f"Load of the links: {busiest.busiest} {busiest.share:.0%}<br><sub>{meaning}</sub>"
+
+
+def _places(classes: Sequence[LinkClass]) -> dict[str, tuple[float, float]]:
+    """Each kind of device in its row: the fabric on top, GPUs at the bottom."""
+    kinds = list(dict.fromkeys(kind for each in classes for kind in each.ends))
+    tiers = _tiers(classes, [kind for kind in kinds if kind not in (*_INSIDE, _BESIDE)])
+    beside = {_BESIDE: "gpu"}
+    # Where cards hang on the switches of GPUs, traffic goes past the processors.
+    if any({*each.ends} == {"nic", "pcie-switch"} for each in classes):
+        beside["cpu"] = "pcie-switch"
+    column = [*reversed(tiers), *(kind for kind in _INSIDE if kind in kinds and kind not in beside)]
+    place = {kind: (0.0, -float(row)) for row, kind in enumerate(column)}
+    for kind, neighbour in beside.items():
+        if kind in kinds:
+            _, height = place[neighbour]
+            place[kind] = (_SIDE, height)
+    return place
+
+
+def _tiers(classes: Sequence[LinkClass], fabric: Sequence[str]) -> list[str]:
+    """The kinds of switches by their hops from the network cards, the nearest first."""
+    found: list[str] = []
+    reached = {"nic"}
+    while len(found) < len(fabric):
+        near = [
+            kind
+            for kind in fabric
+            if kind not in found
+            and any(kind in each.ends and reached & {*each.ends} for each in classes)
+        ]
+        # What hangs on nothing that is known comes last.
+        found += near or [kind for kind in fabric if kind not in found]
+        reached.update(found)
+    return found
+
+
+def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, Any]:
+    """One class as a line with its share in the middle."""
+    from plotly.colors import sample_colorscale
+
+    one, other = each.ends
+    (x0, y0), (x1, y1) = place[one], place[other]
+    if one == other:
+        x1 = x0 + _SIDE
+    share = min(each.share, 1.0)
+    (colour,) = sample_colorscale(list(LOAD), [share])
+    beside = y0 == y1
+    what = f"{_TITLES.get(one, one)} to {_TITLES.get(other, other)}"
+    text = (
+        f"<b>{what}</b><br>{each.links:,} links, the busiest {human(each.rate, RATE)}<br>"
+        f"{each.busiest}: {each.share:.1%} of its rate over the step, all {each.mean:.1%}"
+    )
+    return {
+        "x": [x0, (x0 + x1) / 2, x1],
+        "y": [y0, (y0 + y1) / 2, y1],
+        "mode": "lines+markers+text",
+        "marker": {"size": [0, 1, 0], "color": colour},
+        "line": {"color": colour, "width": _THIN + (_THICK - _THIN) * share},
+        "text": ["", f"<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],
+        "textposition": "top center" if beside else "middle right",
+        "hovertext": text,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }

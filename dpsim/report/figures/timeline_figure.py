@@ -1,0 +1,196 @@
+"""What workers do in one step, from when to when, and when they wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpsim.base.units import TIME, human
+from dpsim.engine import Interval
+from dpsim.report.figures.style import PART_COLOURS, styled, time_unit
+from dpsim.report.theme import COLOUR, ink_on
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_NARROW = 0.05  # of the step: less has no room for words, and would be all outline
+_BETWEEN = "rgba(255, 255, 255, 0.6)"  # what parts two bars of a kind
+_EDGE = 1e-9  # of what is shown: times that are closer are one
+
+# What bars of a timeline are called and coloured, in the order of a step.
+_DOING = {
+    "forward": PART_COLOURS["compute"],
+    "backward": COLOUR["bluish green"],
+    "encode": PART_COLOURS["encode"],
+    "communication": PART_COLOURS["exposed_comm"],
+    "input": PART_COLOURS["input"],
+    "optimiser": COLOUR["grey"],
+    "waiting": PART_COLOURS["straggler_wait"],
+}
+_CALLED = {"update": "optimiser", "decode": "encode"}
+
+
+class _Bar(NamedTuple):
+    """A bar of a timeline: its row, what is done (a key of `_DOING`), its name and times (s)."""
+
+    row: str
+    doing: str
+    name: str
+    start: float
+    end: float
+
+
+def timeline_figure(
+    intervals: Sequence[Interval], called: Mapping[int, str] | None = None
+) -> go.Figure:
+    """The intervals of a recorded step (`Run.intervals`) as bars over time.
+
+    In a unit that suits them, from the first; a row for what each worker computes, sends and loads.
+    ``called``: what workers are called, where not by their numbers. Passes are numbered where
+    there are several. Where a worker computes nothing within the step it waits.
+    """
+    import plotly.graph_objects as go
+
+    begin = min((each.start for each in intervals), default=0.0)
+    span = max((each.end for each in intervals), default=0.0) - begin
+    factor, unit = time_unit(span)
+    bars = list(_bars(intervals, called or {}, _EDGE * span))
+
+    def is_wide(bar: _Bar) -> bool:
+        return bar.end - bar.start >= _NARROW * span
+
+    figure = go.Figure()
+    for doing, colour in _DOING.items():
+        alike = [bar for bar in bars if bar.doing == doing]
+        if not alike:
+            continue
+        waits = doing == "waiting"
+        figure.add_bar(
+            name="encode, decode" if doing == "encode" else doing,
+            y=[bar.row for bar in alike],
+            x=[factor * (bar.end - bar.start) for bar in alike],
+            base=[factor * (bar.start - begin) for bar in alike],
+            orientation="h",
+            # Waiting is hatched: nothing is done.
+            marker={
+                "color": "rgba(0, 0, 0, 0)" if waits else colour,
+                "pattern": {
+                    "shape": "/" if waits else "",
+                    "fgcolor": colour,
+                    "fgopacity": 0.5,
+                    "size": 6,
+                },
+                "line": {"color": _BETWEEN, "width": [float(is_wide(bar)) for bar in alike]},
+            },
+            text=[bar.name.partition(":")[0] if is_wide(bar) else "" for bar in alike],
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={} if waits else {"color": ink_on(colour)},
+            customdata=[
+                f"{bar.name}<br>{human(bar.end - bar.start, TIME)}, from "
+                f"{human(bar.start - begin, TIME)} on"
+                for bar in alike
+            ],
+            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
+        )
+    rows = list(dict.fromkeys(bar.row for bar in bars))
+    axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
+    return styled(
+        figure,
+        f"What {_whom(intervals, called)} in one step",
+        f"time ({unit})",
+        "",
+        barmode="overlay",
+        bargap=0.2,
+        height=150 + 38 * len(rows),
+        yaxis=axis,
+    )
+
+
+def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> str:
+    workers = {each.worker for each in intervals}
+    if len(workers) != 1:
+        return "each worker does"
+    (worker,) = workers
+    return f"{(called or {}).get(worker, f'worker {worker}')} does"
+
+
+def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float) -> Iterator[_Bar]:
+    """The bars of all workers, those of one after those of the other."""
+    alone = len({each.worker for each in intervals}) == 1
+    for worker, own in groupby(intervals, lambda each: each.worker):
+        # Of one worker the title says which.
+        name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
+        streams: dict[str, list[Interval]] = {}
+        for each in own:
+            streams.setdefault(each.stream, []).append(each)
+        begin, end = _bounds(streams)
+        yield from _computing(f"{name}computes", streams.get("compute", []), begin, end, close)
+        yield from _lanes(f"{name}sends", "communication", streams.get("communication", []), close)
+        yield from _lanes(f"{name}loads", "input", streams.get("input", []), close)
+
+
+def _bounds(streams: Mapping[str, list[Interval]]) -> tuple[float, float]:
+    """When a worker's step begins and ends, as far as it shows."""
+    every = [each for own in streams.values() for each in own]
+    return min(each.start for each in every), max(each.end for each in every)
+
+
+def _computing(
+    row: str, own: Sequence[Interval], begin: float, end: float, close: float
+) -> Iterator[_Bar]:
+    """Passes, each as one bar as long as nothing interrupts it, and waiting in between."""
+    named = list(_named(own))
+    several = any(bar.name.endswith(" 2") for bar in named)
+    time, last = begin, None
+    for bar in named:
+        if last is not None and bar.name == last.name and bar.start - time <= close:
+            last = last._replace(end=bar.end)
+        else:
+            yield from () if last is None else (_shown(row, last, several),)
+            if bar.start - time > close:
+                yield _Bar(row, "waiting", "waits", time, bar.start)
+            last = bar
+        time = bar.end
+    if last is not None:
+        yield _shown(row, last, several)
+    if end - time > close:
+        yield _Bar(row, "waiting", "waits", time, end)
+
+
+def _shown(row: str, bar: _Bar, several: bool) -> _Bar:
+    """``bar`` in its row, without its pass's number where there is one pass."""
+    numbered = several or bar.doing not in ("forward", "backward")
+    return bar._replace(row=row, name=bar.name if numbered else bar.doing)
+
+
+def _named(own: Sequence[Interval]) -> Iterator[_Bar]:
+    """What is computed, with the number of its pass: a forward pass after a backward one is new."""
+    number, before = 1, ""
+    for each in own:
+        word = each.name.partition(" ")[0]
+        if word == "forward" and before == "backward":
+            number += 1
+        if word in ("forward", "backward"):
+            before, name = word, f"{word} {number}"
+        else:
+            name = _CALLED.get(word, word) if word == "update" else each.name
+        yield _Bar("", _CALLED.get(word, word), name, each.start, each.end)
+
+
+def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Iterator[_Bar]:
+    """What a stream does; what runs beside something else is in a row below it."""
+    free: list[float] = []
+    for each in own:
+        lane = next((at for at, end in enumerate(free) if each.start >= end - close), len(free))
+        free[lane : lane + 1] = [each.end]
+        name = row if lane == 0 else f"{row} ({lane + 1})"
+        yield _Bar(name, doing, _spaced(each.name), each.start, each.end)
+
+
+def _spaced(name: str) -> str:
+    """``bucket 3: all-reduce`` for ``bucket3: all-reduce``."""
+    return re.sub(r"(?<=[a-z])(?=\d)", " ", name)

@@ -1,0 +1,113 @@
+"""One sentence that says what a step is: computing, waiting, or a network that is full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpsim.base.units import DATA, human
+from dpsim.engine import PartName, Result
+
+_FULL = 0.8  # of its rate over the whole step: a link that is busier cannot take much more
+_MOST = 0.8  # of the step spent computing: nothing else is worth much
+_SOME, _SMALL = 0.1, 0.05  # of the step: worth a word, and hardly that
+
+_DEVICES = {
+    "gpu": "GPUs",
+    "nvswitch": "NVSwitches",
+    "cpu": "processors",
+    "pcie-switch": "PCIe switches",
+    "nic": "network cards",
+}
+
+
+def verdict(result: Result) -> str:
+    """What limits the steps of ``result``.
+
+    Memory that is too small comes first, then input, then a link that is busy for at least 80 % of
+    the step or computing for as much of it; otherwise the largest part beside computing.
+    """
+    memory = result.memory
+    if memory is not None and not memory.fits:
+        held, has = (human(size, DATA, 3) for size in (memory.held.total, memory.capacity))
+        return f"It does not fit: each {memory.gpu} has {has} and would hold {held}."
+    step = result.step_time_s["mean"]
+    shares = {part: seconds / step for part, seconds in result.parts_s.items()}
+    if result.input_bound and result.pipeline is not None:
+        stage = result.pipeline.slowest_stage()
+        return f"{shares['input']:.0%} of the step waits for input: {stage} is what is slow."
+    if result.traffic.busiest_link_utilisation >= _FULL:
+        return _full_link(result, shares["compute"], shares["exposed_comm"])
+    if shares["compute"] >= _MOST:
+        return _computing(result, shares)
+    return _largest(result, shares)
+
+
+def link_words(name: str) -> str:
+    """What a link is called in a sentence: a network card for ``node0/nic0->switch``."""
+    kinds = [_kind(end) for end in name.split("->")]
+    if "nic" in kinds:
+        return "the busiest network card"
+    if all(kind in _DEVICES for kind in kinds) and len(kinds) > 1:
+        within = [_DEVICES[kind] for kind in dict.fromkeys(kinds)]
+        return f"the links between {' and '.join(within)} within nodes"
+    if any(kind in _DEVICES for kind in kinds):
+        return f"the {_DEVICES[next(kind for kind in kinds if kind in _DEVICES)]} within nodes"
+    return f"the links between switches ({name})"
+
+
+def _kind(device: str) -> str:
+    """``nic`` for ``node0/nic12``."""
+    return device.rpartition("/")[2].rstrip("0123456789")
+
+
+def _full_link(result: Result, computing: float, exposed: float) -> str:
+    traffic = result.traffic
+    words = link_words(traffic.busiest_link or "")
+    busy = f"{_capital(words)} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the"
+    if exposed < _SMALL:
+        hidden = f"hidden behind {computing:.0%} computing"
+        return f"{busy} step, {hidden}: faster GPUs alone gain little."
+    return f"{busy} step: the network holds it back."
+
+
+def _computing(result: Result, shares: Mapping[PartName, float]) -> str:
+    """Of a step that computes, and what little else there is."""
+    said = f"{shares['compute']:.0%} computing"
+    if result.traffic.busiest_link is None:
+        return f"{said}: nothing is sent that could slow it."
+    if shares["exposed_comm"] >= _SOME:
+        return f"{said}, {shares['exposed_comm']:.0%} communication that nothing hides."
+    waits = shares["straggler_wait"]
+    late = f"; {waits:.0%} waits for slower workers" if waits >= _SMALL else ""
+    return f"{said}: the network is not your problem{late}."
+
+
+def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
+    """The largest part beside computing, and what is behind it."""
+    others = {part: share for part, share in shares.items() if part != "compute"}
+    part = max(others, key=lambda each: others[each])
+    share = f"{others[part]:.0%}"
+    if part != "exposed_comm":
+        return _BEHIND[part].format(share=share, computing=f"{shares['compute']:.0%}")
+    traffic = result.traffic
+    if traffic.busiest_link is None:
+        return f"{share} of the step is communication that nothing hides."
+    words = link_words(traffic.busiest_link)
+    busy = f"{words} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of it"
+    return f"{share} of the step is communication that nothing hides, while {busy}."
+
+
+_BEHIND = {
+    "input": "{share} of the step waits for input.",
+    "encode": "{share} of the step encodes and decodes gradients, {computing} computes.",
+    "straggler_wait": "{share} of the step waits for slower workers, {computing} computes.",
+    "other": "{share} of the step is neither computing, sending nor waiting.",
+}
+
+
+def _verb(words: str) -> str:
+    return "is" if words.endswith("card") else "are"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
