@@ -93,8 +93,8 @@ def _largest(result: Result, shares: Mapping[PartName, float]) -> str:
     if traffic.busiest_link is None:
         return f"{share} of the step is communication that nothing hides."
     words = link_words(traffic.busiest_link)
-    busy = f"{words} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of it"
-    return f"{share} of the step is communication that nothing hides, while {busy}."
+    busy = f"{words} {_verb(words)} busy {traffic.busiest_link_utilisation:.0%} of the step"
+    return f"{share} of the step is communication that nothing hides; {busy}."
 
 
 _BEHIND = {
