@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -129,18 +130,24 @@ def _show(result: Reference | StepReference) -> None:
     show(f"predicted: {words}")
     if result.fitted:
         show(f"fitted on, and not counted: {len(result.fitted)} rows")
-    if result.apart:
-        apart = result.to_json()["overall_apart"]
-        why = result.apart_for if isinstance(result, StepReference) else "for their quality"
-        show(f"apart, {why}: {apart['n']} rows, off by {apart['mean_ape']:.1%} on average")
     if isinstance(result, StepReference):
+        _show_apart(result.apart_by_reason)
         _show_left_out(result)
+    elif result.apart:
+        _show_apart({"quality": result.to_json()["overall_apart"]})
     elif result.notes:
         show(
             "",
             "not understood in the table's texts:",
             *(f"  {note} ({machine[:60]})" for note, machine in result.notes),
         )
+
+
+def _show_apart(errors: Mapping[str, Mapping[str, float | int]]) -> None:
+    """How many rows do not count, by reason, and how far off they are."""
+    for reason, of_rows in errors.items():
+        off = f"{of_rows['mean_ape']:.1%}"
+        show(f"apart: {of_rows['n']} rows, off by {off} on average: {reason}")
 
 
 def _show_left_out(result: StepReference) -> None:

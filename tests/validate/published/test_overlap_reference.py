@@ -222,3 +222,32 @@ def test_a_tie_is_no_pair():
     assert not order.right
     assert sorted(order.pairs()) == [False, True, True]
     assert order.pairs(0.02) == [True, True]
+
+
+def gossip(**changed):
+    (found,) = rows_where(lambda row: row["sync"] == "gossip")
+    return {**found, **changed}
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_one_row_of_gossip_is_predicted_and_its_step_may_follow_from_throughput(derived, tmp_path):
+    row = gossip(**({"step_time_ms": ""} if derived else {}))
+    answer = compare_steps(written(tmp_path / "one.csv", [row]), "overlap").to_json()
+    json.dumps(answer, allow_nan=False)
+    (scored,) = answer["rows"]
+    assert scored["measured_ms"] == pytest.approx(237.55, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"step_time_ms": "", "throughput": ""}, "neither a step time nor a throughput"),
+        ({"nodes": ""}, "nodes are not stated"),
+        ({"per_gpu_batch": ""}, "per_gpu_batch: must be a number above 0"),
+    ],
+)
+def test_a_row_of_gossip_that_says_too_little_is_listed(changed, why, tmp_path):
+    answer = compare_steps(written(tmp_path / "one.csv", [gossip(**changed)]), "overlap").to_json()
+    json.dumps(answer, allow_nan=False)
+    assert answer["overall"] is None
+    assert why in answer["not_predicted"][0]["reason"]

@@ -157,10 +157,10 @@ def test_shipped_and_fitted_constants_agree(tmp_path):
 # What the fits leave out; the guards are the committed values, rounded up.
 def test_vtrain_pairs_left_out():
     path = DATA / TABLES["vtrain"]
-    assert compare_steps(path, "vtrain", fit_on=[path]).overall["mean_ape"] < 0.019
+    assert compare_steps(path, "vtrain", fit_on=[path]).overall["mean_ape"] < 0.003
 
 
-@pytest.mark.parametrize(("known", "limit"), [("1024", 0.028), ("2048", 0.046)])
+@pytest.mark.parametrize(("known", "limit"), [("1024", 0.028), ("2048", 0.044)])
 def test_vtrain_across_widths(known, limit, tmp_path):
     fit_on = written(
         tmp_path / "known.csv", lines("vtrain", lambda row: row["hidden_size"] == known)
@@ -183,7 +183,7 @@ def test_scaling_cases_left_out():
 
 @pytest.mark.parametrize(
     ("cluster", "limit"),
-    [pytest.param("rtx2080ti", 0.056, marks=pytest.mark.long), ("dgx_a100", 0.060)],
+    [pytest.param("rtx2080ti", 0.050, marks=pytest.mark.long), ("dgx_a100", 0.055)],
 )
 def test_adaptdl_models_left_out(cluster, limit, tmp_path):
     path = written(
@@ -202,8 +202,79 @@ def test_adaptdl_models_left_out_everywhere():
     path = DATA / TABLES["adaptdl"]
     result = compare_steps(path, "adaptdl", fit_on=[path])
     assert {row.identity["cluster"] for row in result.apart} == {"azure_nd40rsv2_v100"}
-    assert result.overall["mean_ape"] < 0.066
+    assert result.overall["mean_ape"] < 0.065
     assert result.overall["p95_ape"] < 0.19
+
+
+def cluster_rows(growth):
+    """One model on one GPU and on two, at two batches; 50 ms of network, and more by the batch."""
+    own = {"1": 0.0, "2": 50.0}
+    steps = {
+        (gpus, batch): 100.0 * batch + own[gpus] + (growth * batch if gpus == "2" else 0.0)
+        for gpus in own
+        for batch in (1, 4)
+    }
+    row = lines("adaptdl", one_cluster)[0]
+    return [
+        {
+            **row,
+            "placement": gpus,
+            "gpus": gpus,
+            "nodes": "1",
+            "local_bsz": str(batch),
+            "step_time_ms": str(step),
+        }
+        for (gpus, batch), step in steps.items()
+    ]
+
+
+@pytest.mark.parametrize(("growth", "apart"), [(0.0, False), (100.0, False), (200.0, True)])
+def test_series_that_no_network_explains_stand_apart_and_say_so(growth, apart, tmp_path):
+    path = written(tmp_path / "series.csv", cluster_rows(growth))
+    result = compare_steps(path, "adaptdl", fit_on=[DATA / TABLES["adaptdl"]])
+    reasons = [row.to_json()["reason"] for row in result.apart]
+    assert len(reasons) == (2 if apart else 0)
+    assert all("no network does that" in reason for reason in reasons)
+    assert set(result.to_json()["apart_by_reason"]) == set(reasons)
+
+
+def test_rows_of_a_cluster_that_is_described_as_weak_stand_apart_for_that():
+    weak = lines("adaptdl", lambda row: row["cluster"].startswith("azure"))[0]["cluster"]
+    result = compare_steps(DATA / TABLES["adaptdl"], "adaptdl")
+    for row in result.apart:
+        assert row.identity["cluster"] == weak
+        assert row.reason.startswith("described as WEAK") or "no network" in row.reason
+
+
+def of_vtrain(**changed):
+    row = lines("vtrain", lambda row: (row["hidden_size"], row["layers"]) == ("2048", "24"))[0]
+    return {**row, **{name: str(value) for name, value in changed.items()}}
+
+
+def predicted(kind, path):
+    return [row.predicted for row in compare_steps(path, kind).counted]
+
+
+def test_activations_without_room_are_computed_again(tmp_path):
+    """Twice the batch takes twice the time while all fits, and a third of the layers more then."""
+    common = {"gpus": 2, "data_parallelism": 2, "sequence_length": 2048, "layers": 24}
+    sizes = [(2, 4), (4, 8), (8, 16)]  # the last needs 118 GB
+    rows = [of_vtrain(**common, micro_batch=b, global_batch=g) for b, g in sizes]
+    small, middle, large = predicted("vtrain", written(tmp_path / "a.csv", rows))
+    assert 1.7 < middle / small < 2.0
+    assert 2.3 < large / middle < 2.0 * 4 / 3
+
+
+def test_several_nodes_reduce_at_the_pace_of_their_cards(tmp_path):
+    common = {"micro_batch": 8, "layers": 24}
+    rows = [
+        of_vtrain(**common, gpus=n, data_parallelism=n, global_batch=8 * n) for n in (8, 16, 64)
+    ]
+    eight, sixteen, sixty_four = predicted("vtrain", written(tmp_path / "a.csv", rows))
+    parameters = 12 * 2048**2 * 24 + 50257 * 2048
+    on_cards = 2 * 2 * parameters / 100e9
+    assert on_cards * 0.4 < sixteen - eight < on_cards
+    assert sixty_four == pytest.approx(sixteen, rel=0.02)
 
 
 # What is not in the fitted tables

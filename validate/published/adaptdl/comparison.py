@@ -19,6 +19,7 @@ from validate.published.adaptdl.model import (
     unmeasured_cluster,
     with_peaks,
 )
+from validate.published.adaptdl.series import CONTRADICTORY, contradictory
 from validate.published.single_gpu import peak_of
 from validate.published.tables import (
     Columns,
@@ -40,6 +41,7 @@ JOB = ("cluster", "model", "local_bsz")
 TABLE, CLUSTERS, FITTED = "adaptdl_steptime.csv", "adaptdl_clusters.csv", "adaptdl/fitted.yaml"
 SMALL = 4  # GPUs up to which rows of a left-out model are still fitted on
 Links = dict[str, tuple[str, str]]
+_WEAK = "WEAK:"  # how the table of clusters begins its notes on one that is not to be trusted
 
 
 def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepReference:
@@ -49,7 +51,8 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     """
     result = StepReference("adaptdl")
     source = packaged_table(TABLE, REQUIRED) if known is None else known
-    links = described(tested)
+    source = source.where(~contradictory(source))
+    links, weak = described(tested), _weak(tested)
     names = sorted(set(tested.text("cluster").tolist()))
     total = len(
         {
@@ -61,7 +64,9 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     )
     done = 0
     for name in names:
-        cluster = _Cluster(name, tested, source, links.get(name), known is None, result)
+        cluster = _Cluster(
+            name, tested, source, links.get(name), weak.get(name), known is None, result
+        )
         for model in sorted(set(cluster.rows.text("model").tolist())):
             cluster.add(model)
             done += 1
@@ -81,17 +86,18 @@ class _Cluster:
         tested: Columns,
         source: Columns,
         links: tuple[str, str] | None,
+        weak: str | None,
         shipped: bool,
         result: StepReference,
     ) -> None:
-        self.name, self.links, self.shipped, self.result, self.source = (
-            name,
-            links,
-            shipped,
-            result,
-            source,
-        )
+        self.name = name
+        self.links = links
+        self.weak = weak
+        self.shipped = shipped
+        self.result = result
+        self.source = source
         self.rows = tested.where(tested.text("cluster") == name)
+        self.contradictory = contradictory(self.rows)
         self.known = source.where(source.text("cluster") == name)
         self.seen = occurs(self.rows, self.known, CONFIGURATION)
         # One-GPU rows of jobs that the known rows lack calibrate the compute, and are not scored.
@@ -184,25 +190,40 @@ class _Cluster:
         used = self.calibrating[at] | (
             self.seen[at] & ((rows.positive("gpus") <= SMALL) | (left_out is None))
         )
-        # Azure's rows are weak by the table's own word: one configuration twice differs by tens of
-        # percent.
-        usual: Status = "apart" if "azure" in self.name.casefold() else "counted"
         cells = zip(
             rows.line,
             identities(rows, (*REQUIRED[:-1], "case_id", "file")),
             predict(rows, cluster, job),
             rows.positive("step_time_ms") * 1e-3,
             used,
+            self.contradictory[at],
             strict=True,
         )
-        for line, identity, predicted, measured, fitted in cells:
-            status: Status = "fitted on" if fitted else usual
+        for line, identity, predicted, measured, fitted, against in cells:
+            status, reason = self._status(bool(fitted), bool(against))
             groups = (self.name, f"{self.name} {model}", f"model {model}")
+            if reason == CONTRADICTORY:
+                groups = (f"{self.name} {model}, contradictory",)
             self.result.every.append(
                 StepRow(
-                    int(line), identity, float(predicted), float(measured), words, status, groups
+                    int(line),
+                    identity,
+                    float(predicted),
+                    float(measured),
+                    words,
+                    status,
+                    groups,
+                    reason=reason,
                 )
             )
+
+    def _status(self, fitted: bool, contradictory: bool) -> tuple[Status, str | None]:
+        """Whether a row counts, and why it stands apart if it does not."""
+        if contradictory:
+            return "apart", CONTRADICTORY
+        if fitted:
+            return "fitted on", None
+        return ("counted", None) if self.weak is None else ("apart", self.weak)
 
 
 def described(tested: Columns) -> Links:
@@ -210,18 +231,31 @@ def described(tested: Columns) -> Links:
 
     From the package, and from a file of that name beside the table.
     """
-    tables = [packaged_table(CLUSTERS, ("cluster", "intra_link", "network"))]
-    beside = Path(str(tested.path[0])).with_name(CLUSTERS)
-    if beside.is_file():
-        tables.append(read_columns(beside, ("cluster", "intra_link", "network")))
     links: Links = {}
-    for table in tables:
+    for table in _clusters(tested):
         cells = zip(
             *(table.text(name).tolist() for name in ("cluster", "intra_link", "network")),
             strict=True,
         )
         links |= {name: (inside, between) for name, inside, between in cells}
     return links
+
+
+def _weak(tested: Columns) -> dict[str, str]:
+    """Why rows of a cluster stand apart, where its description says that they are weak."""
+    found: dict[str, str] = {}
+    for table in _clusters(tested):
+        notes = zip(table.text("cluster").tolist(), table.text("notes").tolist(), strict=True)
+        found |= {name: f"described as {said}" for name, said in notes if said.startswith(_WEAK)}
+    return found
+
+
+def _clusters(tested: Columns) -> list[Columns]:
+    """The descriptions of clusters: the package's, and those beside the table."""
+    required = ("cluster", "intra_link", "network")
+    tables = [packaged_table(CLUSTERS, required)]
+    beside = Path(str(tested.path[0])).with_name(CLUSTERS)
+    return [*tables, read_columns(beside, required)] if beside.is_file() else tables
 
 
 @cache

@@ -5,7 +5,8 @@ Compute, host, network, waiting.
 Per row: n ranks on N nodes, g on the fullest, b samples per rank, S gradient bytes, in nb = 1 + S /
 bucket buckets.
 
-    C    = (G(b)^q + (H g^eta)^q)^(1/q) g^mu        GPU time against host time, slowed by neighbours
+    C    = (G(b)^q + (H (1 + A c))^q)^(1/q) (1 + a c)   GPU time against host time
+    c    = 1 - exp(-(g-1)/K)                        neighbours on the host: it fills up
     X    = 2 (n-1)/n S                              bytes that each rank of a ring sends
     T_n  = X / B(N, g) + nb alpha_n N^z + crowd [n > 32]     between nodes
     T_i  = X / B_i(g) + nb alpha_i (g-1)                 inside a node
@@ -34,8 +35,9 @@ MODEL_FIELDS = (
     "gradient_bytes",
     "overlap",
     "host_s",
-    "host_exponent",
+    "host_crowding",
     "host_slowdown",
+    "host_reach",
     "input_spread",
     "hook_s",
 )
@@ -48,8 +50,9 @@ class ModelParameters:
     gradient_bytes: float
     overlap: float
     host_s: float
-    host_exponent: float
+    host_crowding: float
     host_slowdown: float
+    host_reach: float
     input_spread: float
     hook_s: float
     batches: tuple[float, ...]
@@ -133,8 +136,11 @@ def step_seconds(
     `v` holds each parameter per row, `gpu_s` the compute at the row's batch.
     """
     n, g = place.ranks, place.densest
-    host = v["host_s"] * g ** v["host_exponent"]
-    compute = soft_maximum(v["gpu_s"], host, v["host_norm"]) * g ** v["host_slowdown"]
+    # Loaders and launches get in one another's way until all of a host's cores are busy.
+    crowded = -np.expm1((1.0 - g) / v["host_reach"])
+    host = v["host_s"] * (1.0 + v["host_crowding"] * crowded)
+    slowed = 1.0 + v["host_slowdown"] * crowded
+    compute = soft_maximum(v["gpu_s"], host, v["host_norm"]) * slowed
     # Samples differ in length: the longest of a step's against the longest of one GPU's.
     longest_of_all = 1.0 + v["input_spread"] * _extreme(n * place.batch)
     longest_of_one = 1.0 + v["input_spread"] * _extreme(place.batch)

@@ -30,6 +30,7 @@ from validate.published.tables import (
     Status,
     StepReference,
     StepRow,
+    by_quality,
     identities,
     occurs,
     packaged_table,
@@ -46,14 +47,13 @@ _SIZES = ((1e9, "below 1 G"), (5e9, "1 to 5 G"), (15e9, "5 to 15 G"))  # paramet
 
 @dataclass(frozen=True, slots=True)
 class LlmStep(StepRow):
-    """A row, the network that was taken for it, and why it stands apart if it does.
+    """A row and the network that was taken for it.
 
     ``naive`` is the step (s) at constant tokens/s per GPU, None where no row of the case is known.
     ``memory`` is what a GPU takes at its peak (bytes), predicted and measured, ``fits`` whether
     that is said to have room.
     """
 
-    reason: str | None = None
     network: str = ""
     naive: float | None = None
     memory: tuple[float, float | None] = (0.0, None)
@@ -82,7 +82,7 @@ class LlmStep(StepRow):
         if self.naive is not None:
             shown["naive_ms"] = self.naive * 1e3
             shown["naive_ape"] = abs(self.naive / (self.measured or 1.0) - 1)
-        return shown if self.reason is None else {**shown, "reason": self.reason}
+        return shown
 
 
 @dataclass(slots=True)
@@ -303,8 +303,9 @@ class _Steps:
         return self._scales[base.row_id]
 
     def _status(self, row: LlmRow, base: LlmRow | None) -> tuple[Status, str | None]:
-        if row.quality not in ("", "ok"):
-            return "apart", f"quality: {row.quality}"
+        status, reason = by_quality(row.quality)
+        if reason is not None:
+            return status, reason
         if self._bases and (base is None or base.gpus >= row.gpus):
             return "fitted on", None
         return "counted", None

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
+
+import numpy as np
 
 from validate.published.overlap.meeting_rows import meeting_rows
 from validate.published.overlap.model import Costs, fit, step_seconds
 from validate.published.overlap.rows import PolicyRow, policy_rows
-from validate.published.scaling import IDENTITY, REQUIRED, TABLE
+from validate.published.scaling import IDENTITY, REQUIRED, TABLE, stated_step
 from validate.published.tables import (
     Columns,
     Progress,
-    Status,
     StepReference,
     StepRow,
+    by_quality,
     identities,
     packaged_table,
 )
@@ -75,8 +77,6 @@ class Order:
 @dataclass(slots=True)
 class OverlapReference(StepReference):
     """The rows, and how policies rank in each setting."""
-
-    apart_for: ClassVar[str] = "predicted by published constants as they stand"
 
     orders: list[Order] = field(default_factory=list)
 
@@ -136,7 +136,14 @@ def _policies(
         published = "published alpha and beta"
         result.every.append(
             StepRow(
-                line, identity, plain, row.measured, published, "apart", (published, *groups[1:])
+                line,
+                identity,
+                plain,
+                row.measured,
+                published,
+                "apart",
+                (published, *groups[1:]),
+                reason="predicted by published constants as they stand",
             )
         )
     return seconds
@@ -184,14 +191,23 @@ def _meetings(
 ) -> dict[int, str]:
     """Add the rows of parameter servers and gossip."""
     found, refused = meeting_rows(tested)
-    measured, quality = tested.above_zero("step_time_ms") * 1e-3, tested.text("quality")
+    measured, quality = stated_step(tested), tested.text("quality")
     for row in found:
-        status: Status = "counted" if quality[row.index] in ("", "ok") else "apart"
+        if not np.isfinite(measured[row.index]):
+            refused[row.index] = "neither a step time nor a throughput is stated"
+            continue
+        status, reason = by_quality(str(quality[row.index]))
         times = row.seconds, float(measured[row.index])
         groups = (row.aggregation, f"{row.aggregation}, {kept[row.index]['model']}")
         result.every.append(
             StepRow(
-                int(tested.line[row.index]), kept[row.index], *times, row.constants, status, groups
+                int(tested.line[row.index]),
+                kept[row.index],
+                *times,
+                row.constants,
+                status,
+                groups,
+                reason=reason,
             )
         )
     return refused

@@ -34,6 +34,7 @@ _HARDWARE: tuple[
     ("k80", "pcie-8gpu", "k80"),
 )
 _STEPS = 3
+_MOST_PER_NODE = 8  # of the nodes above
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ def _alone(rows: Columns, index: int) -> float | None:
 def _scenario(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> Scenario:
     row = rows.where(np.array([index]))
     ranks, nodes = row.positive("gpus")[0], np.nan_to_num(row.above_zero("nodes")[0], nan=1.0)
+    if ranks / nodes > _MOST_PER_NODE:
+        raise DpsimError(f"more than {_MOST_PER_NODE} GPUs a node, or the nodes are not stated")
     gpu = str(rows.text("gpu")[index]).casefold()
     hardware = next(((node, kind) for word, node, kind in _HARDWARE if word in gpu), None)
     if hardware is None:

@@ -1,7 +1,7 @@
 """Scaling efficiencies of data-parallel training."""
 
 from validate.published.scaling.comparison import IDENTITY, REQUIRED, TABLE, compare
-from validate.published.scaling.model import fit, nic_rate
+from validate.published.scaling.model import fit, nic_rate, stated_step
 
 __all__ = [
     "IDENTITY",
@@ -10,4 +10,5 @@ __all__ = [
     "compare",
     "fit",
     "nic_rate",
+    "stated_step",
 ]

@@ -16,14 +16,15 @@ from validate.published.scaling.model import (
     accumulation_of,
     fit,
     predict,
+    stated_step,
     timed,
 )
 from validate.published.tables import (
     Columns,
     Progress,
-    Status,
     StepReference,
     StepRow,
+    by_quality,
     constants_file,
     identities,
     occurs,
@@ -102,15 +103,11 @@ def add(result: StepReference, rows: Columns, parameters: ScalingParameters, wor
     for i, (row, efficiency, measured) in enumerate(
         zip(pairs.row, predicted, pairs.measured, strict=True)
     ):
-        status: Status = (
-            "counted"
-            if quality[row] in ("", "ok") and quality[pairs.base[i]] in ("", "ok")
-            else "apart"
-        )
+        status, reason = by_quality(str(quality[row]), str(quality[pairs.base[i]]))
         groups = (f"system {kept[row]['system']}", f"model {kept[row]['model']}")
         both = (float(efficiency), float(measured))
         result.every.append(
-            StepRow(int(rows.line[row]), kept[row], *times[i], words, status, groups, both)
+            StepRow(int(rows.line[row]), kept[row], *times[i], words, status, groups, both, reason)
         )
     used = set(pairs.base.tolist())
     alone = set(range(len(rows))) - used - set(pairs.row.tolist())
@@ -146,16 +143,8 @@ def _step_times(
     rows: Columns, pairs: Pairs, predicted: FloatArray
 ) -> list[tuple[float | None, float | None]]:
     """(predicted, measured) step seconds; None where the table states neither time nor batch."""
-    step, accumulation, batch = (
-        rows.above_zero("step_time_ms") * 1e-3,
-        accumulation_of(rows),
-        rows.above_zero("per_gpu_batch"),
-    )
-    rate = rows.above_zero("throughput") / rows.above_zero("gpus")
-    unit = rows.text("unit")
-    samples = np.array([not str(name).startswith("tokens") for name in unit])
-    derived = np.where(samples, batch * accumulation / rate, np.nan)
-    seconds = np.where(np.isnan(step), derived, step)
+    seconds = stated_step(rows)
+    accumulation, batch = accumulation_of(rows), rows.above_zero("per_gpu_batch")
     out: list[tuple[float | None, float | None]] = []
     for row, base, efficiency in zip(pairs.row, pairs.base, predicted, strict=True):
         work = accumulation[row] / accumulation[base]

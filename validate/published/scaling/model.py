@@ -165,6 +165,15 @@ def speed_per_gpu(rows: Columns) -> FloatArray:
     )
 
 
+def stated_step(rows: Columns) -> FloatArray:
+    """Seconds of each row's step as stated, or by its throughput; NaN where neither tells."""
+    stated, batch = rows.above_zero("step_time_ms") * 1e-3, rows.above_zero("per_gpu_batch")
+    rate = rows.above_zero("throughput") / rows.above_zero("gpus")
+    samples = np.array([not str(name).startswith("tokens") for name in rows.text("unit")])
+    derived = np.where(samples, batch * accumulation_of(rows) / rate, np.nan)
+    return np.where(np.isnan(stated), derived, stated)
+
+
 def accumulation_of(rows: Columns) -> FloatArray:
     """Micro-steps of a step, 1 where the table says nothing."""
     return np.nan_to_num(rows.above_zero("grad_accum"), nan=1.0)

@@ -14,9 +14,9 @@ from validate.published.single_gpu.model import (
 from validate.published.tables import (
     Columns,
     Progress,
-    Status,
     StepReference,
     StepRow,
+    by_quality,
     constants_file,
     identities,
     occurs,
@@ -99,14 +99,23 @@ def add(result: StepReference, rows: Columns, parameters: SingleGpuParameters, w
         rows.line, kept, predict(rows, parameters), measured_seconds(rows), quality, strict=True
     )
     for line, identity, predicted, measured, good in cells:
-        status: Status = "counted" if good in ("", "ok") else "apart"
+        status, reason = by_quality(good)
         groups = (
             f"model {identity['model']}",
             f"gpu {identity['gpu']}",
             f"mode {identity['mode']}",
         )
         result.every.append(
-            StepRow(int(line), identity, float(predicted), float(measured), words, status, groups)
+            StepRow(
+                int(line),
+                identity,
+                float(predicted),
+                float(measured),
+                words,
+                status,
+                groups,
+                reason=reason,
+            )
         )
 
 

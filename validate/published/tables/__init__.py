@@ -18,6 +18,7 @@ from validate.published.tables.step_scores import (
     StepKind,
     StepReference,
     StepRow,
+    by_quality,
     identities,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "StepReference",
     "StepRow",
     "TextArray",
+    "by_quality",
     "constants_file",
     "fit_blocks",
     "identities",

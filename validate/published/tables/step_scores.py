@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class StepRow:
 
     Times are seconds, None where the table states none; ``efficiency`` is (predicted, measured)
     where the table is about scaling. ``constants`` says what the prediction's constants were fitted
-    on, ``groups`` the headings under which its error is summed up.
+    on, ``groups`` the headings under which its error is summed up, ``reason`` why it stands apart
+    if it does.
     """
 
     line: int
@@ -34,6 +35,7 @@ class StepRow:
     status: Status
     groups: tuple[str, ...]
     efficiency: tuple[float, float] | None = None
+    reason: str | None = None
 
     @property
     def ape(self) -> float:
@@ -67,7 +69,14 @@ class StepRow:
             **scale,
             "ape": self.ape,
             "constants": self.constants,
+            **({} if self.reason is None else {"reason": self.reason}),
         }
+
+
+def by_quality(*qualities: str) -> tuple[Status, str | None]:
+    """Whether a row counts by the qualities that the table states, and why if it does not."""
+    lacking = [quality for quality in qualities if quality not in ("", "ok")]
+    return ("apart", f"quality: {lacking[0]}") if lacking else ("counted", None)
 
 
 @dataclass(slots=True)
@@ -77,8 +86,6 @@ class StepReference:
     ``left_out`` says in words what was kept from the fits where the table and the fitted rows
     overlap; ``notes`` and ``not_predicted`` are (line, text).
     """
-
-    apart_for: ClassVar[str] = "for their quality"
 
     kind: StepKind
     every: list[StepRow] = field(default_factory=list)
@@ -94,7 +101,7 @@ class StepReference:
 
     @property
     def apart(self) -> list[StepRow]:
-        """Rows that are predicted the same way but stand apart, for their quality."""
+        """Rows that are predicted the same way but stand apart, each for its reason."""
         return self._of("apart")
 
     @property
@@ -123,6 +130,14 @@ class StepReference:
         return {name: summary(found[name]) for name in sorted(found)}
 
     @property
+    def apart_by_reason(self) -> dict[str, dict[str, float | int]]:
+        """Errors of the rows that stand apart, by reason."""
+        found: dict[str, list[StepRow]] = {}
+        for row in self.apart:
+            found.setdefault(row.reason or "", []).append(row)
+        return {reason: summary(found[reason]) for reason in sorted(found)}
+
+    @property
     def constants(self) -> dict[str, int]:
         """How many rows were predicted with which constants."""
         words = [row.constants for row in self.every]
@@ -140,6 +155,7 @@ class StepReference:
             "rows_apart": [row.to_json() for row in self.apart],
             "rows_fitted_on": [row.to_json() for row in self.fitted],
             "overall_apart": summary(self.apart) if self.apart else None,
+            "apart_by_reason": self.apart_by_reason,
             "left_out": self.left_out,
             "not_predicted": [
                 {"line": line, "reason": reason} for line, reason in sorted(self.not_predicted)

@@ -1,4 +1,4 @@
-"""``dpsim validate reference vtrain``: iteration times of GPT training inside a node."""
+"""``dpsim validate reference vtrain``: iteration times of data-parallel GPT training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from validate.published.tables import (
     occurs,
     packaged_table,
 )
-from validate.published.vtrain.model import VtrainParameters, fit, predict
+from validate.published.vtrain.model import VtrainParameters, fit, predict, with_kin
 
 CONFIGURATION = (
     "gpus", "global_batch", "micro_batch", "hidden_size", "attention_heads", "layers",
@@ -87,10 +87,12 @@ def add(result: StepReference, rows: Columns, parameters: VtrainParameters, word
 def shipped() -> VtrainParameters:
     """The constants of the package, fitted on all public rows."""
     entries: Mapping[str, Mapping[str, float]] = constants_file("vtrain/fitted.yaml")["parameters"]
-    return VtrainParameters(
+    parameters = VtrainParameters(
         {n: float(e["value"]) for n, e in entries.items()},
         {n: float(e["error"]) for n, e in entries.items()},
     )
+    rows = packaged_table(TABLE, REQUIRED)
+    return with_kin(parameters, rows.where(_supported(rows)))
 
 
 def _fit(rows: Columns, result: StepReference) -> VtrainParameters:

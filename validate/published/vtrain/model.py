@@ -1,42 +1,50 @@
-"""Iteration times of GPT training, data-parallel inside a node (vTrain table).
+"""Iteration times of GPT training, data-parallel (vTrain table).
 
 Per rank and iteration, with m micro-batches of t = micro_batch x sequence tokens, width w, h heads,
 l layers:
 
-    layer = (launch^8 + device^8)^(1/8)                            the later of host and device
+    layer = (1 + again / 3) (launch^8 + device^8)^(1/8)            the later of host and device
     device = products / (e P) + memory + share sqrt(launch memory)
     products = sum of 2 M N (K + K0) over the layer's matrix products, forward and both backward
     memory = (32 h s t + 120 w t) bytes / (e_m B)
     head   = 6 V w t / (e_h P) + 4 passes V t / (e_m B)
     step   = m (l layer + head + overhead) + o params + 2 params 2 (d-1)/d / bus
     params = 12 l w^2 + V w
+    again  = [18 params + l t (34 w + 5 h s) + 10 V t > room]      bytes
 
 Kernels queue ahead, so a layer costs the later of its launches and its work, never their sum. A
 tile of a matrix product with inner dimension K takes K + K0 steps: filling and draining the
 pipeline. Small kernels leave the device partly idle: the same square-root ramp as in NCCL's
-pipelines. Gradients are fp16. Seconds and bytes.
+pipelines. Gradients are fp16. Activations that the GPU has no room for are computed again: a third
+of a layer's work is its forward pass (bytes: Korthikanti et al. 2022). Over several nodes the
+all-reduce goes at the pace of a node's cards. Seconds and bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import BoolArray, FloatArray
 from validate.published.tables import Block, Columns, constants_file, fit_blocks, soft_maximum
+from validate.published.vtrain.kin import Kin
 
 NORM = 8.0  # sharpness of the maximum of host and device
 
 
 @dataclass(frozen=True)
 class VtrainParameters:
-    """Fitted values by name (see vtrain.yaml) and their standard errors in log units."""
+    """Fitted values by name (see settings.yaml) and their standard errors in log units.
+
+    ``kin`` is what the physics leaves of the rows that were fitted on; None without any.
+    """
 
     values: Mapping[str, float]
     errors: Mapping[str, float]
+    kin: Kin | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class Job:
     micro_batch: FloatArray
     micro_batches: FloatArray
     replicas: FloatArray
+
+    @property
+    def columns(self) -> Mapping[str, FloatArray]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def tokens(self) -> FloatArray:
@@ -94,9 +107,15 @@ def step_seconds(job: Job, v: Mapping[str, FloatArray], constants: Mapping[str, 
     vocabulary = float(constants["vocabulary"]["value"])
     layer = _layer_seconds(job, v, constants)
     head = _head_seconds(job, v, constants)
-    parameters = 12 * job.width * job.width * job.layers + vocabulary * job.width
+    parameters = _parameters(job, vocabulary)
+    several = job.replicas > float(constants["node"]["gpus"])
+    bus = np.where(
+        several,
+        np.minimum(v["bus_bandwidth"], float(constants["node"]["cards"])),
+        v["bus_bandwidth"],
+    )
     # A ring moves 2 (r - 1) / r of the gradients, of 2 bytes each, in and out of every GPU.
-    reduce = 2 * parameters * 2 * (job.replicas - 1) / job.replicas / v["bus_bandwidth"]
+    reduce = 2 * parameters * 2 * (job.replicas - 1) / job.replicas / bus
     work = job.micro_batches * (job.layers * layer + head + v["microbatch_overhead"])
     return np.asarray(work + v["optimizer"] * parameters + reduce)
 
@@ -114,7 +133,23 @@ def _layer_seconds(
     device = layer_flops(job, v["ramp_depth"]) / (v["matrix_efficiency"] * peak) + passes
     # Launches are partly hidden behind passes that take about as long.
     device = device + v["latency_share"] * np.sqrt(launch * passes)
-    return soft_maximum(launch, device, NORM)
+    once = soft_maximum(launch, device, NORM)
+    return once * (1.0 + recomputed(job, constants) / 3.0)
+
+
+def recomputed(job: Job, constants: Mapping[str, Any]) -> BoolArray:
+    """Rows whose activations have no room beside weights, gradients and optimiser."""
+    vocabulary = float(constants["vocabulary"]["value"])
+    kept = constants["room"]
+    state = float(kept["per_parameter"]) * _parameters(job, vocabulary)
+    of_layer = 34 * job.width + 5 * job.heads * job.sequence
+    logits = float(kept["per_logit"]) * vocabulary * job.tokens
+    return state + job.layers * job.tokens * of_layer + logits > float(kept["bytes"])
+
+
+def _parameters(job: Job, vocabulary: float) -> FloatArray:
+    """Weights of the blocks and of the tied embedding."""
+    return 12 * job.width * job.width * job.layers + vocabulary * job.width
 
 
 def _head_seconds(
@@ -146,13 +181,23 @@ def fit(rows: Columns) -> VtrainParameters:
         max_evaluations=300,
     )
     values = {name: float(value[0]) for name, value in result.values.items()}
-    return VtrainParameters(
-        values, {name: float(value[0]) for name, value in result.spreads.items()}
-    )
+    errors = {name: float(value[0]) for name, value in result.spreads.items()}
+    return with_kin(VtrainParameters(values, errors), rows)
+
+
+def with_kin(parameters: VtrainParameters, rows: Columns) -> VtrainParameters:
+    """The same with the residuals of ``rows``, which they were fitted on."""
+    measured = rows.positive("iteration_time_ms") * 1e-3
+    residual = np.log(measured / predict(rows, replace(parameters, kin=None)))
+    return replace(parameters, kin=Kin.of(Job.of(rows).columns, residual))
 
 
 def predict(rows: Columns, parameters: VtrainParameters) -> FloatArray:
     """Predicts iteration seconds for each row; reads no measured column."""
     constants = constants_file("vtrain/settings.yaml")
     values = {name: np.full(len(rows), value) for name, value in parameters.values.items()}
-    return step_seconds(Job.of(rows), values, constants)
+    job = Job.of(rows)
+    physics = step_seconds(job, values, constants)
+    if parameters.kin is None:
+        return physics
+    return physics * np.exp(parameters.kin.correction(job.columns))
