@@ -201,7 +201,7 @@ class _Cluster:
         )
         for line, identity, predicted, measured, fitted, against in cells:
             status, reason = self._status(bool(fitted), bool(against))
-            groups = (self.name, f"{self.name} {model}", f"model {model}")
+            groups: tuple[str, ...] = (self.name, f"{self.name} {model}", f"model {model}")
             if reason == CONTRADICTORY:
                 groups = (f"{self.name} {model}, contradictory",)
             self.result.every.append(

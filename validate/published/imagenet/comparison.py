@@ -128,10 +128,9 @@ def _scored(
         words,
         "counted",
         groups,
-        None,
-        record.assumed,
-        plan.global_batch,
-        plan.steps,
+        assumed=record.assumed,
+        global_batch=plan.global_batch,
+        steps=plan.steps,
     )
 
 

@@ -33,7 +33,8 @@ class Kin:
         settings = _settings()
         places = _places(columns)
         noise = float(settings["noise"]) ** 2 * np.eye(len(residual))
-        return cls(places, np.linalg.solve(_alike(places, places) + noise, residual))
+        weights = np.linalg.solve(_alike(places, places) + noise, residual)
+        return cls(places, np.asarray(weights, dtype=np.float64))
 
     def correction(self, columns: Mapping[str, FloatArray]) -> FloatArray:
         """By which logarithm rows with these columns take longer than physics says."""
