@@ -18,6 +18,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from validate.backends.matrix import COLLECTIVES
 from validate.collectives import Collective, LibraryCollective, Part
 from validate.ranks.launch import connected, write_row
 from validate.ranks.processes import (
@@ -52,21 +53,10 @@ def _library(operation: str) -> Callable[[World], Collective]:
     return lambda world: LibraryCollective(operation.replace("_", "-"), _ELEMENTS, world)
 
 
-_NAMES = (
-    "broadcast",
-    "all_reduce",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "all_to_all",
-    "barrier",
-)
 TRIED: Mapping[str, Callable[[World], Collective]] = {
     "send": _Message,
     "recv": _Message,
-    **{name: _library(name) for name in _NAMES},
+    **{name: _library(name) for name in COLLECTIVES},
 }
 
 

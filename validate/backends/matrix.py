@@ -18,9 +18,7 @@ Verdict = Literal["works", "fails", "not tried"]
 
 BACKENDS = ("gloo", "nccl", "mpi")
 DEVICES = ("cpu", "cuda")
-OPERATIONS = (
-    "send",
-    "recv",
+COLLECTIVES = (
     "broadcast",
     "all_reduce",
     "reduce",
@@ -31,6 +29,7 @@ OPERATIONS = (
     "all_to_all",
     "barrier",
 )
+OPERATIONS = ("send", "recv", *COLLECTIVES)
 DOCUMENTATION = "https://docs.pytorch.org/docs/stable/distributed.html#backends"
 
 _YES, _NO, _MAYBE = "works", "does not work", "works where MPI was built for CUDA"
