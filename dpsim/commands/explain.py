@@ -78,7 +78,13 @@ def scenario(
     if as_json:
         show_json(found.to_json())
         return
-    from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
+    from dpsim.report.text.explanation import (
+        explanation_notes,
+        knobs_table,
+        path_table,
+        straggler_notes,
+        ways_table,
+    )
 
     show(
         path_table(found.path, found.base.name),
@@ -87,6 +93,8 @@ def scenario(
         "",
         *explanation_notes(found),
     )
+    if found.stragglers is not None:
+        show("", *straggler_notes(found.stragglers), "", ways_table(found.stragglers))
 
 
 @explain_app.command()

@@ -31,6 +31,21 @@ class StrategyConfig(Config):
         description="All workers average their loss after each forward pass, to report it.",
     )
 
+    @property
+    def inexact(self) -> list[str]:
+        """What makes other updates than plain synchronous training, in words; empty if nothing.
+
+        Plain training applies the gradients of all workers, on the newest parameters, uncompressed.
+        """
+        found = []
+        if not self.compression.exact:
+            found.append(f"compression {self.compression.kind} (gradients lose digits or entries)")
+        if not self.aggregation.one_version:
+            found.append(f"aggregation {self.aggregation.kind} (workers hold models of their own)")
+        if self.sync.difference:
+            found.append(f"sync {self.sync.kind} ({self.sync.difference})")
+        return found
+
     @model_validator(mode="after")
     def _go_together(self) -> StrategyConfig:
         why = refusal(self)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
-from dpsim.studies.explain import CriticalPath, Explanation, verdict
+from dpsim.studies.explain import (
+    CriticalPath,
+    Explanation,
+    StragglerCost,
+    WaitedFor,
+    verdict,
+)
 
 KIND_NAMES = {
     "compute": "computing",
@@ -65,3 +71,47 @@ def explanation_notes(found: Explanation) -> list[str]:
         *(["nothing to turn:"] if absent else []),
         *(f"  {line}" for line in absent),
     ]
+
+
+def straggler_notes(found: StragglerCost) -> list[str]:
+    """What stragglers cost, for whom the others wait, and why, a line each."""
+    step, without = (human(each, TIME, 3) for each in (found.step_time_s, found.without_s))
+    waited = found.straggler_wait_s / found.step_time_s
+    notes = [
+        f"stragglers: a step takes {step}, and {without} without any ({found.slow_down:+.1%}); "
+        f"{waited:.1%} of it is waiting for slower workers",
+    ]
+    if found.workers:
+        notes.append(f"  waited for: {_shares(found.workers)}; {_shares(found.nodes)}")
+    for cause in found.causes:
+        change = cause.step_time_s / found.step_time_s - 1
+        left = human(cause.step_time_s, TIME, 3)
+        notes.append(f"  without {cause.title}: {left} ({change:+.1%})")
+    return notes
+
+
+def _shares(waited: tuple[WaitedFor, ...]) -> str:
+    return ", ".join(f"{each.name} {each.share:.0%}" for each in waited[:3])
+
+
+def ways_table(found: StragglerCost) -> Table:
+    """What other ways to synchronise would make of the same stragglers, the fastest first."""
+    table = Table(show_edge=False)
+    table.add_column("way to synchronise")
+    for heading in ("samples/s", "step", "waiting"):
+        table.add_column(heading, justify="right")
+    table.add_column("updates")
+    for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
+        if way.throughput_samples_per_s is None:
+            table.add_row(way.title, "", "", "", f"cannot be: {way.refused}")
+            continue
+        assert way.step_time_s is not None
+        assert way.straggler_wait_s is not None
+        table.add_row(
+            way.title,
+            f"{way.throughput_samples_per_s:,.4g}",
+            human(way.step_time_s, TIME, 3),
+            human(way.straggler_wait_s, TIME, 3),
+            way.changes or "as they are",
+        )
+    return table

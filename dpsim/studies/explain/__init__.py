@@ -8,20 +8,32 @@ from dpsim.studies.explain.critical_path import CriticalPath, Segment, critical_
 from dpsim.studies.explain.explanation import Explanation, Turn, explain
 from dpsim.studies.explain.knob import Change, Knob
 from dpsim.studies.explain.knobs import KNOBS
+from dpsim.studies.explain.stragglers import (
+    Cause,
+    StragglerCost,
+    WaitedFor,
+    Way,
+    straggler_cost,
+)
 from dpsim.studies.explain.verdict import link_words, verdict
 
 __all__ = [
     "KNOBS",
+    "Cause",
     "Change",
     "CriticalPath",
     "Explanation",
     "Knob",
     "Segment",
+    "StragglerCost",
     "Turn",
+    "WaitedFor",
+    "Way",
     "as_options",
     "changed",
     "critical_path",
     "explain",
     "link_words",
+    "straggler_cost",
     "verdict",
 ]

@@ -20,6 +20,7 @@ from dpsim.studies.explain.critical_path import CriticalPath, critical_path
 from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.knobs import all_options
 from dpsim.studies.explain.reasons import reason
+from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost
 from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
@@ -115,6 +116,7 @@ class Explanation:
     base: Result
     path: CriticalPath
     turns: tuple[Turn, ...]
+    stragglers: StragglerCost | None = None
 
     @property
     def advice(self) -> list[str]:
@@ -139,6 +141,7 @@ class Explanation:
             "critical_path": self.path.to_json(),
             "knobs": [turn.to_json() for turn in self.turns],
             "advice": self.advice,
+            "stragglers": None if self.stragglers is None else self.stragglers.to_json(),
             "seed": self.base.seed,
             "provenance": self.base.provenance,
         }
@@ -171,7 +174,8 @@ def explain(
         progress(done)
     ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
     path = critical_path(run, _typical(run))
-    return Explanation(base, path, tuple(_with_reasons(ranked)))
+    stragglers = straggler_cost(run, tried, before, predict)
+    return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers)
 
 
 def _pinned(run: Run) -> Values:

@@ -8,8 +8,6 @@ assumed to be small; ``dpsim converge`` trains a small model in the same way and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dpsim.scenario import Scenario
 
 
@@ -26,15 +24,4 @@ def inexact(scenario: Scenario) -> list[str]:
 
     In words; empty where nothing does.
     """
-    return list(_differences(scenario))
-
-
-def _differences(scenario: Scenario) -> Iterator[str]:
-    strategy = scenario.strategy
-    if not strategy.compression.exact:
-        yield f"compression {strategy.compression.kind} (gradients lose digits or entries)"
-    if not strategy.aggregation.one_version:
-        yield f"aggregation {strategy.aggregation.kind} (workers hold models of their own)"
-    sync = strategy.sync
-    if sync.difference:
-        yield f"sync {sync.kind} ({sync.difference})"
+    return scenario.strategy.inexact
