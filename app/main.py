@@ -18,6 +18,7 @@ from app.pages_ import (
     trust,
     what_if,
 )
+from app.plain import plain
 
 PAGES = (
     (what_if, "What if", ":material/tune:"),
@@ -57,7 +58,7 @@ def main() -> None:
             "Download it instead."
         )
     if problem := state.address_problem():
-        st.warning(problem)
+        st.warning(plain(problem))
     waiting.leave_others(chosen.url_path)
     chosen.run()
 

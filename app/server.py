@@ -8,18 +8,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
+from streamlit import runtime
 
 from app.assets import Assets
+from app.policy import Policy
 from dpsim.report.theme import FONT, SERIES, SURFACES
 
 HOST = "127.0.0.1"
 _MOST_UPLOAD_MB = 5
 # Seconds that a simulation keeps others from answering the browser; Python's own are 5 ms.
 _SWITCH = 0.001
+# How often to look whose tab has gone: work ends when it was twice found so.
+_LOOK_S = 0.5
 _OF_SIDES = ("primaryColor", "textColor", "borderColor")
 
 
@@ -34,13 +39,14 @@ def serve(port: int, started: str, *, browser: bool) -> None:
     async def lifespan(_: Any) -> AsyncIterator[None]:
         # After the server is up: a browser loads its part of the page in that time.
         Thread(target=_warm, daemon=True).start()
+        Thread(target=_leave_the_absent, daemon=True).start()
         narrate(started)
         if browser:
             webbrowser.open(f"http://localhost:{port}")
         yield
 
     sys.setswitchinterval(_SWITCH)
-    middleware = [Middleware(Assets)]
+    middleware = [Middleware(Policy), Middleware(Assets)]
     st.App(Path(__file__).with_name("main.py"), lifespan=lifespan, middleware=middleware).run(
         config=_config(port)
     )
@@ -77,6 +83,23 @@ def _theme() -> dict[str, Any]:
         found |= {f"theme.{mode}.{key}": value for key, value in own.items()}
         found |= {f"theme.{mode}.sidebar.{key}": own[key] for key in _OF_SIDES}
     return found
+
+
+def _leave_the_absent() -> None:
+    """Leave what tabs waited for that are gone: nobody would see it."""
+    from app import state
+    from app.work import NOBODY
+
+    tasks = state.tasks()
+    before: set[str] = set()
+    while True:
+        sleep(_LOOK_S)
+        waiting = tasks.waiting() - {NOBODY}
+        absent = {who for who in waiting if not runtime.get_instance().is_active_session(who)}
+        # Twice, since a connection that is lost for a moment comes back as the same session.
+        for who in absent & before:
+            tasks.leave(who)
+        before = absent
 
 
 def _warm() -> None:

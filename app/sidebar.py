@@ -11,6 +11,7 @@ from functools import partial
 import streamlit as st
 
 from app import controls, forms, state
+from app.plain import plain
 from app.presets import about, preset_names
 from app.reading import scenario, to_command, to_yaml, uploaded
 from app.spec import MOST_BYTES, Spec
@@ -92,7 +93,7 @@ def _now(name: str) -> str:
     part = name.lower()
     if part not in forms.part("strategy")["properties"]:
         return ""
-    return f": {kind_words(controls.kind_of(forms.union(f'strategy.{part}')))}"
+    return f": {plain(kind_words(controls.kind_of(forms.union(f'strategy.{part}'))))}"
 
 
 def _cluster() -> None:
@@ -149,7 +150,7 @@ def _in_and_out() -> None:
         )
         problem = st.session_state.get("upload problem", "")
         if given is not None and problem:
-            st.error(problem.replace("\n", "\n\n"))
+            st.error(plain(problem))
         _out(state.current().spec)
 
 

@@ -11,9 +11,11 @@ from typing import TypeVar
 from uuid import uuid4
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app import state
 from app.answers import Answer, answer
+from app.plain import plain
 from app.reading import scenario
 from app.spec import Spec
 from app.work import CancelledError, Report, Task
@@ -116,7 +118,7 @@ def _ask_again() -> None:
 
 def refuse(problem: str) -> None:
     """Say what is wrong, a paragraph for each problem, with a way back."""
-    st.error(problem.replace("\n", "\n\n"), icon=":material/block:")
+    st.error(plain(problem), icon=":material/block:")
     st.button("undo the last change", on_click=state.undo, icon=":material/undo:", key="undo")
 
 
@@ -143,9 +145,7 @@ def _only(key: Hashable, function: Callable[[Report], T]) -> Task[T]:
         return known
     _leave(before)
     _waited()[_kind(key)] = key
-    task = state.tasks().start(key, function)
-    task.join(_me())
-    return task
+    return state.tasks().start(key, function, _me())
 
 
 def _kind(key: Hashable) -> Hashable:
@@ -164,7 +164,10 @@ def _leave(key: Hashable) -> None:
 
 
 def _me() -> str:
-    """What this session is called."""
+    """What this session is called: as Streamlit does, which knows when its tab has gone."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is not None:
+        return context.session_id
     return str(st.session_state.setdefault(_NAME, uuid4().hex))
 
 
@@ -176,7 +179,9 @@ def _forget(key: Hashable) -> None:
 def _progress(task: Task[T], what: str) -> None:
     if task.ended:
         st.rerun()
-    if task.total:
+    if not task.begun:
+        st.progress(0.0, text=f"{what}: after what is at work already")
+    elif task.total:
         st.progress(task.done / task.total, text=f"{what}: {task.done:,} of {task.total:,}")
     else:
         st.progress(0.0, text=f"{what}: {task.done:,} done")

@@ -11,6 +11,7 @@ import streamlit as st
 
 from app import controls
 from app.charts import chart
+from app.plain import plain
 from dpsim.base.errors import DpsimError
 from dpsim.report.figures.columns_figure import Aim, columns_figure
 
@@ -43,7 +44,7 @@ def draw() -> None:
     try:
         rows, points = _rows(folder)
     except DpsimError as error:
-        st.error(str(error))
+        st.error(plain(str(error)))
         return
     if len(rows) < points:
         st.warning(
@@ -87,7 +88,9 @@ def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         varied = _varied(rows)
         columns = controls.pick_several("by", list(varied), "filters", [])
         for column in columns:
-            chosen = controls.pick_several(column, varied[column], f"only-{column}", varied[column])
+            chosen = controls.pick_several(
+                plain(column), varied[column], f"only-{column}", varied[column]
+            )
             rows = [row for row in rows if str(row[column]) in chosen]
     return rows
 

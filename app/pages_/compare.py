@@ -13,6 +13,7 @@ from app import controls, forms, sidebar, state
 from app.answers import collectives, varied
 from app.charts import chart
 from app.headline import of_text, per_second
+from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
 from dpsim.base.errors import DpsimError
@@ -78,7 +79,7 @@ def _side_by_side(found: Mapping[str, Result | DpsimError]) -> None:
         st.dataframe(_rows(best), hide_index=True, height="content")
     for name, result in found.items():
         if not isinstance(result, Result):
-            st.caption(f"{name}: {str(result).partition(chr(10))[0]}")
+            st.caption(f"{plain(name)}: {plain(str(result).partition(chr(10))[0])}")
 
 
 def _rows(results: Mapping[str, Result]) -> dict[str, list[str]]:
@@ -146,4 +147,4 @@ def _scaling(spec: Spec) -> None:
         )
     for name, result in found.items():
         if not isinstance(result, Result):
-            st.caption(f"{name} nodes: {str(result).partition(chr(10))[0]}")
+            st.caption(f"{name} nodes: {plain(str(result).partition(chr(10))[0])}")

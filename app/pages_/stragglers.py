@@ -11,6 +11,7 @@ from app import controls, forms, sidebar, state
 from app.answers import varied
 from app.charts import chart
 from app.headline import of_text, per_second
+from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.base.units import TIME, human
@@ -48,7 +49,7 @@ def draw() -> None:
         _results({kind: result for kind, result in found.items() if isinstance(result, Result)})
         for kind, result in found.items():
             if not isinstance(result, Result):
-                st.caption(f"{kind}: {str(result).partition(chr(10))[0]}")
+                st.caption(f"{kind}: {plain(str(result).partition(chr(10))[0])}")
 
 
 def _slowed(spec: Spec, how: str, factor: str) -> Spec:

@@ -10,6 +10,7 @@ import streamlit as st
 from app import sidebar, state
 from app.answers import loaded_links
 from app.charts import chart
+from app.plain import plain
 from app.waiting import finished, result_of
 from dpsim.base.units import DATA, RATE, human
 from dpsim.engine import busiest_links
@@ -35,8 +36,9 @@ def draw() -> None:
     if not links:
         st.info("No link carries anything: there is one worker.")
         return
+    busiest = plain(links[0]["link"])
     st.markdown(
-        f"**The busiest: {links[0]['link']}**, {links[0]['utilisation']:.0%} of its rate; the "
+        f"**The busiest: {busiest}**, {links[0]['utilisation']:.0%} of its rate; the "
         f"{len(links)} that carry most:"
     )
     st.dataframe(

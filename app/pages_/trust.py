@@ -12,6 +12,7 @@ import streamlit as st
 
 from app import controls, state
 from app.charts import chart
+from app.plain import plain
 from app.published import TABLES, published
 from app.reading import scenario
 from app.run_files import run_records
@@ -44,9 +45,9 @@ def _calibration() -> None:
     try:
         given = scenario(state.current().spec)
     except DpsimError as error:
-        st.error(str(error).replace("\n", "\n\n"))
+        st.error(plain(str(error)))
         return
-    st.markdown(f"**{given.name}**: {_said(given)}")
+    st.markdown(f"**{plain(given.name)}**: {plain(_said(given))}")
 
 
 def _said(given: Scenario) -> str:
@@ -124,7 +125,7 @@ def _recorded() -> None:
     try:
         _comparison(list(load_run_records(folder / name).runs))
     except DpsimError as error:
-        st.error(str(error))
+        st.error(plain(str(error)))
 
 
 def _own() -> None:
@@ -140,7 +141,7 @@ def _own() -> None:
         try:
             records += run_records(file.name, file.getvalue())
         except DpsimError as error:
-            st.error(str(error))
+            st.error(plain(str(error)))
     if records:
         _comparison(records)
 
@@ -180,7 +181,7 @@ def _comparison(records: list[RunRecord]) -> None:
     )
     st.markdown("**The worst cases**")
     for cause in found.worst:
-        st.markdown(f"- {cause}")
+        st.markdown(f"- {plain(str(cause))}")
     fitted = sum(record.fitted for record in records)
     if fitted:
         st.caption(f"{fitted} runs that calibration was fitted on do not count.")

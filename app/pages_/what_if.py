@@ -12,6 +12,7 @@ from app import controls, does_not_fit, sidebar, state
 from app.answers import Answer, answer, explained, node_counts, scaled, traced
 from app.charts import chart
 from app.headline import headline, sentence
+from app.plain import plain
 from app.presets import about
 from app.spec import Spec
 from app.waiting import at_once, finished, let_draw, result_of, scenario_of
@@ -190,7 +191,7 @@ def _limits(spec: Spec) -> None:
 
 def _turn(number: int, turn: Turn) -> None:
     assert turn.change is not None
-    words = f"{turn.change.words}: **{turn.change_per_sample:+.0%}** time per sample"
+    words = f"{plain(turn.change.words)}: **{turn.change_per_sample:+.0%}** time per sample"
     st.button(
         words,
         wrap=True,

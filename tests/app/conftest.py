@@ -1,7 +1,13 @@
 """Opens pages; without streamlit there is nothing to test."""
 
 import os
+import shutil
+import socket
+import subprocess
 import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -46,3 +52,66 @@ def open_page():
     yield opened
     for task in list(state.tasks()._tasks.values()):
         task.cancel()
+
+
+def browser_program():
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+
+
+@pytest.fixture(scope="session")
+def browser():
+    program = browser_program()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if program is None or sync_playwright is None:
+        why = (
+            "no chromium is installed (Debian: apt-get install chromium)"
+            if program is None
+            else "playwright is not installed"
+        )
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def address():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [
+        str(Path(sys.executable).with_name("dpsim")),
+        "app",
+        "--port",
+        str(port),
+        "--no-browser",
+    ]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    url = f"http://localhost:{port}"
+    try:
+        wait_for(f"{url}/_stcore/health", server)
+        yield url
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
+
+
+def wait_for(url, server, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert server.poll() is None, server.stderr.read()
+        try:
+            with urlopen(url, timeout=5) as answer:
+                assert answer.status == 200
+                return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail(f"no answer from {url} in {seconds} s")

@@ -1,6 +1,7 @@
 """Work in threads: shared by key, told of a cancellation, limited in time."""
 
 from threading import Event
+from time import monotonic, sleep
 
 import pytest
 from app_pages import is_waiting
@@ -18,13 +19,13 @@ def endless(report):
 
 
 def test_a_task_gives_its_value_or_its_error():
-    assert Task(lambda report: 3).value() == 3
+    assert Task(lambda report: 3).begin().value() == 3
     with pytest.raises(ZeroDivisionError):
-        Task(lambda report: 1 // 0).value()
+        Task(lambda report: 1 // 0).begin().value()
 
 
 def test_a_cancelled_task_stops_at_its_next_report():
-    task = Task(endless)
+    task = Task(endless).begin()
     task.cancel()
     with pytest.raises(CancelledError):
         task.value()
@@ -33,11 +34,11 @@ def test_a_cancelled_task_stops_at_its_next_report():
 
 def test_a_task_that_takes_too_long_is_stopped_with_the_number():
     with pytest.raises(DpsimError, match=r"stopped after -0 s, 0 of 9 done"):
-        Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).value()
+        Task(lambda report: [report(done, 9) for done in (0, 0, 0)], seconds=-0.1).begin().value()
 
 
 def test_a_task_is_stopped_when_the_last_who_waits_leaves():
-    task = Task(endless)
+    task = Task(endless).begin()
     task.join("a")
     task.join("b")
     task.leave("a")
@@ -80,6 +81,50 @@ def test_the_oldest_of_many_is_dropped_and_stopped():
         tasks.start(key, lambda report: None)
     assert first.cancelled
     assert tasks.known(0) is None
+
+
+def test_a_session_has_two_at_work_and_the_others_queue():
+    tasks = Tasks(most=3)
+    mine = [tasks.start(key, endless, "me") for key in range(3)]
+    assert [task.begun for task in mine] == [True, True, False]
+    yours = [tasks.start(key, endless, "you") for key in ("a", "b")]
+    assert [task.begun for task in yours] == [True, False], "three in all"
+    mine[0].cancel()
+    wait_until(lambda: mine[2].begun)
+    assert not yours[1].begun, "the first in the queue is the first to begin"
+    mine[1].cancel()
+    wait_until(lambda: yours[1].begun)
+    for task in (*mine, *yours):
+        task.cancel()
+
+
+def test_what_waits_in_the_queue_is_cancelled_at_once():
+    tasks = Tasks(most=1)
+    first, second = tasks.start(1, endless), tasks.start(2, endless)
+    second.cancel()
+    with pytest.raises(CancelledError):
+        second.value()
+    first.cancel()
+
+
+def test_a_session_that_leaves_stops_what_nobody_else_waits_for():
+    tasks = Tasks(most=4)
+    own, shared = tasks.start(1, endless, "me"), tasks.start(2, endless, "me")
+    tasks.start(2, endless, "you")
+    assert tasks.waiting() == {"me", "you"}
+    tasks.leave("me")
+    assert own.cancelled
+    assert not shared.cancelled
+    assert tasks.waiting() - {"me"} == {"you"}
+    tasks.leave("you")
+    assert shared.cancelled
+
+
+def wait_until(happens, seconds=10):
+    end = monotonic() + seconds
+    while not happens() and monotonic() < end:
+        sleep(0.01)
+    assert happens()
 
 
 def test_a_long_simulation_shows_progress_and_can_be_cancelled_and_begun_again(

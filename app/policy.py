@@ -1,0 +1,58 @@
+"""What a browser may do with a page of the dashboard: fetch from this server alone, in no frame.
+
+Names in files and addresses are shown as text (`app.plain`). Should one be taken for Markdown
+nevertheless, the browser still asks nobody else for anything.
+"""
+
+from __future__ import annotations
+
+from app.assets import Application, Message, Receive, Send
+
+_SOURCES = {
+    "default-src": "'self'",
+    # Streamlit's page has a script of its own in it, and pages' drawings are modules from memory.
+    "script-src": "'self' 'unsafe-inline' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "connect-src": "'self'",
+    "worker-src": "'self' blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+HEADERS = {
+    "content-security-policy": "; ".join(f"{name} {value}" for name, value in _SOURCES.items()),
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+class Policy:
+    """Adds the headers to every answer."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request (ASGI)."""
+        await self._app(scope, receive, _stating(send) if scope["type"] == "http" else send)
+
+
+def _stating(send: Send) -> Send:
+    """``send``, with the headers in place of the server's own of these names."""
+    own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [
+                header
+                for header in message.get("headers", [])
+                if header[0].decode().lower() not in HEADERS
+            ]
+            message["headers"] = [*kept, *own]
+        await send(message)
+
+    return sent

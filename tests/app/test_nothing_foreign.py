@@ -1,0 +1,210 @@
+"""What files and addresses say is shown as text: a catcher on loopback hears of nothing.
+
+Twice for each way in: as it is, and with the browser told to ignore the page's policy, so that the
+escaping is shown to hold alone.
+"""
+
+import base64
+import os
+import time
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import urlencode
+
+import pytest
+import yaml
+
+from app.plain import plain
+
+pytestmark = pytest.mark.browser
+
+SECONDS = 60_000
+QUICK = ["run.steps=2", "run.warmup=0"]
+
+
+@pytest.fixture
+def catcher():
+    """A server that notes what it is asked for: its address, and the list of requests."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def packed(text):
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def scenario(name, **more):
+    """A scenario of that name, as its text."""
+    cluster = {"nodes": 2, "node": "dgx1-v100", "network": {"fabric": "single-switch"}}
+    given = {
+        "name": name,
+        "cluster": cluster,
+        "workload": {"model": "resnet18", "batch_per_gpu": 4},
+        "run": {"steps": 2, "warmup": 0},
+    }
+    return yaml.safe_dump({**given, **more})
+
+
+def ways_in(image):
+    """By name: the page and the query that carries ``image``, a line of Markdown."""
+    named = {"yaml": packed(scenario(image)), "file": "a.yaml"}
+    return {
+        "a scenario's name": ("", named),
+        "a preset's name": ("", {"preset": image}),
+        "a changed path": ("", {"preset": "resnet50-32-v100-25gbe", "set": image}),
+        "a changed value": ("", {"set": [*QUICK, f"strategy.sync.kind={image}"]}),
+        "a file's name": ("", {"yaml": packed("name: [broken"), "file": image}),
+        "a file's name that is fine": ("", {**named, "file": image}),
+        "a name on the page of trust": ("trust", named),
+        "a name on the page of topology": ("topology", named),
+        "a name on the page of stragglers": ("stragglers", {**named, "sync": "bsp"}),
+        "a folder of batches": ("batches", {"folder": image}),
+        "a page's choice": ("compare", {**named, "compare": image, "vary": image}),
+        "an algorithm": ("algorithms", {"one": image, "operation": image, "where": image}),
+        "the baseline's name": ("", {**named, "pin-yaml": named["yaml"], "pin-file": image}),
+    }
+
+
+WAYS = tuple(ways_in(""))
+
+
+@pytest.mark.parametrize("ignores_policy", [False, True], ids=["with policy", "without"])
+@pytest.mark.parametrize("way", WAYS)
+def test_nobody_else_is_asked(browser, address, catcher, way, ignores_policy):
+    url, asked = catcher
+    image = f"![x]({url}/{way.replace(' ', '-').replace(chr(39), '')}.png)"
+    path, query = ways_in(image)[way]
+    context = browser.new_context(bypass_csp=ignores_policy)
+    page = context.new_page()
+    page.set_default_timeout(SECONDS)
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"{address}/{path}?{urlencode(query, doseq=True)}")
+    page.wait_for_selector("[data-testid=stMainBlockContainer]")
+    page.wait_for_timeout(500)
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    page.wait_for_timeout(1000)
+    context.close()
+    assert requests
+    assert [each for each in requests if each.startswith(url)] == []
+    assert asked == []
+
+
+def test_the_catcher_hears_what_is_let_through(browser, catcher):
+    """What the tests above look for would be seen."""
+    url, asked = catcher
+    page = browser.new_page()
+    page.set_content(f"<img src='{url}/seen.png'>")
+    page.wait_for_timeout(500)
+    page.close()
+    assert asked == ["/seen.png"]
+
+
+def test_the_policy_is_stated_and_no_frame_shows_a_page(browser, address, catcher):
+    page = browser.new_page()
+    answer = page.goto(address)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-frame-options"] == "DENY"
+    page.set_content(f"<iframe src='{address}'></iframe>")
+    page.wait_for_timeout(1500)
+    framed = page.frames[1]
+    assert framed.locator("[data-testid=stApp]").count() == 0
+    page.close()
+
+
+def test_work_of_a_tab_that_has_gone_stops_within_2_s(browser, address):
+    """Its progress is asked of the server's own process: how busy that is."""
+
+    def cpu_seconds():
+        ticks = 0
+        for pid in servers:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    servers = listening_at(int(address.rpartition(":")[2]))
+    page = browser.new_page()
+    page.set_default_timeout(SECONDS)
+    long = [
+        "run.steps=3500",
+        "strategy.aggregation.kind=parameter-server",
+        "strategy.sync.kind=asp",
+    ]
+    query = urlencode({"set": [*long, "cluster.nodes=1"]}, doseq=True)
+    page.goto(f"{address}/?{query}")
+    page.get_by_role("button", name="cancel").wait_for()
+    before = cpu_seconds()
+    time.sleep(1)
+    assert cpu_seconds() - before > 0.3, "it is at work"
+    page.close()
+    time.sleep(2)
+    before = cpu_seconds()
+    time.sleep(2)
+    assert cpu_seconds() - before < 0.5
+
+
+def listening_at(port):
+    """The processes that listen at ``port``."""
+    inodes = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+            inodes.add(f"socket:[{fields[9]}]")
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            links = {str(each.readlink()) for each in (process / "fd").iterdir()}
+        except OSError:
+            continue
+        if links & inodes:
+            found.append(int(process.name))
+    return found
+
+
+MARKED = """![i](http://a.org/i.png) [l](http://a.org) <img src=x> **b** _c_ `d` $e$ ~~f~~
+https://a.org www.a.org &lt; \\
+- list
+1. list
+# heading"""
+
+
+def test_marks_are_shown_and_not_carried_out(browser, address):
+    """What is shown are the very letters, without an element in them but visible addresses."""
+    page = browser.new_page()
+    page.set_default_timeout(SECONDS)
+    query = {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")}
+    page.goto(f"{address}/?{urlencode(query)}")
+    shown = page.locator("[data-testid=stAlertContentError]").first
+    shown.wait_for()
+    assert MARKED.replace("\n", " ") in shown.inner_text()
+    # An address in plain sight stays one that can be followed.
+    assert shown.locator("p :not(a)").count() == 0
+    links = shown.locator("p a").evaluate_all("links => links.map(a => [a.innerText, a.href])")
+    assert all(href.rstrip("/").endswith(text) for text, href in links)
+    page.close()
+
+
+def test_words_of_errors_stay_as_they_are():
+    said = "mine.yaml:3:44: workload.batch_per_gpu: must be at least 1, but got -8"
+    assert plain(said) == said
+    assert plain("- a\n1. b") == "\\- a\n\n1\\. b"
