@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -11,6 +10,7 @@ from app import state
 from app.answers import Way, memory_of, ways_to_fit
 from app.charts import chart
 from app.headline import sentence
+from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, scenario_of
 from dpsim.base.units import DATA, human
@@ -47,7 +47,7 @@ def _ways(spec: Spec, use: MemoryUse) -> None:
             args=(list(way.options),),
         )
         if way.why_not:
-            st.caption(escape(way.why_not))
+            st.caption(plain(way.why_not))
     if ways is not None and not ways:
         for line in use.advice():
             st.text(line)

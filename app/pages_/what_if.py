@@ -137,7 +137,7 @@ def _scaling(spec: Spec) -> None:
         chart(scaling_figure(results), "scaling", height=330)
     for nodes, each in found.items():
         if not isinstance(each, Result):
-            st.caption(f"{nodes} nodes: {str(each).partition(chr(10))[0]}")
+            st.caption(f"{nodes} nodes: {plain(str(each).partition(chr(10))[0])}")
 
 
 def _timeline(shown: Answer, spec: Spec) -> None:

@@ -195,7 +195,7 @@ def test_marks_are_shown_and_not_carried_out(browser, address):
     query = {"yaml": packed("name: [broken"), "file": MARKED.replace("\n", " ")}
     page.goto(f"{address}/?{urlencode(query)}")
     shown = page.locator("[data-testid=stAlertContentError]").first
-    shown.wait_for()
+    page.get_by_text("must be YAML").first.wait_for()
     assert MARKED.replace("\n", " ") in shown.inner_text()
     # An address in plain sight stays one that can be followed.
     assert shown.locator("p :not(a)").count() == 0
