@@ -29,6 +29,7 @@ TABLES = {
     "imagenet": ("imagenet_records.csv", "time to train", "s"),
     "nccl-tests": ("nccl_tests.csv", "time of a collective", "s"),
     "nccl-single-node": ("nccl_single_node.csv", "time of a collective", "s"),
+    "llm": ("llm_fsdp.csv", "step time", "s"),
 }
 
 
@@ -36,7 +37,7 @@ TABLES = {
 def published() -> dict[str, dict[str, Any]]:
     """By kind of table.
 
-    Errors over all rows that count, and some of its rows as (name, measured, predicted).
+    Errors over all rows that count, and some of its rows as `Pair`.
     """
     content: dict[str, dict[str, Any]] = json.loads(KEPT.read_text(encoding="utf-8"))["tables"]
     return content
@@ -68,7 +69,13 @@ def _pair(row: Any) -> Pair | None:
     else:  # a collective, which is a case at one size
         identity = {**row.case.identity, "bytes": f"{row.nbytes:,.0f}"}
     name = ", ".join(str(value) for value in identity.values() if value)[:90]
-    return Pair(name, float(f"{measured:.5g}"), float(f"{predicted:.5g}"))
+    interval = row.interval
+    ends = () if interval is None else (_short(interval.low), _short(interval.high))
+    return Pair(name, _short(measured), _short(predicted), *ends)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
 
 
 def main(kinds: list[str]) -> None:

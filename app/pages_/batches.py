@@ -25,6 +25,7 @@ _AIMS = (
     "most across, most up",
 )
 _MOST_ROWS = 50_000
+_OF_EACH = ("point", "name", "seed")  # of every sweep, whatever it varies
 
 
 def draw() -> None:
@@ -82,6 +83,17 @@ def _varied(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
+def _first_field(varied: list[str], rows: list[dict[str, Any]]) -> str:
+    """The first field that the sweep varies, other than what stands across.
+
+    Varied fields stand between the seed and the answers, of which ``workers`` is the first.
+    """
+    columns = list(rows[0])
+    answers = columns.index("workers") if "workers" in columns else len(columns)
+    fields = [name for name in varied if columns.index(name) < answers and name not in _OF_EACH]
+    return next(iter(fields), _NONE)
+
+
 def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those with the values that are chosen."""
     with st.expander("filter"):
@@ -110,7 +122,8 @@ def _chart(rows: list[dict[str, Any]]) -> None:
             "up", columns, "up", "step_time_s" if "step_time_s" in columns else columns[-1]
         )
     with places[2]:
-        colour = controls.pick("colour", [_NONE, *_varied(rows)], "colour", _NONE)
+        varied = list(_varied(rows))
+        colour = controls.pick("colour", [_NONE, *varied], "colour", _first_field(varied, rows))
     with places[3]:
         aim = controls.pick(
             "front",

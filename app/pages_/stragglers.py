@@ -5,6 +5,8 @@ What slow workers do to each way of synchronising, and what staleness that costs
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
 from app import controls, forms, sidebar, state
@@ -14,12 +16,20 @@ from app.headline import of_text, per_second
 from app.plain import plain
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
+from app.words import kind_words
+from app.work import Report
+from dpsim.base.errors import DpsimError
 from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.sync_figures import staleness_by_kind_figure, step_times_figure
+from dpsim.report.figures.sync_figures import (
+    staleness_by_kind_figure,
+    step_times_figure,
+    straggler_cost_figure,
+)
 
 _FACTORS = ("1", "1.28", "1.5", "2", "3", "5", "10")
 _KINDS = ("bsp", "backup", "ssp", "asp", "local-sgd")
+Outcomes = Mapping[str, Result | DpsimError]
 _TRANSIENT = "{rate: 0.02, mean_steps: 3, factor: %s}"
 
 
@@ -40,16 +50,32 @@ def draw() -> None:
         "ways to synchronise", known, "sync", [kind for kind in _KINDS if kind in known]
     )
     slowed = _slowed(spec, how, factor)
-    found = finished(
+    both = finished(
         "simulating each way",
         ("sync", slowed, tuple(kinds)),
-        lambda report: varied(slowed, "strategy.sync.kind", kinds, report),
+        lambda report: _with_and_without(spec, slowed, kinds, report),
     )
-    if found is not None:
-        _results({kind: result for kind, result in found.items() if isinstance(result, Result)})
+    if both is not None:
+        undisturbed, found = both
+        _results(_those_that_go(found), _those_that_go(undisturbed))
         for kind, result in found.items():
             if not isinstance(result, Result):
                 st.caption(f"{kind}: {plain(str(result).partition(chr(10))[0])}")
+
+
+def _with_and_without(
+    spec: Spec, slowed: Spec, kinds: Sequence[str], report: Report
+) -> tuple[Outcomes, Outcomes]:
+    """Each way without the slow workers, and with them."""
+    both = 2 * len(kinds)
+    path = "strategy.sync.kind"
+    without = varied(spec, path, kinds, lambda done, _: report(done, both))
+    return without, varied(slowed, path, kinds, lambda done, _: report(len(kinds) + done, both))
+
+
+def _those_that_go(found: Outcomes) -> dict[str, Result]:
+    """The results, by what people call each way."""
+    return {kind_words(kind): each for kind, each in found.items() if isinstance(each, Result)}
 
 
 def _slowed(spec: Spec, how: str, factor: str) -> Spec:
@@ -59,10 +85,11 @@ def _slowed(spec: Spec, how: str, factor: str) -> Spec:
     return spec.with_value("disturbance.transient", f"[{_TRANSIENT % factor}]")
 
 
-def _results(results: dict[str, Result]) -> None:
+def _results(results: dict[str, Result], undisturbed: dict[str, Result]) -> None:
     if not results:
         refuse("None of these goes with the rest of the scenario.")
         return
+    chart(straggler_cost_figure(results, undisturbed), key="cost")
     chart(step_times_figure(results), key="distribution")
     chart(staleness_by_kind_figure(results), key="staleness")
     best = sorted(results.items(), key=lambda item: -item[1].throughput_samples_per_s)

@@ -91,6 +91,7 @@ def _published() -> None:
                 head: [f"{table['errors'][key]:.1%}" for table in tables.values()]
                 for head, key in _ERRORS.items()
             },
+            "inside the 90 % interval": [_covered(table["errors"]) for table in tables.values()],
         },
         hide_index=True,
         height="content",
@@ -107,6 +108,12 @@ def _published() -> None:
     median = f"median error {table['errors']['median_ape']:.1%}"
     title = f"{kind}: predicted against measured {what}<br><sub>{shown} of {file}; {median}</sub>"
     chart(measured_figure({kind: rows}, what, unit, title), key="published", height=560)
+
+
+def _covered(errors: dict[str, Any]) -> str:
+    """The share of measured rows inside their intervals; of tables without any, nothing."""
+    covered = errors.get("coverage")
+    return "" if covered is None else f"{covered:.0%}"
 
 
 def _recorded() -> None:

@@ -39,6 +39,8 @@ def test_columns_are_plotted_and_rows_filtered(open_page, folder):
     assert not page.exception
     assert charts(page) == 1
     assert any("6 rows" in text.value for text in page.caption)
+    first = open_page("batches", choices={"folder": folder})
+    assert first.selectbox(key="choice colour").value == "nodes"
     filtered = open_page(
         "batches", choices={"folder": folder, "filters": "nodes", "only-nodes": "2,4"}
     )

@@ -9,7 +9,7 @@ PAGES = {
     "what_if": 3,
     "compare": 1,
     "topology": 1,
-    "stragglers": 2,
+    "stragglers": 3,
     "convergence": 1,
 }
 CHOICES = {

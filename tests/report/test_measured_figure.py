@@ -15,6 +15,22 @@ def test_points_are_the_pairs_and_say_their_error():
     assert points.name == "mine (2)"
 
 
+def test_what_lies_outside_its_interval_is_marked_and_intervals_are_drawn():
+    pairs = [
+        Pair("in", 1.0, 1.5, 0.9, 2.0),
+        Pair("out", 1.0, 1.1, 1.05, 1.2),
+        Pair("off", 1.0, 2.0),
+    ]
+    figure = measured_figure({"mine": pairs}, "step time", "s", "A title")
+    inside, missed = [trace for trace in figure.data if trace.mode == "markers"]
+    assert (inside.name, missed.name) == ("mine (3)", "missed (2)")
+    assert (list(inside.y), list(missed.y)) == ([1.5], [1.1, 2.0])
+    assert list(inside.error_y.array) == pytest.approx([0.5])
+    assert list(inside.error_y.arrayminus) == pytest.approx([0.6])
+    assert list(missed.error_y.array) == pytest.approx([0.1, 0.0])
+    assert inside.text[0].endswith("interval 0.9 to 2 s")
+
+
 def test_the_band_is_within_a_quarter_of_the_line():
     figure = measured_figure({"mine": PAIRS}, "step time", "s", "A title")
     band, line = figure.data[:2]

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from dpsim.engine import simulate
-from dpsim.report.figures.sync_figures import staleness_by_kind_figure, step_times_figure
+from dpsim.report.figures.sync_figures import (
+    staleness_by_kind_figure,
+    step_times_figure,
+    straggler_cost_figure,
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +22,26 @@ def results(request):
     }
 
 
+def test_what_a_slow_worker_costs_is_the_throughput_lost_the_cheapest_way_first(results, tiny):
+    servers = {"kind": "parameter-server"}
+    without = {kind: simulate(tiny(aggregation=servers, sync=kind)) for kind in results}
+    figure = straggler_cost_figure(results, without)
+    (bar,) = figure.data
+    lost = {
+        kind: 1 - result.throughput_samples_per_s / without[kind].throughput_samples_per_s
+        for kind, result in results.items()
+    }
+    assert list(bar.y) == ["asp", "bsp"]
+    assert list(bar.x) == pytest.approx([100 * lost["asp"], 100 * lost["bsp"]])
+    assert bar.x[1] > bar.x[0] > 0
+    assert f"bsp {lost['bsp']:.0%}" in figure.layout.title.text
+
+
 def test_each_curve_rises_from_the_shortest_step_to_the_longest(results):
     figure = step_times_figure(results)
     for trace, result in zip(figure.data, results.values(), strict=True):
         assert (trace.x[0], trace.x[-1]) == pytest.approx(
-            (1e3 * result.steps.step.min(), 1e3 * result.steps.step.max())
+            (result.steps.step.min(), result.steps.step.max())
         )
         assert list(trace.y) == sorted(trace.y)
         assert (trace.y[0], trace.y[-1]) == (0, 100)
@@ -45,5 +64,5 @@ def test_the_bars_of_each_are_all_of_its_gradients(results):
 def test_titles_and_axes_say_what_is_shown_with_units(results, draw):
     layout = draw(results).layout
     assert layout.title.text
-    assert layout.xaxis.title.text in ("step time (ms)", "updates in between (count)")
+    assert layout.xaxis.title.text in ("step time (s)", "updates in between (count)")
     assert layout.yaxis.title.text.endswith("(%)")

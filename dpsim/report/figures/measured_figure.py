@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.report.figures.style import COLOURS, SYMBOLS, styled
@@ -12,14 +13,27 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _OFF = 1.25  # the band
+_MISSED = {"color": COLOUR["vermilion"], "symbol": "x", "opacity": 0.9}
 
 
 class Pair(NamedTuple):
-    """One case: what it is called, and the same quantity measured and predicted."""
+    """One case: what it is called, and the same quantity measured and predicted.
+
+    Between ``low`` and ``high`` the measured one was to lie, where that is known.
+    """
 
     name: str
     measured: float
     predicted: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is outside its interval, or without one more than 25 % off."""
+        if self.low is None or self.high is None:
+            return not 1 / _OFF <= self.predicted / self.measured <= _OFF
+        return not self.low <= self.measured <= self.high
 
 
 def measured_figure(
@@ -27,7 +41,7 @@ def measured_figure(
 ) -> go.Figure:
     """The pairs of each group; times on logarithmic axes, shares (``unit`` empty) on linear ones.
 
-    The band is within 25 %.
+    The band is within 25 %. Intervals are upright lines; what was missed has a mark of its own.
     """
     import plotly.graph_objects as go
 
@@ -58,7 +72,16 @@ def measured_figure(
             hoverinfo="skip",
         )
     for number, (name, pairs) in enumerate(groups.items()):
-        figure.add_scatter(**_points(number, name, pairs, unit))
+        look = {
+            "color": COLOURS[number % len(COLOURS)],
+            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "opacity": 0.7,
+        }
+        right = [pair for pair in pairs if not pair.missed]
+        figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
+    missed = [pair for pairs in groups.values() for pair in pairs if pair.missed]
+    if missed:
+        figure.add_scatter(**_points(f"missed ({len(missed):,})", missed, unit, _MISSED))
     axis = {"type": "log", "exponentformat": "power"} if unit else {"tickformat": ".0%"}
     label = f" ({unit})" if unit else ""
     figure.update_xaxes(**axis)
@@ -66,20 +89,39 @@ def measured_figure(
     return styled(figure, title, f"measured {what}{label}", f"predicted {what}{label}")
 
 
-def _points(number: int, name: str, pairs: Sequence[Pair], unit: str) -> dict[str, object]:
+def _points(
+    name: str, pairs: Sequence[Pair], unit: str, look: Mapping[str, object]
+) -> dict[str, object]:
     form = ".4g" if unit else ".1%"
     where = f"measured %{{x:{form}}} {unit}, predicted %{{y:{form}}} {unit}"
     return {
         "x": [pair.measured for pair in pairs],
         "y": [pair.predicted for pair in pairs],
-        "text": [f"{pair.name}<br>{pair.predicted / pair.measured - 1:+.1%}" for pair in pairs],
+        "error_y": _intervals(pairs),
+        "text": [_said(pair, unit) for pair in pairs],
         "hovertemplate": f"%{{text}}<br>{where}<extra></extra>",
         "mode": "markers",
-        "name": f"{name} ({len(pairs):,})",
-        "marker": {
-            "color": COLOURS[number % len(COLOURS)],
-            "symbol": SYMBOLS[number % len(SYMBOLS)],
-            "size": 7,
-            "opacity": 0.6,
-        },
+        "name": name,
+        "marker": {"size": 7, **look},
+    }
+
+
+def _said(pair: Pair, unit: str) -> str:
+    said = f"{escape(pair.name)}<br>{pair.predicted / pair.measured - 1:+.1%}"
+    if pair.low is None or pair.high is None:
+        return said
+    return f"{said}, interval {pair.low:.4g} to {pair.high:.4g} {unit}"
+
+
+def _intervals(pairs: Sequence[Pair]) -> dict[str, object] | None:
+    """From predictions up and down to the ends of their intervals; of none without one."""
+    if all(pair.low is None for pair in pairs):
+        return None
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0.0 if pair.high is None else pair.high - pair.predicted for pair in pairs],
+        "arrayminus": [0.0 if pair.low is None else pair.predicted - pair.low for pair in pairs],
+        "width": 0,
+        "thickness": 0.7,
     }

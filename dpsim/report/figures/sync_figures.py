@@ -5,35 +5,86 @@ How long their steps are, and how stale their gradients.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsim.base.units import TIME, human
 from dpsim.engine import Result
-from dpsim.report.figures.style import COLOURS, DASHES, styled
+from dpsim.report.figures.style import COLOURS, DASHES, PART_COLOURS, styled, time_unit
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _POINTS = 200
-_MILLI = 1e3
+
+
+def straggler_cost_figure(
+    results: Mapping[str, Result], undisturbed: Mapping[str, Result]
+) -> go.Figure:
+    """What slow workers cost: a bar for each way, the share of its throughput without them lost.
+
+    The cheapest first. ``undisturbed``: the same without those slow workers, by the same names.
+    """
+    import plotly.graph_objects as go
+
+    lost = {
+        name: 1 - result.throughput_samples_per_s / undisturbed[name].throughput_samples_per_s
+        for name, result in results.items()
+        if name in undisturbed
+    }
+    names = sorted(lost, key=lambda name: lost[name])
+    figure = go.Figure()
+    figure.add_bar(
+        y=names,
+        x=[100 * lost[name] for name in names],
+        orientation="h",
+        marker_color=PART_COLOURS["straggler_wait"],
+        text=[
+            f"{lost[name]:.1%}, {results[name].throughput_samples_per_s:,.0f} samples/s"
+            for name in names
+        ],
+        textposition="auto",
+        customdata=[
+            f"{results[name].throughput_samples_per_s:,.0f} of "
+            f"{undisturbed[name].throughput_samples_per_s:,.0f} samples/s"
+            for name in names
+        ],
+        hovertemplate="%{y}: %{x:.1f} % lost, %{customdata}<extra></extra>",
+        showlegend=False,
+    )
+    axis = {"autorange": "reversed"}
+    height = 120 + 42 * max(len(names), 1)
+    title = _cheapest(names, lost)
+    return styled(figure, title, "throughput lost (%)", "", yaxis=axis, height=height)
+
+
+def _cheapest(names: Sequence[str], lost: Mapping[str, float]) -> str:
+    if not names:
+        return "What slow workers cost"
+    first, last = names[0], names[-1]
+    if first == last:
+        return f"Slow workers cost {first} {lost[first]:.0%} of its throughput"
+    return f"Slow workers cost {last} {lost[last]:.0%} of its throughput, {first} {lost[first]:.0%}"
 
 
 def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
-    """Share of steps (of workers, in %) that took at most so long (ms, logarithmic).
+    """Share of steps (of workers, in %) that took at most so long (logarithmic).
 
     A curve for each of ``results``.
     """
     import plotly.graph_objects as go
 
+    longest = max((float(each.steps.step.max()) for each in results.values()), default=1.0)
+    factor, unit = time_unit(longest)
     figure = go.Figure()
     for number, (name, result) in enumerate(results.items()):
         share = np.linspace(0, 100, _POINTS)
         figure.add_scatter(
-            x=_MILLI * np.percentile(result.steps.step, share),
+            x=factor * np.percentile(result.steps.step, share),
             y=share,
-            name=f"{name} (mean {_MILLI * result.step_time_s['mean']:,.4g} ms)",
+            name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",
             line={
                 "color": COLOURS[number % len(COLOURS)],
                 "dash": DASHES[number % len(DASHES)],
@@ -47,7 +98,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
         tickformat=",",
     )
     title = "Steps that took at most so long"
-    return styled(figure, title, "step time (ms)", "steps (%)", hovermode="x unified")
+    return styled(figure, title, f"step time ({unit})", "steps (%)", hovermode="x unified")
 
 
 def staleness_by_kind_figure(results: Mapping[str, Result]) -> go.Figure:
