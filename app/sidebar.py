@@ -52,12 +52,45 @@ def _source() -> None:
         on_change=_source_chosen,
         help="Well-known ones, or yours.",
     )
+    if st.button("all set-ups", icon=":material/apps:", width="stretch", key="all set-ups"):
+        _set_ups()
     if shown in preset_names():
         title, text = about(shown)
         st.caption(f"**{title}.** {text}")
     if spec.changes:
         words = "1 change" if len(spec.changes) == 1 else f"{len(spec.changes)} changes"
         st.button(f"undo {words}", on_click=_reset, type="tertiary", icon=":material/undo:")
+
+
+@st.dialog("Set-ups", width="large")
+def _set_ups() -> None:
+    """Every preset as a card, those that hold all words of the search."""
+    wanted = st.text_input(
+        "search", key="search set-ups", placeholder="Llama, FSDP, V100, asynchronous ..."
+    )
+    found = [name for name in preset_names() if _holds(name, wanted)]
+    if not found:
+        st.info("No set-up has all of these words.")
+    for name in found:
+        title, text = about(name)
+        with st.container(border=True, key=f"card {name}"):
+            st.markdown(f"**{title}**")
+            st.caption(text)
+            chosen = st.button(
+                "open",
+                key=f"open {name}",
+                icon=":material/arrow_forward:",
+                on_click=state.show_spec,
+                args=(Spec(name),),
+            )
+            if chosen:  # the whole page, which closes this
+                st.rerun()
+
+
+def _holds(name: str, wanted: str) -> bool:
+    """Whether a preset's name, title or description has all words of ``wanted``."""
+    whole = " ".join((name, *about(name))).lower()
+    return all(word in whole for word in wanted.lower().split())
 
 
 def _title(name: str) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import sidebar, state
+from app import does_not_fit, sidebar, state
 from app.answers import loaded_links
 from app.charts import chart
 from app.plain import plain
-from app.waiting import finished, result_of
+from app.waiting import finished, scenario_of
 from dpsim.base.units import DATA, RATE, human
-from dpsim.engine import busiest_links
+from dpsim.engine import busiest_links, link_classes
+from dpsim.report.figures.load_map_figure import load_map_figure
 from dpsim.report.figures.topology_figure import topology_figure
 
 _LISTED = 15
@@ -24,13 +25,16 @@ def draw() -> None:
     """Draw the page."""
     sidebar.draw()
     spec = state.current().spec
-    result_of(spec)
+    scenario_of(spec)
+    if does_not_fit.drawn(spec):
+        return
     found = finished(
         "loading the links", ("links", spec), lambda report: loaded_links(spec, report)
     )
     if found is None:
         return
     job, loads = found
+    chart(load_map_figure(link_classes(job.network, loads)), key="classes")
     chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
     links = busiest_links(job.network, loads, _LISTED)
     if not links:
@@ -38,15 +42,15 @@ def draw() -> None:
         return
     busiest = plain(links[0]["link"])
     st.markdown(
-        f"**The busiest: {busiest}**, {links[0]['utilisation']:.0%} of its rate; the "
-        f"{len(links)} that carry most:"
+        f"**The busiest: {busiest}**, {links[0]['utilisation']:.0%} of its rate over the step; "
+        f"the {len(links)} that are busiest:"
     )
     st.dataframe(
         {
             "link": [link["link"] for link in links],
             "rate": [human(link["rate_Bps"], RATE) for link in links],
             "carried in a step": [human(link["bytes"], DATA, 4) for link in links],
-            "share of its rate": [f"{link['utilisation']:.1%}" for link in links],
+            "share of its rate over the step": [f"{link['utilisation']:.1%}" for link in links],
         },
         hide_index=True,
         height="content",

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkLoads:
-    """Bytes that each capacity of a cluster carries while ``what`` communicates, in ``time_s``."""
+    """Bytes that each capacity of a cluster carries while ``what`` communicates, in ``time_s``.
+
+    ``over``: of what time shares of rates are, in words. Collectives alone have "while in use".
+    """
 
     what: str
     bytes: FloatArray
     time_s: float
+    over: str = "while in use"
 
     def utilisation(self, capacities: FloatArray) -> FloatArray:
         """The share of each capacity (B/s) that is used during ``time_s``, from 0 to 1."""
@@ -169,7 +173,7 @@ def mean_step_loads(job: Job, step_time: float) -> LinkLoads:
     loads = np.zeros(len(job.network.capacities))
     for each, share in _collectives(job).items():
         loads += share * collective_loads(job, *each)[0]
-    return LinkLoads("a step", loads, step_time)
+    return LinkLoads("a step", loads, step_time, "over the step")
 
 
 def step_traffic(job: Job, loads: LinkLoads) -> StepTraffic:

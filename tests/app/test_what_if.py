@@ -211,3 +211,13 @@ def test_slow_workers_are_switched_on_and_off(open_page):
 def button(page, label):
     (found,) = [each for each in page.button if each.label == label]
     return found
+
+
+def test_set_ups_are_cards_that_can_be_searched_language_models_among_them(open_page):
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    page.session_state["search set-ups"] = "llama fully sharded"
+    page.button(key="all set-ups").click().run()
+    cards = [each.key for each in page.button if (each.key or "").startswith("open ")]
+    assert cards == ["open llama3-8b-8-h100-fsdp"]
+    page.button(key=cards[0]).click().run()
+    assert page.query_params["preset"] == "llama3-8b-8-h100-fsdp"

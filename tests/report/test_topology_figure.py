@@ -54,8 +54,8 @@ def test_each_full_duplex_link_is_one_line_with_both_directions_under_the_pointe
     (key,) = [key for key in shown if key in ("node0/nic0 → switch", "switch → node0/nic0")]
     text, share = shown[key]
     assert share == pytest.approx(0.5)
-    assert "utilisation 50%" in text
-    assert "utilisation 25%" in text
+    assert "50% of it while in use" in text
+    assert "25% of it while in use" in text
     assert text.count("rate ") == 2
 
 
@@ -84,23 +84,24 @@ def test_nothing_loaded_is_all_grey():
     made = cluster()
     figure = topology_figure(made, LinkLoads("nothing", np.zeros(len(made.capacities)), 0.0))
     assert len(line_styles(figure)) == 1
-    assert "busiest" not in figure.layout.title.text
+    assert "busiest" not in figure.layout.title.subtitle.text
 
 
 def test_the_title_says_what_is_shown_and_what_is_busiest():
     made = cluster()
-    title = topology_figure(
-        made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine"
-    ).layout.title.text
-    assert title.startswith("mine: load of the links<br><sub>under a test, which takes 100 s")
-    assert "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%" in title
+    layout = topology_figure(made, loads_of(made, **{"switch->node1/nic0": 0.75}), "mine").layout
+    assert layout.title.text == "mine: load of the links"
+    said = layout.title.subtitle.text
+    assert said == "2 nodes, 16 GPUs; busiest: switch->node1/nic0 at 75%"
+    assert layout.legend.title.text.startswith("under a test, which takes 100 s<br>")
+    assert "share of the link's rate while in use" in layout.legend.title.text.replace("<br>", " ")
 
 
 def test_of_many_nodes_the_first_few_are_drawn_and_it_says_so():
     made = cluster(65, "single-gpu")
     figure = topology_figure(made, loads_of(made, **{"node64/nic0->switch": 0.9}))
-    assert "only the first 16 nodes are drawn" in figure.layout.title.text
-    assert "busiest: node64/nic0->switch at 90%" in figure.layout.title.text
+    assert "only the first 16 nodes are drawn" in figure.layout.title.subtitle.text
+    assert "busiest: node64/nic0->switch at 90%" in figure.layout.title.subtitle.text
     assert [note.text for note in figure.layout.annotations] == [
         f"node{i}" for i in range(0, 16, 3)
     ]  # the names that have room
@@ -108,8 +109,26 @@ def test_of_many_nodes_the_first_few_are_drawn_and_it_says_so():
         "only"
         not in topology_figure(
             cluster(64, "single-gpu"), loads_of(cluster(64, "single-gpu"))
-        ).layout.title.text
+        ).layout.title.subtitle.text
     )
+
+
+def test_of_more_than_a_few_nodes_each_is_one_glyph_in_the_colour_of_its_busiest_link():
+    made = cluster(16)
+    name = next(
+        made.link_name(link)
+        for link in range(len(made.capacities))
+        if made.link_name(link).startswith("node3/gpu0->")
+    )
+    figure = topology_figure(made, loads_of(made, **{name: 0.6, "node5/nic0->switch": 0.9}))
+    (glyphs,) = [trace for trace in figure.data if (trace.name or "").startswith("node, by")]
+    assert len(glyphs.x) == 16
+    assert [round(share, 6) for share in glyphs.marker.color] == [
+        0.6 if i == 3 else 0.0 for i in range(16)
+    ]
+    assert glyphs.hovertext[3] == f"<b>node3</b>: 8 GPUs<br>busiest link inside: {name} at 60%"
+    assert len(hovers(figure)) == 16
+    assert max(hovers(figure).values(), key=lambda each: each[1])[1] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("node", list(nodes()))
@@ -151,8 +170,9 @@ def test_every_fabric_is_drawn_whole_and_apart(fabric):
     joined = {device for device in graph if graph.degree(device) > 0}
     assert joined <= set(place.places)
     assert len({(round(x, 3), round(y, 3)) for x, y in place.places.values()}) == len(place.places)
-    assert len(hovers(topology_figure(made, loads_of(made)))) == len(
-        {frozenset(edge) for edge in graph.edges}
+    few = cluster(4, "dgx1-v100", fabric=fabric)
+    assert len(hovers(topology_figure(few, loads_of(few)))) == len(
+        {frozenset(edge) for edge in few.graph().edges}
     )
 
 

@@ -98,7 +98,8 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
     figure.add_vline(
         x=capacity,
         line={"dash": "dash"},
-        annotation={"text": f"{capacity:.3g} GB", "yanchor": "bottom", "y": 0.0},
+        annotation_text=f"{capacity:.3g} GB",
+        annotation_position="top right",
     )
     verdict = "fits" if memory["fits"] else "does not fit"
     title = f"Memory of a GPU: {total / _GIGA:.3g} of {capacity:.3g} GB, {verdict}"

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
 
 from dpsim.base.units import DATA, RATE, TIME, human
 from dpsim.engine import LinkLoads, busiest_links
-from dpsim.report.figures.style import wrapped
+from dpsim.report.figures.style import styled, wrapped
 from dpsim.report.figures.topology_layout import Graph, Layout, Point, layout, node_of
-from dpsim.report.theme import COLOUR, FAINT, LINE, template
+from dpsim.report.theme import COLOUR, FAINT, LINE, LOAD
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 
 MOST_NODES = 64  # with more, only the first few are drawn
 FEW_NODES = 16
-FEW_DETAILED = 8  # with more, lines are thinner and devices smaller
+FEW_DETAILED = 4  # with more, each node is one glyph
 
-_SCALE = "Cividis"  # told apart by people with any kind of colour vision, and in grey
 _SHADES = 10
+_SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
+_GLYPH = "node"  # what stands for all devices of a node
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
 _DEEPEST_ARC = 1.4
 _LINE = 62  # letters of a line of the title
@@ -66,32 +68,53 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     """
     import plotly.graph_objects as go
 
-    graph = cluster.graph()
+    graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     nodes = len({node_of(device) for device in graph} - {None})
     drawn = nodes if nodes <= MOST_NODES else FEW_NODES
+    if drawn > FEW_DETAILED:
+        graph = _as_glyphs(cluster, graph, shares)
     place = layout(graph, drawn)
     lines = _lines(cluster, graph, loads, place)
-    highest = (
-        ceil(max((line.share for line in lines), default=0.0) * _SHADES - 1e-9) / _SHADES or 1.0
-    )
     figure = go.Figure()
-    for trace in _link_traces(lines, highest, 1.0 if drawn <= FEW_DETAILED else 0.5):
+    for trace in _link_traces(lines):
         figure.add_trace(go.Scatter(**trace))
-    figure.add_trace(go.Scatter(**_hover_trace(lines, highest, 7 if drawn <= FEW_DETAILED else 4)))
+    figure.add_trace(go.Scatter(**_hover_trace(lines, loads.over)))
     for trace in _device_traces(graph, place, drawn):
         figure.add_trace(go.Scatter(**trace))
     _frames(figure, place)
+    hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
     title = _title(name, cluster, loads, nodes, drawn)
-    figure.update_layout(
-        title={"text": title, "x": 0.01, "xanchor": "left", "y": 0.97, "yanchor": "top"},
-        template=template(),
-        margin={"l": 20, "r": 20, "t": 65 + 20 * title.count("<br>"), "b": 20},
-        xaxis={"visible": False},
-        yaxis={"visible": False},
-        legend={"orientation": "h", "x": 0.0, "y": 0.0, "yanchor": "top"},
-        hovermode="closest",
-    )
-    return figure
+    styled(figure, title, "", "", hovermode="closest", **hidden)
+    return figure.update_layout(legend_title={"text": _how_to_read(loads), "side": "top"})
+
+
+def _as_glyphs(
+    cluster: Cluster, graph: Graph[str], shares: np.ndarray[Any, np.dtype[np.float64]]
+) -> Graph[str]:
+    """``graph`` with one device for each node, which stands where its network cards would.
+
+    Between a node and a switch the busiest link stands for all; what is inside a node for its
+    busiest link.
+    """
+    whole: Graph[str] = nx.DiGraph()
+    for device, data in graph.nodes(data=True):
+        node = node_of(device)
+        if node is None:
+            whole.add_node(device, **data)
+        elif f"{node}/{_GLYPH}" not in whole:
+            whole.add_node(f"{node}/{_GLYPH}", kind="nic", glyph=True, inside=0.0, gpus=0, about="")
+        if node is not None and data.get("kind") == "gpu":
+            whole.nodes[f"{node}/{_GLYPH}"]["gpus"] += 1
+    for a, b, data in graph.edges(data=True):
+        share = float(shares[data["number"]])
+        one, other = (end if node_of(end) is None else f"{node_of(end)}/{_GLYPH}" for end in (a, b))
+        if one == other:
+            inside = whole.nodes[one]
+            if share >= inside["inside"]:
+                inside |= {"inside": share, "about": cluster.link_name(data["number"])}
+        elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
+            whole.add_edge(one, other, **data)
+    return whole
 
 
 def _lines(cluster: Cluster, graph: Graph[str], loads: LinkLoads, place: Layout) -> list[_Line]:
@@ -131,7 +154,7 @@ def _way_text(
     return (
         f"<b>{a} → {b}</b>{kind}<br>rate {human(data['capacity'], RATE)}, load "
         f"{human(float(loads.bytes[number]), DATA, 3)}, "
-        f"utilisation {shares[number]:.0%}"
+        f"{shares[number]:.0%} of it {loads.over}"
     )
 
 
@@ -153,11 +176,8 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
     return points
 
 
-def _link_traces(lines: list[_Line], highest: float, scale: float) -> list[dict[str, Any]]:
-    """One trace for each shade and width that occurs; gaps separate lines.
-
-    ``highest`` is the darkest shade's share.
-    """
+def _link_traces(lines: list[_Line]) -> list[dict[str, Any]]:
+    """One trace for each shade and width that occurs; gaps separate lines."""
     from plotly.colors import sample_colorscale
 
     most = max((line.carried for line in lines), default=0.0)
@@ -166,15 +186,15 @@ def _link_traces(lines: list[_Line], highest: float, scale: float) -> list[dict[
     for line in lines:
         shade, width = -1, 0
         if line.carried > 0:
-            shade = min(int(line.share / highest * _SHADES), _SHADES - 1)
+            shade = min(int(line.share * _SHADES), _SHADES - 1)
             width = min(int(line.carried / most * len(_WIDTHS)), len(_WIDTHS) - 1)
         bins.setdefault((shade, width), []).append(line)
     traces = []
     for (shade, width), alike in sorted(bins.items()):
         look = {"color": _UNUSED, "width": 1.0}
         if shade >= 0:
-            (colour,) = sample_colorscale(_SCALE, [_reversed((shade + 0.5) / _SHADES)])
-            look = {"color": colour, "width": scale * _WIDTHS[width]}
+            (colour,) = sample_colorscale(list(LOAD), [(shade + 0.5) / _SHADES])
+            look = {"color": colour, "width": _WIDTHS[width]}
         xs, ys = _joined(alike)
         traces.append(
             {
@@ -189,11 +209,6 @@ def _link_traces(lines: list[_Line], highest: float, scale: float) -> list[dict[
     return traces
 
 
-def _reversed(share: float) -> float:
-    """Dark is busy: on a white page pale yellow would hide the links that matter."""
-    return 1.0 - share
-
-
 def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]:
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -203,19 +218,19 @@ def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]
     return xs, ys
 
 
-def _hover_trace(lines: list[_Line], highest: float, size: int) -> dict[str, Any]:
+def _hover_trace(lines: list[_Line], over: str) -> dict[str, Any]:
     """Points in the middle of the links that answer the pointer, and carry the scale of colours."""
     # Lines answer the pointer at their points alone, and have no scale of colours.
     middles = [line.points[len(line.points) // 2] for line in lines]
     marker = {
-        "size": size,
+        "size": 7,
         "color": [line.share for line in lines],
-        "colorscale": f"{_SCALE}_r",
+        "colorscale": _SCALE,
         "cmin": 0.0,
-        "cmax": highest,
+        "cmax": 1.0,
         "opacity": [0.9 if line.carried > 0 else 0.0 for line in lines],
         "colorbar": {
-            "title": {"text": "share of the link's rate", "side": "right"},
+            "title": {"text": f"share of its rate {over}", "side": "right"},
             "tickformat": ".0%",
             "len": 0.7,
             "thickness": 14,
@@ -240,9 +255,14 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
         kind = graph.nodes[device].get("kind", "other")
         if node_of(device) is None:
             kind = "switch"
+        elif graph.nodes[device].get("glyph"):
+            kind = _GLYPH
         kinds.setdefault(kind, []).append(device)
     traces = []
     for kind, devices in kinds.items():
+        if kind == _GLYPH:
+            traces.append(_glyphs(graph, place, devices))
+            continue
         symbol, colour, size = _MARKERS.get(kind, _SWITCH)
         shown = kind == "switch" or drawn <= (1 if kind in _CROWDED else 2)
         named = _with_room(place, devices) if kind == "switch" else devices
@@ -261,7 +281,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
                 "marker": {
                     "symbol": symbol,
                     "color": colour,
-                    "size": size if drawn <= FEW_DETAILED or kind == "switch" else size / 2,
+                    "size": size,
                     "line": {"width": 0},
                 },
                 "hovertext": devices,
@@ -270,6 +290,32 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
             }
         )
     return traces
+
+
+def _glyphs(graph: Graph[str], place: Layout, nodes: list[str]) -> dict[str, Any]:
+    """Nodes as squares in the colour of their busiest link."""
+    data = [graph.nodes[node] for node in nodes]
+    about = [
+        f"<b>{node_of(node)}</b>: {each['gpus']} GPUs<br>busiest link inside: {each['about']} at "
+        f"{each['inside']:.0%}"
+        for node, each in zip(nodes, data, strict=True)
+    ]
+    return {
+        "x": [place.places[node][0] for node in nodes],
+        "y": [place.places[node][1] for node in nodes],
+        "mode": "markers",
+        "marker": {
+            "symbol": "square",
+            "size": 18 if len(nodes) <= FEW_NODES else 9,
+            "color": [each["inside"] for each in data],
+            "colorscale": _SCALE,
+            "cmin": 0.0,
+            "cmax": 1.0,
+        },
+        "hovertext": about,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+        "name": "node, by its busiest link inside",
+    }
 
 
 def _with_room(place: Layout, switches: list[str]) -> set[str]:
@@ -317,22 +363,21 @@ def _frames(figure: go.Figure, place: Layout) -> None:
 
 
 def _title(name: str, cluster: Cluster, loads: LinkLoads, nodes: int, drawn: int) -> str:
-    """What is shown, how to read it, and which link is the busiest of all, drawn or not."""
-    busiest = ""
+    """What is shown, and which link is the busiest of all, drawn or not."""
+    said = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
+    if drawn < nodes:
+        said += f" (<b>only the first {drawn} nodes are drawn</b>)"
     if loads.bytes.any():
         (link,) = busiest_links(cluster, loads, 1)
-        busiest = f"; busiest: {link['link']} at {link['utilisation']:.0%}"
+        said += f"; busiest: {link['link']} at {link['utilisation']:.0%}"
     head = f"{name}: load" if name else "Load"
-    size = f"{nodes:,} node{'s' if nodes > 1 else ''}, {cluster.ranks:,} GPUs"
-    if drawn < nodes:
-        size += f" (<b>only the first {drawn} nodes are drawn</b>)"
+    return f"{head} of the links<br><sub>{said}</sub>"
+
+
+def _how_to_read(loads: LinkLoads) -> str:
     took = f", which takes {human(loads.time_s, TIME)}" if loads.time_s > 0 else ""
     lines = [
         f"under {loads.what}{took}",
-        f"{size}{busiest}",
-        "colour: share of the link's rate used in that time",
-        "width: bytes carried, of the busier direction; grey: unused",
+        f"colour: share of the link's rate {loads.over}; width: bytes, of the busier direction",
     ]
-    return (
-        f"{head} of the links<br><sub>{'<br>'.join(wrapped(line, _LINE) for line in lines)}</sub>"
-    )
+    return "<br>".join(wrapped(line, _LINE) for line in lines)

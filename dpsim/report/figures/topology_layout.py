@@ -54,7 +54,8 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
             places[device] = (left + x, y)
         width = max(x for x, _ in inside.values())
         lowest = min(y for _, y in inside.values())
-        bottom = min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
+        # Links between GPUs lie below them; what stands for a whole node has none.
+        bottom = lowest if len(inside) == 1 else min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
         frames[node] = (left - _MARGIN, bottom - _MARGIN, left + width + _MARGIN, _MARGIN)
         left += width + _BETWEEN_NODES + 0.9
     _add_fabric(graph, places, whole=len(nodes) <= most_nodes)
