@@ -1,0 +1,79 @@
+"""Local SGD between sites: the share of time that published runs computed, and the predicted one.
+
+The workers compute for as long as the run's inner steps took, and then wait for a ring of as many
+bytes a parameter as it sent, over links of the stated rate. Where a source states a range of rates,
+the prediction is at their geometric mean, and its bounds are at both ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dpsim.collectives import Chunking, Costs, RankLayout, algorithm
+from validate.published.tables import packaged_table
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What a source says in words: rates (B/s), and seconds of inner steps between two syncs."""
+
+    slowest: float
+    fastest: float
+    inner: float
+    workers: int
+
+
+_MBIT = 1e6 / 8
+# Workers of the first are those of the same run over three continents; rates and times are those
+# of the columns ``link`` and ``notes``.
+_STATED: Mapping[str, _Stated] = {
+    "intellect1-us": _Stated(500 * _MBIT, 4_000 * _MBIT, 38 * 60, 14),
+    "opendiloco-1b": _Stated(127 * _MBIT, 935 * _MBIT, 67.5 * 60, 4),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeShare:
+    """Shares of time that a run computed, published and predicted at three rates of its links."""
+
+    name: str
+    published: float
+    predicted: float
+    low: float
+    high: float
+
+    @property
+    def error(self) -> float:
+        """Predicted less published, as a share of the time."""
+        return self.predicted - self.published
+
+
+def compute_shares() -> tuple[ComputeShare, ...]:
+    """All runs whose links are stated; a link that is just "internet" predicts nothing."""
+    rows = packaged_table(
+        "wan_local_sgd.csv", ("id", "params", "bytes_per_param", "compute_utilisation")
+    )
+    sizes = rows.numbers("params") * rows.numbers("bytes_per_param")
+    published = rows.numbers("compute_utilisation")
+    found = []
+    for row, name in enumerate(rows.text("id").tolist()):
+        stated = _STATED.get(name)
+        if stated is None:
+            continue
+        middle = math.sqrt(stated.slowest * stated.fastest)
+        predicted, low, high = (
+            _share(stated, float(sizes[row]), rate)
+            for rate in (middle, stated.slowest, stated.fastest)
+        )
+        found.append(ComputeShare(name, float(published[row]), predicted, low, high))
+    return tuple(found)
+
+
+def _share(stated: _Stated, nbytes: float, rate: float) -> float:
+    """The share of time that is computed where a ring moves ``nbytes`` at ``rate`` B/s."""
+    chunking = Chunking(round(nbytes), stated.workers)
+    costs = Costs(alpha=0.0, beta=1 / rate)
+    seconds = algorithm("ring").exact_time(RankLayout(stated.workers), chunking, costs)
+    return stated.inner / (stated.inner + seconds)
