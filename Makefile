@@ -71,7 +71,7 @@ clean: ## remove .venv and everything else that was made here
 
 .venv/.all: .venv/.core
 	@echo "installing every extra; torch takes minutes ..." >&2
-	@$(PIP) --no-build-isolation -e '.[app,cluster,hf,tune,validate]'
+	@$(PIP) --no-build-isolation -e '.[app,cluster,hf,plot,tune,validate]'
 	@touch $@
 
 $(BIN)/python:

@@ -25,6 +25,7 @@ _COMMANDS = {
     "tune": "dpsim.commands.tune:tune",
     "sweep": "dpsim.commands.sweep:sweep",
     "results": "dpsim.commands.results:results",
+    "plot": "dpsim.commands.plot:plot",
     "report": "dpsim.commands.report:report",
     "collective": "dpsim.commands.collective:collective",
     "memory": "dpsim.commands.memory:memory",

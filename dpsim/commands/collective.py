@@ -10,9 +10,11 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import Json
+from dpsim.commands.options import Json, Plot, check_plot, draw
 
 if TYPE_CHECKING:
+    from dpsim.base.arrays import FloatArray
+    from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
 
 T = TypeVar("T")
@@ -21,72 +23,85 @@ _MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
 _MOST_BESIDE = 2  # algorithms that a page plays side by side
 
 
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=2**20, help="Ranks on one uniform switch (with --bandwidth, --latency)."
+    ),
+]
+Bandwidth = Annotated[
+    str | None, typer.Option(help='Rate of each rank\'s link, each way: "50 GB/s".')
+]
+Latency = Annotated[str, typer.Option(help='Time a message spends on its way: "500 ns".')]
+Overhead = Annotated[str, typer.Option(help="Time that a message costs its sender.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue."),
+]
+Nodes = Annotated[
+    int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")
+]
+Algorithm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help=(
+            "Algorithms (dpsim catalogue algorithms), auto, or all; ring if left out, a "
+            "library's choice with --library."
+        ),
+    ),
+]
+Library = Annotated[str, typer.Option(help="Whose collective: ideal, nccl, gloo or mpi.")]
+Operation = Annotated[str, typer.Option(help="The collective operation.")]
+Begin = Annotated[
+    str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
+]
+End = Annotated[
+    str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")
+]
+Factor = Annotated[
+    float, typer.Option("-f", "--factor", help="Each size is so many times the one before.")
+]
+NetworkModel = Annotated[str, typer.Option(help="auto, rounds, flows or closed-form.")]
+Skew = Annotated[
+    str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the start times.")]
+Steps = Annotated[
+    bool,
+    typer.Option(
+        "--steps", help="Print who sends which chunk to whom, round by round, instead of times."
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        help=("With --steps: write a page that plays the rounds, of two algorithms side by side.")
+    ),
+]
+Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
+
+
 def collective(
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=2**20, help="Ranks on one uniform switch (with --bandwidth, --latency)."
-        ),
-    ] = None,
-    bandwidth: Annotated[
-        str | None, typer.Option(help='Rate of each rank\'s link, each way: "50 GB/s".')
-    ] = None,
-    latency: Annotated[
-        str, typer.Option(help='Time a message spends on its way: "500 ns".')
-    ] = "0 s",
-    overhead: Annotated[str, typer.Option(help="Time that a message costs its sender.")] = "0 s",
-    cluster: Annotated[
-        str | None,
-        typer.Option(help="A scenario file whose cluster to use, or a node of the catalogue."),
-    ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(min=1, max=2**20, help="Number of nodes, with --cluster.")
-    ] = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help=(
-                "Algorithms (dpsim catalogue algorithms), auto, or all; ring if left out, a "
-                "library's choice with --library."
-            ),
-        ),
-    ] = None,
-    library: Annotated[
-        str, typer.Option(help="Whose collective: ideal, nccl, gloo or mpi.")
-    ] = "ideal",
-    operation: Annotated[str, typer.Option(help="The collective operation.")] = "all-reduce",
-    begin: Annotated[
-        str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
-    ] = "1M",
-    end: Annotated[
-        str | None, typer.Option("-e", "--end", help="Largest size; the smallest if left out.")
-    ] = None,
-    factor: Annotated[
-        float, typer.Option("-f", "--factor", help="Each size is so many times the one before.")
-    ] = 2.0,
-    network_model: Annotated[
-        str, typer.Option(help="auto, rounds, flows or closed-form.")
-    ] = "auto",
-    skew: Annotated[
-        str | None, typer.Option(help="Mean of each rank's own exponential start time: 1 ms.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the start times.")] = 0,
-    steps: Annotated[
-        bool,
-        typer.Option(
-            "--steps", help="Print who sends which chunk to whom, round by round, instead of times."
-        ),
-    ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "With --steps: write a page that plays the rounds, of two algorithms side by side."
-            )
-        ),
-    ] = None,
-    itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
+    ranks: Ranks = None,
+    bandwidth: Bandwidth = None,
+    latency: Latency = "0 s",
+    overhead: Overhead = "0 s",
+    cluster: Cluster = None,
+    nodes: Nodes = None,
+    algorithm: Algorithm = None,
+    library: Library = "ideal",
+    operation: Operation = "all-reduce",
+    begin: Begin = "1M",
+    end: End = None,
+    factor: Factor = 2.0,
+    network_model: NetworkModel = "auto",
+    skew: Skew = None,
+    seed: Seed = 0,
+    steps: Steps = False,
+    html: Html = None,
+    itemsize: Itemsize = 4,
+    plot: Plot = None,
     as_json: Json = False,
 ) -> None:
     """Time one collective over sizes, with the columns of nccl-tests.
@@ -98,53 +113,74 @@ def collective(
     Example: dpsim collective --steps --ranks 4 --algorithm ring
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
     """
-    if html is not None:
-        if not steps:
-            raise DpsimError("--html: must stand with --steps, but got it alone")
-        network, gamma = (
-            (None, 0.0)
-            if cluster is None and bandwidth is None
-            else _network(ranks, bandwidth, latency, cluster, nodes)
-        )
-        costs = _time("--overhead", overhead), gamma
-        _write_steps(html, ranks, algorithm or "ring", operation, begin, network, costs, itemsize)
-        return
-    if steps:
+    check_plot(plot)
+    if html is not None and not steps:
+        raise DpsimError("--html: must stand with --steps, but got it alone")
+    if steps and html is None:
         _show_steps(ranks, algorithm or "ring", operation, as_json)
         return
+    network, gamma = None, 0.0
+    if html is None or cluster is not None or bandwidth is not None:
+        network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
+    costs = _time("--overhead", overhead), gamma
+    if html is not None or network is None:
+        assert html is not None
+        _write_steps(html, ranks, algorithm or "ring", operation, begin, network, costs, itemsize)
+        return
+    names = algorithm or ("ring" if library == "ideal" else "auto")
+    found = _times(
+        network,
+        _algorithms(names, operation, library),
+        _sizes(begin, end, factor),
+        operation=operation,
+        kind=_model_kind(network_model),
+        costs=costs,
+        starts=_starts(network, skew, seed),
+        itemsize=itemsize,
+        library=library,
+    )
+    draw(plot, found.to_json())
+    _show(found, as_json)
+
+
+def _sizes(begin: str, end: str | None, factor: float) -> list[int]:
+    from dpsim.studies.collective import parse_size, size_range
+
+    smallest = _option("-b", parse_size, begin)
+    largest = smallest if end is None else _option("-e", parse_size, end)
+    return size_range(smallest, largest, factor)
+
+
+def _starts(network: Network, skew: str | None, seed: int) -> FloatArray | None:
+    from dpsim.studies.collective import exponential_starts
+
+    return None if skew is None else exponential_starts(network.ranks, _time("--skew", skew), seed)
+
+
+def _times(
+    network: Network,
+    algorithms: list[str],
+    sizes: list[int],
+    *,
+    costs: tuple[float, float],
+    **how: Any,
+) -> CollectiveTimes:
     from dpsim.base.budget import limited
     from dpsim.network import MessageCosts
-    from dpsim.studies import collective as collectives
+    from dpsim.studies.collective import CollectiveTimes, collective_rows
 
-    network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
-    smallest = _option("-b", collectives.parse_size, begin)
-    largest = smallest if end is None else _option("-e", collectives.parse_size, end)
     with limited():
-        rows = list(
-            collectives.collective_rows(
-                network,
-                _algorithms(
-                    algorithm or ("ring" if library == "ideal" else "auto"), operation, library
-                ),
-                collectives.size_range(smallest, largest, factor),
-                operation=operation,
-                kind=_model_kind(network_model),
-                costs=MessageCosts(_time("--overhead", overhead), gamma),
-                starts=None
-                if skew is None
-                else collectives.exponential_starts(network.ranks, _time("--skew", skew), seed),
-                itemsize=itemsize,
-                library=library,
-            )
-        )
-    if as_json:
-        show_json(
-            {"schema_version": 1, "kind": "collective", "rows": [row.to_json() for row in rows]}
-        )
-        return
+        rows = collective_rows(network, algorithms, sizes, costs=MessageCosts(*costs), **how)
+        return CollectiveTimes(tuple(rows))
+
+
+def _show(found: CollectiveTimes, as_json: bool) -> None:
     from dpsim.report.text.tables import collective_table
 
-    show(collective_table(rows))
+    if as_json:
+        show_json(found.to_json())
+    else:
+        show(collective_table(found.rows))
 
 
 def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, ScenarioError
 from dpsim.base.terminal import show, show_json
-from dpsim.commands.options import File, Json, Sets
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import progress
 
 
@@ -38,6 +38,7 @@ def compare(
             "memory or bytes."
         ),
     ] = "sample-time",
+    plot: Plot = None,
     set_: Sets = None,
     as_json: Json = False,
 ) -> None:
@@ -55,6 +56,7 @@ def compare(
 
     if not vary and not alternative:
         raise DpsimError("must have --vary or --alternative, but got neither")
+    check_plot(plot)
     chosen = variants(vary or (), alternative or ())
     with progress("simulating variants", len(chosen)) as done, _said_of_options(vary, alternative):
         found = comparison(
@@ -65,6 +67,7 @@ def compare(
             overrides=set_ or (),
             progress=done,
         )
+    draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())
         return

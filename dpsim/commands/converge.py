@@ -9,6 +9,7 @@ import typer
 
 from dpsim.base.budget import limited
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
@@ -17,13 +18,8 @@ if TYPE_CHECKING:
 
 @limited()
 def converge(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: replay.model=cnn. Repeatable."
-        ),
-    ] = None,
+    file: File,
+    set_: Sets = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the curves to this file: one page that needs nothing else."),
@@ -35,7 +31,8 @@ def converge(
             help="List every gradient: what it was computed on, and which update took it up when.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Plot = None,
+    as_json: Json = False,
 ) -> None:
     """Train a small model for real in simulated time.
 
@@ -47,6 +44,7 @@ def converge(
     from dpsim.scenario import load_scenario
     from dpsim.studies.replay import replay
 
+    check_plot(plot)
     scenario = load_scenario(file, set_ or ())
     with bars() as progress:
         result = replay(scenario, progress)
@@ -57,6 +55,8 @@ def converge(
         figure = replay_figure({result.name: result})
         write_whole(html, figures_page(f"training of {result.name}", [figure]))
         narrate(f"wrote {html}")
+    if plot is not None:
+        draw(plot, result.to_json())
     if as_json:
         listed = (
             {"fates": [fate._asdict() for fate in result.gradient_histories()]} if fates else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +10,7 @@ from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
 from dpsim.commands.help import Commands, Group
+from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -54,14 +54,9 @@ def _explain() -> None:
 @explain_app.command(_OF_A_FILE)
 @limited()
 def scenario(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    file: File,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Say what limits a scenario: its critical path, what turning each knob gains, and what to try.
 
@@ -113,7 +108,7 @@ def collective(
         str, typer.Option(help="auto, or what NCCL is held to: ring, tree or in-network.")
     ] = "auto",
     itemsize: Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say which algorithm and protocol a library takes for a collective, and why.
 

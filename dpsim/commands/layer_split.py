@@ -5,7 +5,6 @@ A model split by layers over devices, beside data parallelism of the same global
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @limited()
 def layer_split(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    file: File,
     devices: Annotated[
         str, typer.Option(metavar="P,P,...", help="Over how many of the cluster's GPUs.")
     ] = "2,4,8",
@@ -35,13 +35,8 @@ def layer_split(
             help="Into how many parts the global batch is cut; 1: one GPU works at a time.",
         ),
     ] = "1,4,16",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Show what lies past data parallelism.
 

@@ -6,23 +6,17 @@ Where it does not, also what to do about it.
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from dpsim.base.budget import limited
 from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import File, Json, Sets
 
 
 @limited()
 def memory(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    file: File,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Show what fits in a GPU's memory and by how much.
 

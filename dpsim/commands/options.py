@@ -1,11 +1,14 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have, and what they do with ``--plot``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from dpsim.base.terminal import narrate
 
 File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
 Sets = Annotated[
@@ -15,3 +18,32 @@ Sets = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw it to this file: .html, or .png, .svg (extra plot)."
+    ),
+]
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise DpsimError or FailedError where ``--plot`` cannot be drawn, before time is spent."""
+    if path is not None:
+        from dpsim.report.plots.files import check_ending
+
+        check_ending(path)
+
+
+def draw(path: Path | None, content: Mapping[str, Any] | Path) -> None:
+    """Draw what a command prints as JSON, or a sweep's folder, to ``--plot`` if it was given."""
+    if path is None:
+        return
+    from dpsim.report.plots.figure import answer_figure, sweep_figure
+    from dpsim.report.plots.files import write_figure
+
+    if isinstance(content, Path):
+        figure = sweep_figure(content)
+    else:
+        figure = answer_figure(content, "the answer")
+    write_figure(figure, path)
+    narrate(f"wrote {path}")

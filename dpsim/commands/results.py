@@ -11,6 +11,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import Json
 
 
 def results(
@@ -20,7 +21,7 @@ def results(
     sql: Annotated[
         str | None, typer.Option(help="A select statement about the table results.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
 ) -> None:
     """Show a sweep's results, or ask them in SQL (DuckDB).

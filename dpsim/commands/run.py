@@ -12,9 +12,39 @@ from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.engine import Recording, Run
+    from dpsim.engine import Recording, Result, Run
 
 _SHOWN_WORKERS = 8  # in the timeline of a page
+
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "Write the first steps as a trace to this file, for ui.perfetto.dev or "
+            "chrome://tracing."
+        )
+    ),
+]
+
+Html = Annotated[
+    Path | None,
+    typer.Option(help="Write a report to this file: one page that needs nothing else."),
+]
+
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENGINE",
+        help="What simulates it: auto, vector or events; as the file says if left out.",
+    ),
+]
+
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw it to this file: .html, or .png, .svg (extra plot)."
+    ),
+]
 
 
 def run(
@@ -25,26 +55,10 @@ def run(
             "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
         ),
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            help=(
-                "Write the first steps as a trace to this file, for ui.perfetto.dev or "
-                "chrome://tracing."
-            )
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write a report to this file: one page that needs nothing else."),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENGINE",
-            help="What simulates it: auto, vector or events; as the file says if left out.",
-        ),
-    ] = None,
+    trace: Trace = None,
+    html: Html = None,
+    engine: EngineName = None,
+    plot: Plot = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Predict one scenario: how long a step takes and where its time goes.
@@ -56,6 +70,7 @@ def run(
     from dpsim.engine import run_scenario
     from dpsim.scenario import load_scenario
 
+    _check(plot)
     asked = [] if engine is None else [f"run.engine={engine}"]
     scenario = load_scenario(file, [*(set_ or ()), *asked])
     if scenario.sweep is not None:
@@ -70,12 +85,28 @@ def run(
     for note in result.notes:
         narrate(f"note: {note}")
     _write(simulated, trace, html)
+    _draw(plot, result)
     if as_json:
         show_json(result.to_json())
         return
     from dpsim.report.text.tables import run_notes, run_table
 
     show(run_table(result), "", *run_notes(result))
+
+
+def _check(plot: Path | None) -> None:
+    # Loaded for those who ask for a picture: others want their answer in a second.
+    if plot is not None:
+        from dpsim.commands.options import check_plot
+
+        check_plot(plot)
+
+
+def _draw(plot: Path | None, result: Result) -> None:
+    if plot is not None:
+        from dpsim.commands.options import draw
+
+        draw(plot, result.to_json())
 
 
 def _recording(trace: Path | None, html: Path | None) -> Recording:

@@ -10,6 +10,7 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import File, Json, Plot, Sets, check_plot, draw
 from dpsim.commands.progress import progress
 
 _KINDS = ("nodes", "workers", "batch")
@@ -18,7 +19,7 @@ _NODES = "1,2,4,8,16,32"
 
 @limited()
 def scale(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    file: File,
     by: Annotated[
         str,
         typer.Option(
@@ -46,13 +47,9 @@ def scale(
             help="By workers: divide the scenario's global batch among them (strong scaling).",
         ),
     ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Plot = None,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Predict a scenario on more and more nodes, or with larger and larger batches.
 
@@ -68,39 +65,37 @@ def scale(
         raise DpsimError(f"--fixed-global-batch must stand with --by workers, but got --by {by}")
     if batches is not None and by != "batch":
         raise DpsimError(f"--batches must stand with --by batch, but got --by {by}")
+    check_plot(plot)
     if by == "nodes":
-        _by_nodes(file, nodes or _NODES, set_ or [], as_json)
+        _by_nodes(file, nodes or _NODES, set_ or [], plot, as_json)
     else:
-        _study(file, by, nodes, batches, set_ or [], fixed_global_batch, as_json)
+        _study(file, by, nodes, batches, set_ or [], fixed_global_batch, plot, as_json)
 
 
-def _by_nodes(file: Path, nodes: str, overrides: list[str], as_json: bool) -> None:
-    from dpsim.studies.compare import saturation, simulate_variants, variants
+def _by_nodes(
+    file: Path, nodes: str, overrides: list[str], plot: Path | None, as_json: bool
+) -> None:
+    from dpsim.studies.compare import scale as scaling
 
-    chosen = variants([f"cluster.nodes={','.join(map(str, _numbers('--nodes', nodes)))}"])
-    with progress("simulating", len(chosen)) as done:
-        rows = list(simulate_variants(file, chosen, overrides, done))
-    saturates = saturation(
-        [
-            (int(variant["cluster.nodes"]), result.throughput_samples_per_s)
-            for variant, result in rows
-        ]
-    )
+    counts = _numbers("--nodes", nodes)
+    with progress("simulating", len(counts)) as done:
+        found = scaling(file, counts, overrides=overrides, progress=done)
+    if plot is not None:
+        draw(plot, found.to_json())
     if as_json:
-        listed = [
-            {"nodes": int(variant["cluster.nodes"]), **result.to_json()} for variant, result in rows
-        ]
-        show_json(
-            {"schema_version": 1, "kind": "scale", "saturates_at_nodes": saturates, "rows": listed}
-        )
+        show_json(found.to_json())
         return
     from dpsim.report.text.tables import compare_table
 
+    saturates = found.saturates_at_nodes
     end = (
         "throughput still grows at the last of these"
         if saturates is None
         else f"throughput peaks at {saturates} nodes"
     )
+    rows = [
+        ({"nodes": str(count)}, result) for count, result in zip(counts, found.results, strict=True)
+    ]
     show(compare_table(rows), "", end)
 
 
@@ -111,6 +106,7 @@ def _study(
     batches: str | None,
     overrides: list[str],
     fixed_global_batch: bool,
+    plot: Path | None,
     as_json: bool,
 ) -> None:
     from dpsim.scenario import load_scenario
@@ -127,16 +123,11 @@ def _study(
         study = batch_study(
             file, numbers, sizes, overrides, fixed_global_batch=fixed_global_batch, progress=done
         )
+    how = {"by": by, "fixed_global_batch": fixed_global_batch}
+    told = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
+    draw(plot, told)
     if as_json:
-        show_json(
-            {
-                "schema_version": 1,
-                "kind": "scale",
-                "by": by,
-                "fixed_global_batch": fixed_global_batch,
-                **study.to_json(),
-            }
-        )
+        show_json(told)
         return
     from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
 

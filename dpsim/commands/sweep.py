@@ -11,6 +11,7 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import Plot, check_plot, draw
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
@@ -20,44 +21,51 @@ _SHOWN_FAILURES = 5
 _SHOWN_POINTS = 12
 
 
+Paths = Annotated[
+    list[Path], typer.Argument(help="Scenario files, or folders of them.", show_default=False)
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="FOLDER", help="Where the results go.", show_default=False
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Processes; as many as there are cores if left out."),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler instead: tcp://host:8786."),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Take up a folder that is there: compute only what it lacks."),
+]
+Repair = Annotated[
+    bool,
+    typer.Option(
+        "--repair",
+        help="With --resume: set files aside that cannot be read, and compute them anew.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
 def sweep(
-    paths: Annotated[
-        list[Path], typer.Argument(help="Scenario files, or folders of them.", show_default=False)
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", metavar="FOLDER", help="Where the results go.", show_default=False
-        ),
-    ],
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, max=1024, help="Processes; as many as there are cores if left out."),
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler instead: tcp://host:8786."),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Take up a folder that is there: compute only what it lacks."
-        ),
-    ] = False,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            help="With --resume: set files aside that cannot be read, and compute them anew.",
-        ),
-    ] = False,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value in every file. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    paths: Paths,
+    output: Output,
+    workers: Workers = None,
+    dask: Dask = None,
+    resume: Resume = False,
+    repair: Repair = False,
+    plot: Plot = None,
+    set_: Set = None,
+    as_json: AsJson = False,
 ) -> None:
     """Predict many scenarios: every point of files with a sweep block, every file of a folder.
 
@@ -71,6 +79,7 @@ def sweep(
     """
     from dpsim.studies.sweep import sweep as run
 
+    check_plot(plot)
     if workers is not None and dask is not None:
         raise DpsimError(
             "--workers must stand without --dask, whose cluster has workers of its own, but got "
@@ -88,6 +97,8 @@ def sweep(
             started=started,
             progress=done,
         )
+    if plot is not None:
+        draw(plot, swept.folder)
     if as_json:
         show_json(swept.to_json())
     else:

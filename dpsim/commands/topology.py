@@ -9,10 +9,11 @@ import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import File, Json, Sets
 
 
 def topology(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
+    file: File,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the picture to this file: one page that needs nothing else."),
@@ -24,14 +25,11 @@ def topology(
             help="Load of one collective of this size (100MB); of one step if left out.",
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
-    ] = None,
+    set_: Sets = None,
     top: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many of the most loaded links to list.")
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show a scenario's cluster and which links carry most: as a picture, a table or JSON.
 

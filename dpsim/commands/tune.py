@@ -10,71 +10,73 @@ import typer
 from dpsim.base.budget import limited
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
     from dpsim.studies.tune import Tuning
 
 
+Objective = Annotated[
+    str, typer.Option(help="step-time, throughput, time-to-target or cost-to-target.")
+]
+Over = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=A,B,...",
+        help="A field to search and its values. Repeatable; what often pays if left out.",
+    ),
+]
+Evaluations = Annotated[
+    int,
+    typer.Option(min=1, max=100_000, help="Configurations to simulate, all where they are fewer."),
+]
+MaxMemory = Annotated[
+    str | None, typer.Option(help='Most memory of a GPU: "24 GB". It always has to fit.')
+]
+MaxBatch = Annotated[int | None, typer.Option(help="Largest global batch, samples of all workers.")]
+MaxNodes = Annotated[
+    int | None, typer.Option(help="Most nodes; as many as the file has if left out.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        help="Most cost, in the file's currency or GPU hours: of training to the target, or of "
+        "a million samples where the "
+        "objective has no target."
+    ),
+]
+MaxAccuracyPenalty = Annotated[
+    float | None,
+    typer.Option(
+        help="Most accuracy lost (0.01: a point); leaves out strategies of which it is not known."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")
+]
+Html = Annotated[
+    Path | None, typer.Option(help="Write the front of time against cost to this file.")
+]
+
+
 @limited()
 def tune(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    objective: Annotated[
-        str, typer.Option(help="step-time, throughput, time-to-target or cost-to-target.")
-    ] = "step-time",
-    over: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=A,B,...",
-            help="A field to search and its values. Repeatable; what often pays if left out.",
-        ),
-    ] = None,
-    evaluations: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100_000, help="Configurations to simulate, all where they are fewer."
-        ),
-    ] = 80,
-    max_memory: Annotated[
-        str | None, typer.Option(help='Most memory of a GPU: "24 GB". It always has to fit.')
-    ] = None,
-    max_batch: Annotated[
-        int | None, typer.Option(help="Largest global batch, samples of all workers.")
-    ] = None,
-    max_nodes: Annotated[
-        int | None, typer.Option(help="Most nodes; as many as the file has if left out.")
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Most cost, in the file's currency or GPU hours: of training to the target, or of "
-            "a million samples where the "
-            "objective has no target."
-        ),
-    ] = None,
-    max_accuracy_penalty: Annotated[
-        float | None,
-        typer.Option(
-            help="Most accuracy lost (0.01: a point); leaves out strategies of which it is not "
-            "known."
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the search; the scenario's own seed is run.seed.")
-    ] = 0,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the best as a scenario file.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write the front of time against cost to this file.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Replace a value: cluster.nodes=8. Repeatable."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    file: File,
+    objective: Objective = "step-time",
+    over: Over = None,
+    evaluations: Evaluations = 80,
+    max_memory: MaxMemory = None,
+    max_batch: MaxBatch = None,
+    max_nodes: MaxNodes = None,
+    budget: Budget = None,
+    max_accuracy_penalty: MaxAccuracyPenalty = None,
+    seed: Seed = 0,
+    output: Output = None,
+    html: Html = None,
+    set_: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Search for the best configuration of a scenario within limits.
 

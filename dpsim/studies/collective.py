@@ -59,6 +59,18 @@ class CollectiveRow:
         return {**fields, "extrapolated": interval.pop("extrapolated"), "interval_s": interval}
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveTimes:
+    """Sizes of one or several algorithms, in the order asked for."""
+
+    rows: tuple[CollectiveRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim collective``."""
+        rows = [row.to_json() for row in self.rows]
+        return {"schema_version": 1, "kind": "collective", "rows": rows}
+
+
 def collective_rows(
     network: Network,
     algorithms: Iterable[str],

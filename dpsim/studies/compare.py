@@ -232,6 +232,47 @@ def simulate_variants(
         progress(done)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """A scenario on several numbers of nodes, in the order asked for."""
+
+    nodes: tuple[int, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def saturates_at_nodes(self) -> int | None:
+        """The number of nodes of the highest throughput, None where that is the last one."""
+        reached = (result.throughput_samples_per_s for result in self.results)
+        return saturation(list(zip(self.nodes, reached, strict=True)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of ``dpsim scale``."""
+        rows = [
+            {"nodes": count, **result.to_json()}
+            for count, result in zip(self.nodes, self.results, strict=True)
+        ]
+        saturates = {"saturates_at_nodes": self.saturates_at_nodes}
+        return {"schema_version": 1, "kind": "scale", **saturates, "rows": rows}
+
+
+def scale(
+    path: str | os.PathLike[str],
+    nodes: Iterable[int],
+    *,
+    overrides: Iterable[str] = (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Scaling:
+    """Simulate the scenario at ``path`` on each number of nodes.
+
+    ``overrides``: ``key=value`` of all. ``progress`` gets how many are done. Raises ScenarioError
+    where one of them is no scenario.
+    """
+    counts = tuple(nodes)
+    chosen = [{"cluster.nodes": str(count)} for count in counts]
+    found = simulate_variants(path, chosen, overrides, progress)
+    return Scaling(counts, tuple(result for _, result in found))
+
+
 def saturation(curve: list[tuple[int, float]]) -> int | None:
     """The number of nodes of the highest throughput, None where that is the last one.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import Json
 from dpsim.commands.progress import progress
 from dpsim.commands.validate.torch_first import torch_first
 
@@ -26,7 +27,7 @@ def backends(
     timeout: Annotated[
         float, typer.Option(min=1, max=600, help="Seconds that an operation may take.")
     ] = 20.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Try every operation of gloo, nccl and mpi on CPU and CUDA tensors.
 

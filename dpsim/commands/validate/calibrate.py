@@ -25,40 +25,49 @@ if TYPE_CHECKING:
     from validate.records import RunRecord
 
 
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Files of measurements: records of collectives, or microbenchmarks' run files.",
+        show_default=False,
+    ),
+]
+Testbed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|hosts=N,rate=R",
+        help=(
+            "Where microbenchmarks ran; without RUNS, what to measure, for some minutes. "
+            "Needs root on Linux then."
+        ),
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write the profile to this file.", show_default=False),
+]
+Records = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the runs with what the profile predicts to this file.", show_default=False
+    ),
+]
+Name = Annotated[str, typer.Option(help="What predictions call the profile.")]
+Every = Annotated[
+    int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
 def calibrate(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Files of measurements: records of collectives, or microbenchmarks' run files.",
-            show_default=False,
-        ),
-    ] = None,
-    testbed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|hosts=N,rate=R",
-            help=(
-                "Where microbenchmarks ran; without RUNS, what to measure, for some minutes. "
-                "Needs root on Linux then."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the profile to this file.", show_default=False),
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the runs with what the profile predicts to this file.", show_default=False
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option(help="What predictions call the profile.")] = "testbed",
-    every: Annotated[
-        int, typer.Option(min=1, help="Fit on one of so many runs, and hold the others out.")
-    ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    runs: Runs = None,
+    testbed: Testbed = None,
+    output: Output = None,
+    records: Records = None,
+    name: Name = "testbed",
+    every: Every = 3,
+    as_json: AsJson = False,
 ) -> None:
     """Fit the constants of a network on measured collectives and messages.
 

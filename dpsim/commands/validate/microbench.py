@@ -22,107 +22,118 @@ if TYPE_CHECKING:
 _NAMES = "NAME,..."
 
 
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help=(
+            "collectives, point-to-point, reduction, copies, layers, optimizer, codecs, "
+            "learners; all if left out."
+        ),
+        show_default=False,
+    ),
+]
+Ranks = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=256,
+        help="Ranks to start on this machine; under torchrun, its ranks measure.",
+    ),
+]
+Backend = Annotated[str, typer.Option(help="auto, gloo, nccl or mpi.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Begin = Annotated[
+    str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
+]
+End = Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")]
+Factor = Annotated[
+    float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")
+]
+Step = Annotated[
+    str | None,
+    typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False),
+]
+Iterations = Annotated[int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")]
+Warmup = Annotated[
+    int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before those.")
+]
+Datatypes = Annotated[
+    str,
+    typer.Option(
+        "-d",
+        "--datatype",
+        metavar=_NAMES,
+        help="int8, uint8, int32, int64, half, float, double, bfloat16, or all.",
+    ),
+]
+Redops = Annotated[
+    str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")
+]
+Operations = Annotated[
+    str,
+    typer.Option(
+        "--operation", metavar=_NAMES, help="Collective operations, such as all-gather, or all."
+    ),
+]
+Algorithms = Annotated[
+    str,
+    typer.Option(
+        "--algorithm",
+        metavar=_NAMES,
+        help="library: the backend's own; ring and others run as schedules; or all.",
+    ),
+]
+Pairs = Annotated[str, typer.Option(help="Of point-to-point: first (ranks 0 and 1) or all.")]
+Model = Annotated[
+    str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
+]
+Shape = Annotated[
+    str,
+    typer.Option("--input", metavar="SIDES", help="Shape of one sample of a factory: 3,224,224."),
+]
+Dtype = Annotated[str, typer.Option(help="Of that input: float32, or int64 for tokens.")]
+Precision = Annotated[str, typer.Option(help="Of layers and learners: fp32, tf32, fp16 or bf16.")]
+BatchSizes = Annotated[
+    str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
+]
+Learners = Annotated[str, typer.Option(metavar="N,...", help="Replicas that share the device.")]
+Timeout = Annotated[float, typer.Option(min=1, help="Seconds that ranks wait for each other.")]
+Output = Annotated[
+    Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")
+]
+Profile = Annotated[
+    Path | None,
+    typer.Option(help="Write the layers as a profile for workload.model to this path."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the run file instead of tables.")]
+
+
 def microbench(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help=(
-                "collectives, point-to-point, reduction, copies, layers, optimizer, codecs, "
-                "learners; all if left out."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=256,
-            help="Ranks to start on this machine; under torchrun, its ranks measure.",
-        ),
-    ] = None,
-    backend: Annotated[str, typer.Option(help="auto, gloo, nccl or mpi.")] = "auto",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    begin: Annotated[
-        str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
-    ] = "4K",
-    end: Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")] = "4M",
-    factor: Annotated[
-        float, typer.Option("-f", "--stepfactor", help="Each size is so many times the one before.")
-    ] = 4.0,
-    step: Annotated[
-        str | None,
-        typer.Option("-i", "--stepbytes", help="Or so many bytes more.", show_default=False),
-    ] = None,
-    iterations: Annotated[
-        int, typer.Option("-n", "--iters", min=1, help="Measured repetitions.")
-    ] = 20,
-    warmup: Annotated[
-        int, typer.Option("-w", "--warmup_iters", min=0, help="Repetitions before those.")
-    ] = 2,
-    datatypes: Annotated[
-        str,
-        typer.Option(
-            "-d",
-            "--datatype",
-            metavar=_NAMES,
-            help="int8, uint8, int32, int64, half, float, double, bfloat16, or all.",
-        ),
-    ] = "float",
-    redops: Annotated[
-        str, typer.Option("-o", "--op", metavar=_NAMES, help="sum, prod, min, max, or all.")
-    ] = "sum",
-    operations: Annotated[
-        str,
-        typer.Option(
-            "--operation", metavar=_NAMES, help="Collective operations, such as all-gather, or all."
-        ),
-    ] = "all-reduce",
-    algorithms: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            metavar=_NAMES,
-            help="library: the backend's own; ring and others run as schedules; or all.",
-        ),
-    ] = "library",
-    pairs: Annotated[
-        str, typer.Option(help="Of point-to-point: first (ranks 0 and 1) or all.")
-    ] = "first",
-    model: Annotated[
-        str, typer.Option(help="small-cnn, small-transformer, or package.module:factory.")
-    ] = "small-cnn",
-    shape: Annotated[
-        str,
-        typer.Option(
-            "--input", metavar="SIDES", help="Shape of one sample of a factory: 3,224,224."
-        ),
-    ] = "",
-    dtype: Annotated[
-        str, typer.Option(help="Of that input: float32, or int64 for tokens.")
-    ] = "float32",
-    precision: Annotated[
-        str, typer.Option(help="Of layers and learners: fp32, tf32, fp16 or bf16.")
-    ] = "fp32",
-    batch_sizes: Annotated[
-        str, typer.Option("--batch-sizes", metavar="N,...", help="Samples in a batch.")
-    ] = "1,4,16",
-    learners: Annotated[
-        str, typer.Option(metavar="N,...", help="Replicas that share the device.")
-    ] = "1,2,4",
-    timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds that ranks wait for each other.")
-    ] = 60.0,
-    output: Annotated[
-        Path | None, typer.Option(help="Write the run file, which calibration reads, to this path.")
-    ] = None,
-    profile: Annotated[
-        Path | None,
-        typer.Option(help="Write the layers as a profile for workload.model to this path."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the run file instead of tables.")
-    ] = False,
+    what: What = None,
+    ranks: Ranks = None,
+    backend: Backend = "auto",
+    device: Device = "auto",
+    begin: Begin = "4K",
+    end: End = "4M",
+    factor: Factor = 4.0,
+    step: Step = None,
+    iterations: Iterations = 20,
+    warmup: Warmup = 2,
+    datatypes: Datatypes = "float",
+    redops: Redops = "sum",
+    operations: Operations = "all-reduce",
+    algorithms: Algorithms = "library",
+    pairs: Pairs = "first",
+    model: Model = "small-cnn",
+    shape: Shape = "",
+    dtype: Dtype = "float32",
+    precision: Precision = "fp32",
+    batch_sizes: BatchSizes = "1,4,16",
+    learners: Learners = "1,2,4",
+    timeout: Timeout = 60.0,
+    output: Output = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure this machine; flags and size syntax of the collectives are those of nccl-tests.
 
@@ -133,19 +144,16 @@ def microbench(
     Example: torchrun --nproc-per-node 8 -m validate microbench collectives -b 8 -e 1G -f 2
     """
     torch_first("microbench")
-    from dpsim.studies.collective import parse_size
-
-    if profile is not None and what and "layers" not in what:
-        raise DpsimError(f"--profile must come with layers, but got {', '.join(what)}")
+    _check_profile(profile, what)
     settings = _settings(
         what=what,
         backend=backend,
         device=device,
         timeout=timeout,
-        begin=_option("-b", parse_size, begin),
-        end=_option("-e", parse_size, end),
+        begin=_size("-b", begin),
+        end=_size("-e", end),
         factor=factor,
-        step=None if step is None else _option("-i", parse_size, step),
+        step=step and _size("-i", step),
         iterations=iterations,
         warmup=warmup,
         datatypes=_names(datatypes),
@@ -160,9 +168,19 @@ def microbench(
         batch_sizes=_numbers("--batch-sizes", batch_sizes),
         learners=_numbers("--learners", learners),
     )
-    run = _run(settings, ranks)
-    if run is not None:
-        _deliver(run, output, profile, as_json)
+    _deliver(_run(settings, ranks), output, profile, as_json)
+
+
+def _check_profile(profile: Path | None, what: list[str] | None) -> None:
+    if profile is not None and what and "layers" not in what:
+        raise DpsimError(f"--profile must come with layers, but got {', '.join(what)}")
+
+
+def _size(option: str, text: str) -> int:
+    from dpsim.studies.collective import parse_size
+
+    size: int = _option(option, parse_size, text)
+    return size
 
 
 def _settings(what: list[str] | None, **fields: Any) -> Settings:
@@ -194,7 +212,12 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
         )
 
 
-def _deliver(run: RunFile, output: Path | None, profile: Path | None, as_json: bool) -> None:
+def _deliver(
+    run: RunFile | None, output: Path | None, profile: Path | None, as_json: bool
+) -> None:
+    """Write and print what was measured; ranks other than the first have none of it."""
+    if run is None:
+        return
     from validate.microbench import profile as profile_of
 
     if output is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
 from dpsim.commands.validate.torch_first import torch_first
 
@@ -42,7 +43,7 @@ def node(
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="What predictions call the profile.")] = "node",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure this node and write one profile of it: computing, copies and network.
 

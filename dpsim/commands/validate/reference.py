@@ -10,6 +10,7 @@ import typer
 
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import Json
 from dpsim.commands.progress import bars
 
 if TYPE_CHECKING:
@@ -18,44 +19,46 @@ if TYPE_CHECKING:
     from validate.published import Reference, StepKind, StepReference
 
 
+Kind = Annotated[
+    str,
+    typer.Argument(
+        help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
+        "adaptdl, vtrain, vtrain-allreduce, "
+        "scaling, overlap (those of scaling), imagenet or llm."
+    ),
+]
+File = Annotated[Path, typer.Argument(help="A CSV file with those columns.", show_default=False)]
+Regime = Annotated[
+    str,
+    typer.Option(
+        help="specification: from the description alone; calibrated: every fourth size is "
+        "measured, of llm the row of fewest GPUs of each case."
+    ),
+]
+FitOn = Annotated[
+    list[Path] | None,
+    typer.Option(help="Fit constants on this file instead of those that are shipped. Repeatable."),
+]
+LeaveOut = Annotated[
+    str,
+    typer.Option(
+        help="machine: no machine is predicted by constants that saw it; none: as they are."
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(min=0, help="Exit with 3 where the mean error over rows is above this fraction."),
+]
+
+
 def reference(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            help="The columns that the file has: nccl-tests, nccl-single-node, single-gpu, "
-            "adaptdl, vtrain, vtrain-allreduce, "
-            "scaling, overlap (those of scaling), imagenet or llm."
-        ),
-    ],
-    file: Annotated[
-        Path, typer.Argument(help="A CSV file with those columns.", show_default=False)
-    ],
-    regime: Annotated[
-        str,
-        typer.Option(
-            help="specification: from the description alone; calibrated: every fourth size is "
-            "measured, of llm the row of fewest GPUs of each case."
-        ),
-    ] = "specification",
-    fit_on: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Fit constants on this file instead of those that are shipped. Repeatable."
-        ),
-    ] = None,
-    leave_out: Annotated[
-        str,
-        typer.Option(
-            help="machine: no machine is predicted by constants that saw it; none: as they are."
-        ),
-    ] = "machine",
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Exit with 3 where the mean error over rows is above this fraction."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    kind: Kind,
+    file: File,
+    regime: Regime = "specification",
+    fit_on: FitOn = None,
+    leave_out: LeaveOut = "machine",
+    tolerance: Tolerance = None,
+    as_json: Json = False,
 ) -> None:
     """Predict every row of a table of published measurements and say how far off that is.
 

@@ -11,6 +11,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.base.units import DATA, human
+from dpsim.commands.options import File, Json, Sets
 from dpsim.commands.validate.timeout import timeout_seconds
 from dpsim.commands.validate.torch_first import torch_first
 
@@ -21,64 +22,67 @@ if TYPE_CHECKING:
     from validate.run import StepRun
 
 
+Testbed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY=VALUE,...|FILE",
+        help='Instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or a YAML file.',
+        show_default=False,
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Run it on this node's devices, not on a testbed: cpu, cuda or auto.",
+        show_default=False,
+    ),
+]
+Backend = Annotated[str, typer.Option(help="Of torch.distributed there: auto, gloo or nccl.")]
+Compute = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "real: the scenario's model (on a testbed, a small network); timed: passes take "
+            "their predicted times. On a node real, on a testbed timed, if left out."
+        ),
+        show_default=False,
+    ),
+]
+AsHere = Annotated[
+    bool,
+    typer.Option("--as-here", help="Take the hardware that is here, and keep all else."),
+]
+Repeat = Annotated[
+    int,
+    typer.Option(min=1, max=100, help="How often it is run; of each step the median one counts."),
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "When ranks are ended that have not finished; 180 s and 4 times what is predicted "
+            "if left out."
+        )
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Write the run, which compare reads, to this path."),
+]
+
+
 def run(
-    file: Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)],
-    testbed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY=VALUE,...|FILE",
-            help='Instead of the scenario\'s cluster: "hosts=4,rate=100 Mbit/s", or a YAML file.',
-            show_default=False,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Replace a value. Repeatable."),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            help="Run it on this node's devices, not on a testbed: cpu, cuda or auto.",
-            show_default=False,
-        ),
-    ] = None,
-    backend: Annotated[
-        str, typer.Option(help="Of torch.distributed there: auto, gloo or nccl.")
-    ] = "auto",
-    compute: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "real: the scenario's model (on a testbed, a small network); timed: passes take "
-                "their predicted times. On a node real, on a testbed timed, if left out."
-            ),
-            show_default=False,
-        ),
-    ] = None,
-    as_here: Annotated[
-        bool,
-        typer.Option("--as-here", help="Take the hardware that is here, and keep all else."),
-    ] = False,
-    repeat: Annotated[
-        int,
-        typer.Option(
-            min=1, max=100, help="How often it is run; of each step the median one counts."
-        ),
-    ] = 1,
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "When ranks are ended that have not finished; 180 s and 4 times what is predicted "
-                "if left out."
-            )
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the run, which compare reads, to this path."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    file: File,
+    testbed: Testbed = None,
+    set_: Sets = None,
+    device: Device = None,
+    backend: Backend = "auto",
+    compute: Compute = None,
+    as_here: AsHere = False,
+    repeat: Repeat = 1,
+    timeout: Timeout = None,
+    output: Output = None,
+    as_json: Json = False,
 ) -> None:
     """Run a scenario on real ranks and predict it, side by side.
 

@@ -8,6 +8,7 @@ import typer
 
 from dpsim.base.errors import FailedError
 from dpsim.base.terminal import show, show_json
+from dpsim.commands.options import Json
 from dpsim.commands.validate.torch_first import torch_first
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def train(
     steps: Annotated[int, typer.Option(min=1, max=10_000, help="Steps of each worker.")] = 8,
     batch: Annotated[int, typer.Option(min=1, help="Samples per worker and step.")] = 16,
     seed: Annotated[int, typer.Option(min=0, help="Of weights, samples and chance.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Train a small network on digits by a method, beside torch's own, and prove that it is right.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpsim.report.figures.style import COLOURS, DASHES
+from dpsim.report.figures.style import COLOURS, DASHES, Answer
 from dpsim.report.theme import COLOUR, template
 from dpsim.studies.replay import Replay
 
@@ -18,13 +18,17 @@ _LOSSES = [digit * 10.0**power for power in range(-6, 4) for digit in (1, 2, 5)]
 _UNITS = {"bytes": 1e-9}
 
 
-def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
+def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     """Accuracy and loss in two rows of three panels, a line for each of ``replays``.
 
-    Each is called by its name; the target is a dashed line.
+    They, or what ``dpsim converge --json`` prints, are called by their names; the target is a
+    dashed line.
     """
     from plotly.subplots import make_subplots
 
+    answers = {
+        name: each.to_json() if isinstance(each, Replay) else each for name, each in replays.items()
+    }
     figure = make_subplots(
         rows=2,
         cols=3,
@@ -33,12 +37,12 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
         vertical_spacing=0.06,
         horizontal_spacing=0.03,
     )
-    for number, (name, replay) in enumerate(replays.items()):
+    for number, (name, replay) in enumerate(answers.items()):
         for row, up in enumerate(_UP, 1):
             for column, across in enumerate(_ACROSS, 1):
                 figure.add_scatter(
-                    x=(replay.curve.column(across) * _UNITS.get(across, 1)).tolist(),
-                    y=[row_[up] for row_ in replay.curve.to_json()],
+                    x=[point[across] * _UNITS.get(across, 1) for point in replay["curve"]],
+                    y=[point[up] for point in replay["curve"]],
                     name=name,
                     legendgroup=name,
                     showlegend=row == column == 1,
@@ -50,7 +54,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
                     row=row,
                     col=column,
                 )
-    for target in {replay.config.target_accuracy for replay in replays.values()}:
+    for target in {each["target_accuracy"] for each in answers.values()}:
         figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
         label = {
             "x": 1,
@@ -78,7 +82,7 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
         type="log", tickvals=_LOSSES, ticktext=[f"{value:g}" for value in _LOSSES], row=2
     )
     figure.update_layout(
-        title={"text": _title(replays), "x": 0.01, "xref": "container", "font": {"size": 16}},
+        title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
         template=template(),
         hovermode="x unified",
         legend={"orientation": "h", "y": -0.14, "x": 0.0},
@@ -87,13 +91,13 @@ def replay_figure(replays: Mapping[str, Replay]) -> go.Figure:
     return figure
 
 
-def _title(replays: Mapping[str, Replay]) -> str:
+def _title(answers: Mapping[str, Answer]) -> str:
     """What learns, and how."""
-    first = next(iter(replays.values()))
-    config = first.config
+    first = next(iter(answers.values()))
+    config = first["replay"]
     learns = (
-        f"{config.model}, batch {config.batch}, learning rate {config.learning_rate:g}, "
-        f"momentum {config.momentum:g}"
+        f"{config['model']}, batch {config['batch']}, learning rate {config['learning_rate']:g}, "
+        f"momentum {config['momentum']:g}"
     )
-    said = f"{first.workers} workers; {learns}; seed {first.seed}"
+    said = f"{first['workers']} workers; {learns}; seed {first['seed']}"
     return f"Training in simulated time<br><sub>{said}</sub>"

@@ -10,7 +10,7 @@ from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.units import DATA, RATE, TIME, human
+from dpsim.base.units import DATA, RATE, TIME, human, size
 from dpsim.engine import PARTS, Interval, Result
 from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
@@ -23,6 +23,7 @@ from dpsim.report.figures.timeline_figure import timeline_figure
 from dpsim.report.pages.document import document, figure_html
 from dpsim.report.pages.result_files import Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
+from dpsim.report.text.tables import amount
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -36,7 +37,7 @@ def report_page(sources: Sequence[Source], question: str | None = None) -> str:
 
     At least one source is needed.
     """
-    figures = [figure for source in sources for figure in _figures(source)]
+    figures = [figure for source in sources for figure in source_figures(source)]
     return _page(sources, question or _question(sources), figures)
 
 
@@ -46,7 +47,11 @@ def run_page(result: Result, intervals: Sequence[Interval]) -> str:
     Those are the timeline of one step (`Run.intervals`), and how long all steps took.
     """
     source = Source(result.name, "run", (result.to_json(),), (result.name,))
-    figures = [*_figures(source), timeline_figure(intervals), step_distribution_figure(result)]
+    figures = [
+        *source_figures(source),
+        timeline_figure(intervals),
+        step_distribution_figure(result),
+    ]
     return _page([source], _question([source]), figures)
 
 
@@ -127,7 +132,7 @@ def _row(source: Source, label: str, row: Answer) -> dict[str, str]:
         "algbw": human(row["algbw_Bps"], RATE),
         "busbw": human(row["busbw_Bps"], RATE),
     }
-    return {"algorithm": label, "size": f"{row['bytes']:,} B", **times}
+    return {"algorithm": label, "size": size(row["bytes"]), **times}
 
 
 def _result_row(label: str, row: Answer) -> dict[str, str]:
@@ -141,7 +146,7 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
         "scenario": label,
         "workers": f"{row['workers']:,}",
         "step": human(step["mean"], TIME),
-        "95 % interval": f"{human(step['low'], TIME)} to {human(step['high'], TIME)}",
+        "95 % over seeds": f"{human(step['low'], TIME)} to {human(step['high'], TIME)}",
         PARTS["compute"].words: human(parts["compute"], TIME, 3),
         PARTS["exposed_comm"].words: human(parts["exposed_comm"], TIME, 3),
         "waiting": human(parts["straggler_wait"] + parts["input"], TIME, 3),
@@ -154,15 +159,15 @@ def _result_row(label: str, row: Answer) -> dict[str, str]:
 
 def _rates(row: Answer) -> dict[str, str]:
     """Samples per second, and of text tokens per second and what they take of the peak."""
-    said = {"samples/s": f"{row['throughput_samples_per_s']:,.0f}"}
+    said = {"samples/s": amount(row["throughput_samples_per_s"])}
     tokens, mfu = row.get("tokens_per_s"), row.get("mfu")
     if tokens is not None:
-        said["tokens/s"] = f"{tokens:,.0f}"
+        said["tokens/s"] = amount(tokens)
         said["MFU"] = "" if mfu is None else f"{mfu:.1%}"
     return said
 
 
-def _figures(source: Source) -> Iterator[go.Figure]:
+def source_figures(source: Source) -> Iterator[go.Figure]:
     """What there is to show of one source."""
     if source.kind == "collective":
         yield algorithms_figure(source.rows)

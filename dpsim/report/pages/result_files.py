@@ -21,6 +21,7 @@ from dpsim.report.pages.answers import (
     ScaleAnswer,
     VariantAnswer,
 )
+from dpsim.report.text.tables import headings
 
 Kind = Literal["run", "compare", "scale", "collective", "explain", "sweep"]
 
@@ -62,9 +63,14 @@ def read_results(path: Path) -> Source:
         raise
     except (ValueError, RecursionError):
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but is no JSON") from None
+    return results_in(content, str(path))
+
+
+def results_in(content: object, path: str) -> Source:
+    """The results in what a command printed, which is from ``path``. Raises DpsimError."""
     kind = content.get("kind") if isinstance(content, dict) else None
     known = next((each for each in _MODELS if each == kind), None)
-    if known is None:
+    if known is None or not isinstance(content, dict):
         raise DpsimError(
             f"{path}: must be JSON that {_KNOWN} printed, but its key kind says none of these"
         )
@@ -73,10 +79,10 @@ def read_results(path: Path) -> Source:
         raise DpsimError(f"{path}: must be JSON that {_KNOWN} printed, but has no rows")
     for row in rows:
         _check(path, known, row)
-    return Source(str(path), known, tuple(rows), tuple(_label(known, row) for row in rows))
+    return Source(path, known, tuple(rows), tuple(_label(known, row) for row in rows))
 
 
-def _check(path: Path, kind: Kind, row: object) -> None:
+def _check(path: str, kind: Kind, row: object) -> None:
     """Raise DpsimError where a row is none that the command prints, with the place."""
     try:
         _MODELS[kind].model_validate(row)
@@ -91,7 +97,7 @@ def _check(path: Path, kind: Kind, row: object) -> None:
 def _label(kind: Kind, row: Answer) -> str:
     """What a row is called on the page."""
     if kind == "compare":
-        return _varied(row["variant"])
+        return _varied(row["variant"]) or "as the file is"
     if kind == "scale":
         return _scaled(row)
     return str(row["algorithm" if kind == "collective" else "name"])
@@ -99,7 +105,8 @@ def _label(kind: Kind, row: Answer) -> str:
 
 def _varied(values: Mapping[str, Any]) -> str:
     """``algorithm ring, nodes 4`` for the values of varied fields by path."""
-    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in values.items())
+    named = zip(headings(values), values.values(), strict=True)
+    return ", ".join(f"{heading} {value}" for heading, value in named)
 
 
 def _scaled(row: Answer) -> str:

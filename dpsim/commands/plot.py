@@ -1,0 +1,78 @@
+"""``dpsim plot``: an answer as a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json
+from dpsim.commands.options import Json
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_MOST_BYTES = 2**28
+_WIDE = 80  # characters, in a terminal
+
+
+def plot(
+    results: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON of run, compare, scale, collective, explain or converge; a sweep's folder.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Draw it to this file: .html, or .png, .svg (extra plot); small in the terminal "
+            "if left out.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw what another command printed with --json: small here, or to a file.
+
+    Example: dpsim scale scenarios/quickstart.yaml --json > scale.json && dpsim plot scale.json
+    Example: dpsim scale scenarios/quickstart.yaml --json > scale.json &&
+        dpsim plot scale.json -o scale.html
+    """
+    from dpsim.report.plots.files import check_ending, write_figure
+
+    if output is not None:
+        check_ending(output)
+    figure = _figure(results)
+    if output is not None:
+        write_figure(figure, output)
+        narrate(f"wrote {output}")
+    if as_json:
+        told = {"output": None if output is None else str(output)}
+        drawn = json.loads(figure.to_json())
+        show_json({"schema_version": 1, "kind": "plot", **told, "figure": drawn})
+    elif output is None:
+        from dpsim.report.plots.small import small
+
+        show("\n".join(small(figure, _WIDE)))
+
+
+def _figure(results: Path) -> go.Figure:
+    from dpsim.base.files import read_text_limited
+    from dpsim.report.plots.figure import answer_figure, sweep_figure
+
+    if results.is_dir():
+        return sweep_figure(results)
+    text = read_text_limited(results, _MOST_BYTES)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DpsimError(
+            f"{results}: must be JSON that a command printed, but is no JSON"
+        ) from None
+    return answer_figure(content if isinstance(content, dict) else {}, str(results))

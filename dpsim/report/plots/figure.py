@@ -1,0 +1,75 @@
+"""The one figure that shows an answer best: by what printed it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from dpsim.base.errors import DpsimError
+from dpsim.report.figures.replay_figure import replay_figure
+from dpsim.report.pages.page import source_figures
+from dpsim.report.pages.result_files import of_sweep, results_in
+from dpsim.studies.sweep import query
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+class _Point(BaseModel):
+    time_s: float
+    samples: float
+    bytes: float
+    accuracy: float | None
+    loss: float | None
+
+
+class _Settings(BaseModel):
+    model: str
+    batch: int
+    learning_rate: float
+    momentum: float
+
+
+class _Replayed(BaseModel):
+    """What a figure reads of ``dpsim converge --json``."""
+
+    name: str
+    workers: int
+    seed: int
+    target_accuracy: float
+    replay: _Settings
+    curve: list[_Point]
+
+
+def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
+    """The figure of what a command prints with ``--json``; ``name`` says where that is from.
+
+    Of several scales of nodes it is throughput, else the parts of a step. Raises DpsimError for
+    what no such command printed.
+    """
+    if content.get("kind") == "converge":
+        return _curves(content, name)
+    found = [*source_figures(results_in(content, name))]
+    return found[1] if content.get("kind") == "scale" and len(found) > 1 else found[0]
+
+
+def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
+    """The figure of a sweep's folder: the parts of a step of its fastest points."""
+    answered = query(folder)
+    source = of_sweep(str(folder), answered.columns, answered.rows)
+    return next(source_figures(source))
+
+
+def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
+    try:
+        read = _Replayed.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DpsimError(
+            f"{name}: must be JSON that dpsim converge printed, but {where}: {first['msg']}"
+        ) from None
+    return replay_figure({read.name: content})

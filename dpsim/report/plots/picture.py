@@ -1,0 +1,177 @@
+"""A figure of plotly drawn by matplotlib: lines, points and bars, on one panel or several.
+
+What only a browser can show is left out: what appears under the mouse, and redrawing.
+"""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsim.base.errors import FailedError, how_to_install
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_WIDE, _HIGH = 9.0, 5.2  # inches
+_DOTS = 150  # an inch, of a PNG
+# Of the picture, what the panels leave free: left, bottom, right, top.
+_LEFT, _BOTTOM, _RIGHT, _TOP = 0.13, 0.13, 0.03, 0.2
+_LINES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
+_GREY = "#808080"
+
+
+def check_installed() -> None:
+    """Raise FailedError, which says what to type, without matplotlib."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise FailedError(f"matplotlib is needed for pictures; {how_to_install('plot')}") from None
+
+
+def picture(figure: go.Figure, form: str) -> bytes:
+    """The figure as ``png`` or ``svg``. The same figure is the same bytes."""
+    check_installed()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(_WIDE, _HIGH))
+    FigureCanvasAgg(drawn)
+    panels: dict[tuple[str, str], Any] = {}
+    stacked: dict[tuple[str, object], float] = {}
+    for trace in figure.data:
+        place = (trace.xaxis or "x", trace.yaxis or "y")
+        if place not in panels:
+            panels[place] = _panel(drawn, figure, place)
+        _draw(panels[place], trace, stacked)
+    for (across, up), panel in panels.items():
+        _scale(panel, figure.layout, across, up)
+    title = plain_title(figure).replace("<br>", "\n")
+    drawn.suptitle(title, x=0.02, y=0.98, ha="left", va="top", fontsize=12)
+    _legend(drawn, [*panels.values()])
+    file = BytesIO()
+    # Without a date and random names, which would differ from one time to the next.
+    dated = {"Date": None} if form == "svg" else None
+    with mpl.rc_context({"svg.hashsalt": "dpsim"}):
+        drawn.savefig(file, format=form, dpi=_DOTS, metadata=dated, bbox_inches="tight")
+    return file.getvalue()
+
+
+def plain_title(figure: go.Figure) -> str:
+    """What a figure is called, without the marks of HTML but for ends of lines."""
+    return re.sub(r"</?su[bp]>", "", str(figure.layout.title.text or ""))
+
+
+def _panel(drawn: Any, figure: go.Figure, place: tuple[str, str]) -> Any:
+    """Axes where the figure has that panel."""
+    left, right = _axis(figure.layout, place[0]).domain or (0, 1)
+    low, high = _axis(figure.layout, place[1]).domain or (0, 1)
+    wide, tall = 1 - _LEFT - _RIGHT, 1 - _BOTTOM - _TOP
+    box = (_LEFT + left * wide, _BOTTOM + low * tall, (right - left) * wide, (high - low) * tall)
+    panel = drawn.add_axes(box)
+    panel.grid(visible=True, color="#e5e5e5", linewidth=0.7)
+    panel.set_axisbelow(True)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    return panel
+
+
+def _axis(layout: Any, name: str) -> Any:
+    """The layout's axis of a trace's ``x2``."""
+    return layout[f"{name[0]}axis{name[1:]}"]
+
+
+def _draw(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> None:
+    if trace.type == "bar":
+        _bars(panel, trace, stacked)
+        return
+    line, marker, mode = trace.line, trace.marker, trace.mode or "lines"
+    steps = {"hv": "steps-post", "vh": "steps-pre"}.get(line.shape or "", "default")
+    panel.plot(
+        _plain(trace.x),
+        _plain(trace.y),
+        label=_name(trace),
+        color=_colour(line.color, marker.color),
+        linestyle=_LINES.get(line.dash or "", "-") if "lines" in mode else "none",
+        marker="o" if "markers" in mode else None,
+        markersize=5,
+        linewidth=1.8,
+        drawstyle=steps,
+    )
+
+
+def _plain(values: Any) -> list[Any]:
+    return [] if values is None else [float("nan") if each is None else each for each in values]
+
+
+def _bars(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> None:
+    """Bars on top of those that were drawn before at the same place."""
+    lies = trace.orientation == "h"
+    names, lengths = (trace.y, trace.x) if lies else (trace.x, trace.y)
+    names = [str(name).replace("<br>", "\n") for name in _plain(names)]
+    lengths = np.array(_plain(lengths), dtype=float)
+    place = f"{trace.xaxis}{trace.yaxis}"
+    begins = [stacked.get((place, name), 0.0) for name in names]
+    for name, begin, length in zip(names, begins, lengths, strict=True):
+        stacked[(place, name)] = begin + length
+    colour = trace.marker.color
+    look = {"label": _name(trace), "color": colour if isinstance(colour, str) else None}
+    if lies:
+        panel.barh(names, lengths, left=begins, **look)
+    else:
+        panel.bar(names, lengths, bottom=begins, **look)
+
+
+def _name(trace: Any) -> str:
+    """What the legend calls it; what begins with an underscore is not in it."""
+    return "_" if trace.showlegend is False or not trace.name else str(trace.name)
+
+
+def _colour(*colours: Any) -> str | None:
+    return next((each for each in colours if isinstance(each, str)), None)
+
+
+def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
+    """Titles, logarithms, marks and directions of both axes, and the lines across."""
+    for which, name in (("x", across), ("y", up)):
+        axis = _axis(layout, name)
+        if axis.title.text:
+            getattr(panel, f"set_{which}label")(axis.title.text)
+        if axis.type == "log":
+            getattr(panel, f"set_{which}scale")("log")
+        if axis.tickvals is not None:
+            marks = [*axis.tickvals]
+            texts = [*(axis.ticktext or (f"{each:g}" for each in marks))]
+            low, high = getattr(panel, f"get_{which}lim")()
+            inside = [pair for pair in zip(marks, texts, strict=True) if low <= pair[0] <= high]
+            getattr(panel, f"set_{which}ticks")(
+                [mark for mark, _ in inside], [text for _, text in inside], minor=False
+            )
+            getattr(panel, f"{which}axis").minorticks_off()
+        if axis.autorange == "reversed":
+            getattr(panel, f"invert_{which}axis")()
+    for shape in layout.shapes:
+        if shape.type == "line" and shape.y0 == shape.y1 and shape.yref == up:
+            panel.axhline(shape.y0, color=_GREY, linewidth=1)
+
+
+def _legend(drawn: Any, panels: list[Any]) -> None:
+    """One legend for all panels, where there is more than one thing to tell apart."""
+    named: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    if len(named) > 1:
+        drawn.legend(
+            [*named.values()],
+            [*named],
+            loc="upper left",
+            bbox_to_anchor=(0.02, 0.9),
+            ncols=min(4, len(named)),
+            frameon=False,
+            fontsize=9,
+        )

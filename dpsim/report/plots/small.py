@@ -1,0 +1,104 @@
+"""A figure of plotly as a few lines of text, for a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dpsim.report.plots.picture import plain_title
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_FILLS = "█▓▒░▚▞"
+_MARKS = "o+x*#@%&"
+_HIGH = 12  # lines of a panel
+_LONGEST = 28  # letters of a bar's name
+
+
+def small(figure: go.Figure, width: int = 80) -> list[str]:
+    """Lines of at most ``width`` characters: stacked bars, or points of the first panel."""
+    title = plain_title(figure).replace("<br>", " ")
+    bars = [trace for trace in figure.data if trace.type == "bar"]
+    lines = _bars(bars, width) if bars else _points(figure, width)
+    return [title[:width], *lines]
+
+
+def _bars(traces: list[Any], width: int) -> list[str]:
+    """A line for each bar, its parts filled differently, and what they are called below."""
+    lies = traces[0].orientation == "h"
+    bars: dict[str, list[float]] = {}
+    for number, trace in enumerate(traces):
+        names, lengths = (trace.y, trace.x) if lies else (trace.x, trace.y)
+        for name, length in zip(names, lengths, strict=True):
+            parts = bars.setdefault(str(name).replace("<br>", " "), [0.0] * len(traces))
+            parts[number] += float(length or 0)
+    longest = max(sum(parts) for parts in bars.values()) or 1.0
+    margin = min(_LONGEST, max(map(len, bars)))
+    room = width - margin - 12
+    lines = []
+    for name, parts in bars.items():
+        ends = [round(room * sum(parts[: n + 1]) / longest) for n in range(len(parts))]
+        begins = [0, *ends]
+        fills = (
+            _FILLS[n % len(_FILLS)] * (end - begin)
+            for n, (begin, end) in enumerate(zip(begins, ends, strict=False))
+        )
+        lines.append(f"{name[:margin]:{margin}} {''.join(fills)} {sum(parts):.4g}")
+    used = [n for n, _ in enumerate(traces) if any(parts[n] for parts in bars.values())]
+    legend = [f"{_FILLS[n % len(_FILLS)]} {traces[n].name}" for n in used]
+    return [*lines, *legend]
+
+
+def _points(figure: go.Figure, width: int) -> list[str]:
+    """Points of the traces of the first panel, a letter for each trace."""
+    first = figure.data[0]
+    panel = (first.xaxis or "x", first.yaxis or "y")
+    across, up = (figure.layout[f"{name[0]}axis{name[1:]}"] for name in panel)
+    traces = [each for each in figure.data if (each.xaxis or "x", each.yaxis or "y") == panel]
+    scaled = [
+        [
+            (_on(across, x), _on(up, y))
+            for x, y in zip(each.x, each.y, strict=True)
+            if _is_shown(across, x) and _is_shown(up, y)
+        ]
+        for each in traces
+    ]
+    xs = [x for points in scaled for x, _ in points]
+    ys = [y for points in scaled for _, y in points]
+    if not xs:
+        return ["nothing to show"]
+    room = width - 2
+    grid = [[" "] * room for _ in range(_HIGH)]
+    for number, points in enumerate(scaled):
+        for x, y in points:
+            column = _place(x, min(xs), max(xs), room)
+            grid[_HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)][column] = _MARKS[
+                number % len(_MARKS)
+            ]
+    named = [f"{_MARKS[n % len(_MARKS)]} {each.name}" for n, each in enumerate(traces) if each.name]
+    span = f"{_back(across, min(xs))} to {_back(across, max(xs))}"
+    rise = f"{_back(up, min(ys))} to {_back(up, max(ys))}"
+    return [
+        *(f"|{''.join(line).rstrip()}" for line in grid),
+        f"+{'-' * room}",
+        f"across: {across.title.text or 'from'} {span}; up: {up.title.text or ''} {rise}",
+        *named,
+    ]
+
+
+def _is_shown(axis: Any, value: Any) -> bool:
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return is_number and (axis.type != "log" or value > 0)
+
+
+def _on(axis: Any, value: float) -> float:
+    return math.log(value) if axis.type == "log" else float(value)
+
+
+def _back(axis: Any, value: float) -> str:
+    return f"{math.exp(value) if axis.type == 'log' else value:.4g}"
+
+
+def _place(value: float, low: float, high: float, room: int) -> int:
+    return 0 if high == low else round((value - low) / (high - low) * (room - 1))
