@@ -137,8 +137,7 @@ def microbench(
 ) -> None:
     """Measure this machine; flags and size syntax of the collectives are those of nccl-tests.
 
-    Example: dpsim validate microbench collectives --ranks 4 -b 4K -e 16M -f 4
-        --algorithm library,ring
+    Example: dpsim validate microbench collectives --ranks 4 -e 16M --algorithm library,ring
     Example: dpsim validate microbench layers --model mypackage.models:build --input 3,224,224
         --profile profile.json
     Example: torchrun --nproc-per-node 8 -m validate microbench collectives -b 8 -e 1G -f 2
@@ -212,9 +211,7 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
         )
 
 
-def _deliver(
-    run: RunFile | None, output: Path | None, profile: Path | None, as_json: bool
-) -> None:
+def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_json: bool) -> None:
     """Write and print what was measured; ranks other than the first have none of it."""
     if run is None:
         return
