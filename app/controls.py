@@ -14,7 +14,7 @@ from app import forms, state
 from app.forms import Field, Union
 from app.reading import document
 from app.spec import Spec
-from app.words import field_words, kind_words
+from app.words import choice_words, field_words, kind_words
 
 _NONE = ""
 _INLINE = "described in the file"
@@ -116,7 +116,16 @@ def pick(
     chosen = state.choice(name, default)
     key = f"choice {name}"
     st.session_state[key] = chosen if chosen in options else default
-    st.selectbox(label, options, key=key, help=help_, on_change=_chosen, args=(name, key), **more)
+    st.selectbox(
+        label,
+        options,
+        format_func=choice_words,
+        key=key,
+        help=help_,
+        on_change=_chosen,
+        args=(name, key),
+        **more,
+    )
     return str(st.session_state[key])
 
 
@@ -127,7 +136,15 @@ def pick_several(
     wanted = state.choice(name, ",".join(default)).split(",")
     key = f"choice {name}"
     st.session_state[key] = [option for option in options if option in wanted]
-    st.multiselect(label, options, key=key, help=help_, on_change=_several_chosen, args=(name, key))
+    st.multiselect(
+        label,
+        options,
+        format_func=choice_words,
+        key=key,
+        help=help_,
+        on_change=_several_chosen,
+        args=(name, key),
+    )
     return list(st.session_state[key])
 
 

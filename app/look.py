@@ -39,6 +39,10 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
 :focus-visible {{outline: 2px solid light-dark({_LIGHT.link}, {_DARK.link}); outline-offset: 1px}}
+/* Two charts side by side are one below the other where each would be too narrow. */
+@media (max-width: 1100px) {{
+  .st-key-pictures [data-testid=stColumn] {{min-width: calc(100% - 1rem)}}
+}}
 @media (max-width: 640px) {{
   [data-testid=stMainBlockContainer] {{padding: 4rem 0.8rem 2rem}}
   .dp-row {{grid-template-columns: repeat(auto-fit, minmax(8.8rem, 1fr)); gap: 0.5rem}}

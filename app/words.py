@@ -62,9 +62,9 @@ def kind_words(kind: str) -> str:
     return _KINDS.get(kind, kind)
 
 
-def column_words(column: str) -> str:
-    """A column of a sweep's results: ``step time s`` needs its unit elsewhere."""
-    return _FIELDS.get(column, column.replace("_", " "))
+def choice_words(option: str) -> str:
+    """``step time s`` for ``step_time_s``, ``BSP`` for ``bsp``."""
+    return kind_words(option).replace("_", " ")
 
 
 def described(scenario: Scenario) -> str:

@@ -51,7 +51,8 @@ def draw() -> None:
     if let_draw():
         return
     chart(breakdown(shown, base), "breakdown")
-    left, right = st.columns([3, 2])
+    with st.container(key="pictures"):
+        left, right = st.columns([3, 2])
     with right:
         chart(load_map_figure(shown.links), "load map")
     limits = st.container(border=True, key="limits")

@@ -170,7 +170,7 @@ def test_every_fabric_is_drawn_whole_and_apart(fabric):
     joined = {device for device in graph if graph.degree(device) > 0}
     assert joined <= set(place.places)
     assert len({(round(x, 3), round(y, 3)) for x, y in place.places.values()}) == len(place.places)
-    few = cluster(4, "dgx1-v100", fabric=fabric)
+    few = cluster(4, "single-gpu", fabric=fabric)
     assert len(hovers(topology_figure(few, loads_of(few)))) == len(
         {frozenset(edge) for edge in few.graph().edges}
     )

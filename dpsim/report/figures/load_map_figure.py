@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.base.units import RATE, human
 from dpsim.engine import LinkClass
 from dpsim.report.figures.style import styled
+from dpsim.report.figures.topology_layout import TITLES
 from dpsim.report.theme import LOAD
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 # Of a node, from the fabric down; what is not among them is a tier of the fabric.
 _INSIDE = ("nic", "cpu", "pcie-switch", "gpu")
 _BESIDE = "nvswitch"  # beside the GPUs that it joins
-_TITLES = {
-    "nic": "network card",
-    "cpu": "CPU",
-    "pcie-switch": "PCIe switch",
-    "gpu": "GPU",
-    "nvswitch": "NVSwitch",
-}
 _SIDE = 1.0
 _THIN, _THICK = 2.0, 12.0  # pixels
 _ROW = 58  # pixels
@@ -42,7 +36,7 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
     figure.add_scatter(
         x=[x for x, _ in place.values()],
         y=[y for _, y in place.values()],
-        text=[_TITLES.get(kind, kind) for kind in place],
+        text=[TITLES.get(kind, kind) for kind in place],
         mode="markers+text",
         textposition=["middle left" if x == 0 else "bottom center" for x, _ in place.values()],
         marker={"size": 11, "symbol": "square", "color": LOAD[0]},
@@ -111,7 +105,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
     share = min(each.share, 1.0)
     (colour,) = sample_colorscale(list(LOAD), [share])
     beside = y0 == y1
-    what = f"{_TITLES.get(one, one)} to {_TITLES.get(other, other)}"
+    what = f"{TITLES.get(one, one)} to {TITLES.get(other, other)}"
     text = (
         f"<b>{what}</b><br>{each.links:,} links, the busiest {human(each.rate, RATE)}<br>"
         f"{each.busiest}: {each.share:.1%} of its rate over the step, all {each.mean:.1%}"

@@ -69,7 +69,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
         "",
         barmode="stack",
         bargap=0.15,
-        height=150 + 56 * len(labels),
+        height=180 + 56 * len(labels),
         yaxis={"autorange": "reversed"},
     )
 

@@ -105,7 +105,7 @@ def timeline_figure(
         "",
         barmode="overlay",
         bargap=0.2,
-        height=150 + 38 * len(rows),
+        height=190 + 40 * len(rows),
         yaxis=axis,
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpsim.base.units import DATA, RATE, TIME, human
 from dpsim.engine import LinkLoads, busiest_links
 from dpsim.report.figures.style import styled, wrapped
-from dpsim.report.figures.topology_layout import Graph, Layout, Point, layout, node_of
+from dpsim.report.figures.topology_layout import TITLES, Graph, Layout, Point, layout, node_of
 from dpsim.report.theme import COLOUR, FAINT, LINE, LOAD
 from dpsim.topology import Cluster
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 MOST_NODES = 64  # with more, only the first few are drawn
 FEW_NODES = 16
-FEW_DETAILED = 4  # with more, each node is one glyph
+MOST_DETAILED = 16  # GPUs; with more, each node is one glyph
 
 _SHADES = 10
 _SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
 _GLYPH = "node"  # what stands for all devices of a node
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
 _DEEPEST_ARC = 1.4
-_LINE = 62  # letters of a line of the title
+_LINE = 48  # letters of a line of the title
 _UNUSED = COLOUR["grey"]
 _MARKERS = {
     "gpu": ("square", COLOUR["blue"], 15),
@@ -71,7 +71,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     nodes = len({node_of(device) for device in graph} - {None})
     drawn = nodes if nodes <= MOST_NODES else FEW_NODES
-    if drawn > FEW_DETAILED:
+    if drawn > 1 and drawn * cluster.ranks > MOST_DETAILED * nodes:
         graph = _as_glyphs(cluster, graph, shares)
     place = layout(graph, drawn)
     lines = _lines(cluster, graph, loads, place)
@@ -286,7 +286,7 @@ def _device_traces(graph: Graph[str], place: Layout, drawn: int) -> list[dict[st
                 },
                 "hovertext": devices,
                 "hovertemplate": "%{hovertext}<extra></extra>",
-                "name": kind,
+                "name": TITLES.get(kind, kind),
             }
         )
     return traces

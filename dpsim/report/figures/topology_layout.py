@@ -17,6 +17,13 @@ Graph = nx.DiGraph  # its nodes are device names: node3/gpu0, leaf1
 # switches that hang on them. NVSwitches lie under the GPUs, so that their links do not run through
 # those of PCIe.
 _ROWS = {"nic": 0.0, "cpu": -1.2, "pcie-switch": -2.2, "gpu": -3.6, "nvswitch": -5.2}
+TITLES = {
+    "nic": "network card",
+    "cpu": "CPU",
+    "pcie-switch": "PCIe switch",
+    "gpu": "GPU",
+    "nvswitch": "NVSwitch",
+}
 _OTHER_ROW = -2.9
 _ARCS = 1.7  # room below the GPUs for the links between them
 _MARGIN = 0.7  # between a node's devices and its frame
