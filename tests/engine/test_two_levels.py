@@ -21,14 +21,55 @@ def steps_of(tiny, workers, sync, steps=8, **rest):
     return run_scenario(scenario, settle=False).steps
 
 
-def test_diloco_of_two_groups_in_two_fragments_on_paper(tiny):
+@pytest.mark.parametrize("engine", ["vector", "events"])
+def test_diloco_of_two_groups_in_two_fragments_on_paper(tiny, engine):
     """Two workers alone, an outer step every 4 steps of 10.5 s, in two fragments of 1 MB: the first
     sets out after step 2 of each period, the second after step 4. An all-reduce of 1 MB between two
     takes 1 s, which is waited for at once.
     """
-    steps = steps_of(tiny, 2, two_level(4, fragments=2)).step
+    scenario = tiny(2, sync=two_level(4, fragments=2), run={"steps": 8, "engine": engine})
+    steps = run_scenario(scenario, settle=False).steps.step
     np.testing.assert_allclose(steps[:, 0], [10.5, 11.5] * 4, rtol=1e-6)
     np.testing.assert_array_equal(steps[:, 0], steps[:, 1])
+
+
+@pytest.mark.parametrize("engine", ["vector", "events"])
+def test_the_timeline_of_diloco_in_two_groups_of_two(tiny, engine):
+    """2 MB all-reduced in a group take 2 s. Each worker of a pair sends its half of a fragment of
+    1 MB to its replica, 0.5 s, and what its partner has got comes in 0.5 s.
+    """
+    sync = two_level(4, group=2, fragments=2)
+    scenario = tiny(4, sync=sync, run={"steps": 4, "engine": engine})
+    recorded = run_scenario(scenario, Recording(steps=4))
+    assert recorded.engine.name == engine
+    inside, across, back = (
+        "all-reduce in groups",
+        "all-reduce between groups",
+        "all-gather in groups",
+    )
+    expected = [
+        *(("forward", 0, 3), ("backward", 3, 10)),
+        *((f"all: {inside}", 10, 12), ("update", 12, 12.5)),
+        *(("forward", 12.5, 15.5), ("backward", 15.5, 22.5)),
+        *((f"all: {inside}", 22.5, 24.5), ("update", 24.5, 25)),
+        *((f"fragment0: {across}", 25, 25.5), (f"fragment0: {back}", 25.5, 26)),
+        *(("forward", 26, 29), ("backward", 29, 36)),
+        *((f"all: {inside}", 36, 38), ("update", 38, 38.5)),
+        *(("forward", 38.5, 41.5), ("backward", 41.5, 48.5)),
+        *((f"all: {inside}", 48.5, 50.5), ("update", 50.5, 51)),
+        *((f"fragment1: {across}", 51, 51.5), (f"fragment1: {back}", 51.5, 52)),
+    ]
+    for worker in range(4):
+        found = [
+            (each.name, each.start, each.end)
+            for each in sorted(recorded.intervals(), key=lambda each: (each.start, each.end))
+            # The outer optimiser takes nanoseconds.
+            if each.worker == worker and each.end - each.start > 1e-6
+        ]
+        assert [name for name, *_ in found] == [name for name, *_ in expected]
+        np.testing.assert_allclose(
+            [times for _, *times in found], [times for _, *times in expected], atol=1e-7
+        )
 
 
 def test_streaming_diloco_on_paper(tiny):
