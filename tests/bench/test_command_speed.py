@@ -15,11 +15,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("words", "limit"), [(["run", "scenarios/quickstart.yaml"], 1.0), (["--help"], 0.4)]
+    ("words", "limit", "times"),
+    [
+        (["run", "scenarios/quickstart.yaml"], 1.0, 7),
+        (["--help"], 0.4, 7),
+        (["explain", "scenarios/quickstart.yaml"], 2.5, 5),
+        (["tune", "scenarios/quickstart.yaml"], 20, 1),
+    ],
 )
-def test_a_cold_start(measured, words, limit):
+def test_a_cold_start(measured, words, limit, times):
     taken = []
-    for _ in range(7):
+    for _ in range(times):
         begin = spent()
         subprocess.run(
             [Path(sys.executable).with_name("dpsim"), *words],
@@ -28,7 +34,7 @@ def test_a_cold_start(measured, words, limit):
             cwd=ROOT,
         )
         taken.append(spent() - begin)
-    measured(f"dpsim {' '.join(words)}", "from cold, least of 7", min(taken), limit=limit)
+    measured(f"dpsim {' '.join(words)}", f"from cold, least of {times}", min(taken), limit=limit)
 
 
 def spent():

@@ -100,11 +100,10 @@ LARGE = {
 }
 
 
-def large(name, nodes, steps):
+def large(name, nodes, steps, *overrides):
     """The quickstart's jitter and BSP with one of `LARGE`: from its scenario's text to its JSON."""
     sizes = [f"cluster.nodes={nodes}", f"run={{steps: {steps}, warmup: 0}}"]
-    overrides = LARGE[name]
-    result = simulate(load_scenario(QUICKSTART, [*sizes, *overrides]))
+    result = simulate(load_scenario(QUICKSTART, [*sizes, *LARGE[name], *overrides]))
     assert result.steps.step.shape == (steps, 8 * nodes)
     assert result.to_json()["workers"] == 8 * nodes
 
@@ -125,6 +124,38 @@ def test_131072_gpus_three_steps(measured, name):
         memory_limit=2000,
         growth=growth,
     )
+
+
+ACCUMULATING = "Llama 2 70B, sharded (ZeRO 3, a unit a block)"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "which", "limit"),
+    [
+        (["strategy.aggregation.gradients.sync_each_pass=true"], "sums scattered in each", 20),
+        # Whole gradients of 138 GB on GPUs of 80 GB: simulated all the same. Nodes drift apart all
+        # the time, so that no pass repeats another.
+        (["run.allow_out_of_memory=true"], "sums scattered at the end", 40),
+    ],
+)
+def test_131072_gpus_of_32_passes(measured, overrides, which, limit):
+    passes = "workload.gradient_accumulation=32"
+    taken, memory = alone("test_speed", "large", ACCUMULATING, 16_384, 3, passes, *overrides)
+    what = f"Llama 2 70B, sharded (ZeRO 3), 32 passes, {which}, 3 steps"
+    measured(what, "131,072 GPUs", taken, limit=limit, memory=memory, memory_limit=2000)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        ("ResNet-50, hierarchical all-reduce", (50, 3000)),
+        ("Llama 2 70B, sharded (ZeRO 3, a unit a block)", (50, 5000)),
+    ],
+)
+def test_a_million_gpus_three_steps(measured, name, limits):
+    taken, memory = alone("test_speed", "large", name, 131_072, 3)
+    what = f"{name}, 3 steps"
+    measured(what, "1,048,576 GPUs", taken, limit=limits[0], memory=memory, memory_limit=limits[1])
 
 
 def resnet(nodes, steps):
