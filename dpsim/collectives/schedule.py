@@ -202,6 +202,8 @@ class Chunking:
     def start(self, chunk: IntArray) -> IntArray:
         """The first element of each chunk; ``start(chunks * vectors)`` is the end."""
         base, longer = divmod(self.elements, self.chunks)
+        if self.vectors == 1:  # a division of each of a million would take the longest
+            return np.asarray(chunk * base + np.minimum(chunk, longer))
         vector, local = np.divmod(chunk, self.chunks)
         before = local * base + np.minimum(local, longer)
         return np.asarray(vector * self.elements + before)

@@ -11,7 +11,7 @@ counts as the largest that goes its way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -127,6 +127,10 @@ class RoundsModel(ScheduleModel):
 
     def _pattern(self, phase: Phase, turn: int) -> _Pattern:
         transfers = phase.round(turn)
+        # What is scattered along a ring is gathered along it, too.
+        for known in self._patterns.values():
+            if _same_pairs(known.transfers, transfers):
+                return replace(known, transfers=transfers)
         routes = self.network.routes(transfers.source, transfers.destination)
         rate = max_min_rates(routes.links, self.network.capacities)
         source, destination = transfers.places(self.schedule.ranks)
@@ -161,29 +165,46 @@ class RoundsModel(ScheduleModel):
 
     def _count_loads(self, chunking: Chunking) -> FloatArray:
         loads = np.zeros(len(self.network.capacities) + 1)  # the first is for -1, no link
-        for phase in self.schedule.phases:
+        for number, phase in enumerate(self.schedule.phases):
             if phase.destination.shift == 0:
                 # The same links in every turn: one visit with the bytes of all of them.
-                nbytes = bytes_over_turns(phase, chunking)
-                self._add_loads(loads, phase.source, phase.destination.at(0), nbytes)
+                self._add_loads(loads, self._links_of_all(number), bytes_over_turns(phase, chunking))
                 continue
-            for number in range(phase.rounds):
+            for turn in range(phase.rounds):
                 check()
-                transfers = phase.round(number)
+                transfers = phase.round(turn)
                 nbytes = chunking.nbytes(transfers.chunk, transfers.count)
-                self._add_loads(loads, transfers.source, transfers.destination, nbytes)
+                links = self.network.routes(transfers.source, transfers.destination).links
+                self._add_loads(loads, links, nbytes)
         return loads[1:]
 
-    def _add_loads(
-        self, loads: FloatArray, source: IntArray, destination: IntArray, nbytes: IntArray
-    ) -> None:
+    def _links_of_all(self, number: int) -> IntArray:
+        """The links of each transfer of a phase with the same pairs in every turn."""
+        phase = self.schedule.phases[number]
+        if phase.steady and not phase.at_once and (number, 0) in self._patterns:
+            return self._patterns[number, 0].links
+        return self.network.routes(phase.source, phase.destination.at(0)).links
+
+    def _add_loads(self, loads: FloatArray, links: IntArray, nbytes: IntArray) -> None:
         """Add the bytes of these transfers to every link on their way."""
         # numpy adds scattered floats to floats many times faster than integers.
         carried = nbytes.astype(np.float64)
-        numbers = self.network.routes(source, destination).links + 1
-        if numbers.size < len(loads):
-            for hop in numbers.T:
-                np.add.at(loads, hop, carried)
+        if links.size < len(loads):
+            for hop in links.T:
+                np.add.at(loads, hop + 1, carried)
             return
         # Of many transfers it counts all at once, in a third of the time.
-        loads += np.bincount(numbers.ravel(), np.repeat(carried, numbers.shape[1]), len(loads))
+        numbers = (links + 1).ravel()
+        loads += np.bincount(numbers, np.repeat(carried, links.shape[1]), len(loads))
+
+
+def _same_pairs(one: Round, other: Round) -> bool:
+    """Whether the same places send to the same places, in the same order."""
+    return len(one.source) == len(other.source) and all(
+        np.array_equal(mine, its)
+        for mine, its in (
+            (one.source, other.source),
+            (one.destination, other.destination),
+            (one.channel, other.channel),
+        )
+    )
