@@ -104,7 +104,7 @@ class RoundsModel(ScheduleModel):
     def timed_round(self, number: int, turn: int, chunking: Chunking) -> TimedRound:
         """Round ``turn`` of phase ``number``.
 
-        It is kept for the next collective of the same size, where that is not too much.
+        It is kept for the next collective of the same size.
         """
         phase = self.schedule.phases[number]
         key = (number, turn, chunking.total)
@@ -115,8 +115,11 @@ class RoundsModel(ScheduleModel):
         timed = self._sized(pattern, phase, chunking)
         if phase.steady or phase.turns * len(phase.source) <= _KEPT:
             self._patterns[number, turn] = pattern
-            if len(self._timed) * self.schedule.places < _KEPT:
-                self._timed[key] = timed
+            # Where there is no room, the newest goes: of sizes that take turns some stay, and one
+            # that comes many times in a row is kept while it does.
+            if self._timed and len(self._timed) * self.schedule.places >= _KEPT:
+                self._timed.popitem()
+            self._timed[key] = timed
         return timed
 
     def links_of(self, number: int, turn: int) -> tuple[IntArray, FloatArray]:
@@ -165,6 +168,8 @@ class RoundsModel(ScheduleModel):
 
     def _count_loads(self, chunking: Chunking) -> FloatArray:
         loads = np.zeros(len(self.network.capacities) + 1)  # the first is for -1, no link
+        if not chunking.elements:
+            return loads[1:]
         for number, phase in enumerate(self.schedule.phases):
             if phase.destination.shift == 0:
                 # The same links in every turn: one visit with the bytes of all of them.
