@@ -173,7 +173,9 @@ class RoundsModel(ScheduleModel):
         for number, phase in enumerate(self.schedule.phases):
             if phase.destination.shift == 0:
                 # The same links in every turn: one visit with the bytes of all of them.
-                self._add_loads(loads, self._links_of_all(number), bytes_over_turns(phase, chunking))
+                self._add_loads(
+                    loads, self._links_of_all(number), bytes_over_turns(phase, chunking)
+                )
                 continue
             for turn in range(phase.rounds):
                 check()
