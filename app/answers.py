@@ -11,8 +11,6 @@ from app.reading import scenario
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
-from dpsim.base.units import DATA, RATE, TIME, parse
-from dpsim.collectives import algorithm
 from dpsim.engine import (
     Interval,
     Job,
@@ -28,13 +26,12 @@ from dpsim.engine import (
     run_scenario,
     simulate,
 )
-from dpsim.network import MessageCosts, schedule_on
+from dpsim.network import MessageCosts
 from dpsim.scenario import Scenario
 from dpsim.studies.collective import CollectiveRow, collective_rows
 from dpsim.studies.explain import KNOBS, Explanation, as_options, explain
 from dpsim.studies.replay import Replay, replay
-from dpsim.studies.walkthrough import Walkthrough, walk
-from dpsim.topology import Network, UniformSwitch, build_cluster
+from dpsim.topology import build_cluster
 
 SCALED_STEPS = 6
 MOST_SCALED = 4_096  # GPUs
@@ -183,36 +180,6 @@ def collectives(
             except DpsimError:  # an algorithm for other numbers of ranks or other nodes
                 break
     return rows
-
-
-def walked(
-    algorithms: tuple[str, ...],
-    operation: str,
-    size: str,
-    switch: tuple[int, str, str] | None,
-    spec: Spec | None,
-    report: Report,
-) -> list[Walkthrough]:
-    """Each algorithm round by round, on vectors of ``size``.
-
-    On a ``switch`` of (ranks, rate, latency), or on the cluster of ``spec``. Raises DpsimError.
-    """
-    network: Network
-    costs = MessageCosts()
-    if switch is None:
-        assert spec is not None, "either a switch or a scenario"
-        given = scenario(spec)
-        network = build_cluster(given.cluster)
-        costs = MessageCosts(0.0, reduction_cost(given.cluster.parts[0].accelerator))
-    else:
-        ranks, rate, latency = switch
-        network = UniformSwitch(ranks, parse(rate, RATE), parse(latency, TIME))
-    walks = []
-    for done, name in enumerate(algorithms):
-        report(done, len(algorithms))
-        schedule = schedule_on(network, algorithm(name, operation))
-        walks.append(walk(schedule, round(parse(size, DATA)), network, costs))
-    return walks
 
 
 def replayed(spec: Spec, report: Report) -> Replay:

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import controls, sidebar, state
-from app.answers import walked
+from app.lessons import walked
 from app.spec import Spec
 from app.waiting import finished, refuse, scenario_of
 from dpsim.collectives import OPERATIONS, algorithm_names

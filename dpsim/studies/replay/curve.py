@@ -78,8 +78,10 @@ class CurveRecorder:
         self._progress("training", done, self._updates)
         return done in self._due
 
-    def record(self, done: int, time: float, samples: int, models: RealArray) -> None:
-        """Measure the mean of ``models`` (n, P)."""
+    def record(
+        self, done: int, time: float, samples: int, models: RealArray, everyone: RealArray
+    ) -> None:
+        """Measure the mean of ``models`` (n, P); ``everyone`` (workers, P) is what each holds."""
         centre, disagreement = models[0], 0.0
         if len(models) > 1:
             centre = models.mean(axis=0)

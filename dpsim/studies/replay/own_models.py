@@ -52,7 +52,7 @@ class OwnModels(ABC):
                 gradients = self.trainer.gradients(self._everyone, clocks, self.models)
                 self.step(done - 1, gradients)
             if recorder.is_due(done):
-                recorder.record(done, time, done * samples_a_step, self.shown)
+                recorder.record(done, time, done * samples_a_step, self.shown, self.models)
         return np.asarray(self.models.mean(axis=0))
 
     @property

@@ -47,7 +47,7 @@ class Pairs:
     def run(self, acts: list[Act], recorder: CurveRecorder) -> RealArray:
         """Everything in the order in which it happened; returns the mean of all models (P,)."""
         if recorder.is_due(0):
-            recorder.record(0, 0.0, 0, self.models)
+            recorder.record(0, 0.0, 0, self.models, self.models)
         for act in acts:
             if act.what == "read":
                 # A copy: others may average with the worker while it computes.
@@ -60,7 +60,8 @@ class Pairs:
             self._update(act.worker)
             done = len(self.stale)
             if recorder.is_due(done):
-                recorder.record(done, act.time, done * self._trainer.batch, self.models)
+                samples = done * self._trainer.batch
+                recorder.record(done, act.time, samples, self.models, self.models.copy())
         return np.asarray(self.models.mean(axis=0))
 
     def _average(self, worker: int, partner: int) -> None:

@@ -115,6 +115,13 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     The same for the same scenario and seed. ``progress`` is called with what is being done, how
     much of it is, and of how much. Raises DpsimError as `simulate` does.
     """
+    return replay_recorded(scenario, progress, CurveRecorder)[0]
+
+
+def replay_recorded(
+    scenario: Scenario, progress: Progress, recorded_by: type[CurveRecorder]
+) -> tuple[Replay, Trainer, CurveRecorder]:
+    """`replay`, with what trained and what kept its curve. Raises DpsimError."""
     config = scenario.replay
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
     run = run_scenario(
@@ -133,11 +140,11 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
     shards = dataset is not None and dataset.partition == "disjoint"
     trainer = Trainer(config, workers, batch, seed, apart=shards)
     gradients = log.gradients
-    recorder = CurveRecorder(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
+    recorder = recorded_by(trainer, len(log.times), _bytes_after(job, gradients, log), progress)
     trained = _Training(job, trainer, gradients, log, recorder)
     with np.errstate(over="ignore", invalid="ignore"):  # training may diverge, which is an answer
         parameters = trained.run()
-    return Replay(
+    found = Replay(
         scenario.name,
         config,
         job.workers,
@@ -152,6 +159,7 @@ def replay(scenario: Scenario, progress: Progress = lambda what, done, total: No
         trained.own_reads,
         trained.versions,
     )
+    return found, trainer, recorder
 
 
 def _learners_apart(job: Job) -> bool:

@@ -58,12 +58,13 @@ class SharedParameters:
         members = _by_update(self._update, len(times))
         samples = 0
         if recorder.is_due(0):
-            recorder.record(0, 0.0, 0, self.parameters[None])
+            recorder.record(0, 0.0, 0, self.parameters[None], self.parameters[None])
         for update, time in enumerate(times):
             samples += len(members[update]) * self._trainer.batch
             self._apply(update, members[update])
             if recorder.is_due(update + 1):
-                recorder.record(update + 1, time, samples, self.parameters[None])
+                shown = self.parameters[None]
+                recorder.record(update + 1, time, samples, shown, shown)
         return self.parameters
 
     def _apply(self, update: int, members: IntArray) -> None:

@@ -1,0 +1,91 @@
+"""What the pages that show how things work ask the library: schedules, strategies, weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app import limits
+from app.reading import scenario
+from app.spec import Spec
+from app.work import Report
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, RATE, TIME, parse
+from dpsim.collectives import algorithm
+from dpsim.engine import reduction_cost
+from dpsim.network import MessageCosts, schedule_on
+from dpsim.scenario import Scenario
+from dpsim.studies.lanes import Lane, Strategies, Window, lane, window
+from dpsim.studies.replay import Paths, weight_paths
+from dpsim.studies.walkthrough import Walkthrough, walk
+from dpsim.topology import Network, UniformSwitch, build_cluster
+
+
+def walked(
+    algorithms: tuple[str, ...],
+    operation: str,
+    size: str,
+    switch: tuple[int, str, str] | None,
+    spec: Spec | None,
+    report: Report,
+) -> list[Walkthrough]:
+    """Each algorithm round by round, on vectors of ``size``.
+
+    On a ``switch`` of (ranks, rate, latency), or on the cluster of ``spec``. Raises DpsimError.
+    """
+    network: Network
+    costs = MessageCosts()
+    if switch is None:
+        assert spec is not None, "either a switch or a scenario"
+        given = scenario(spec)
+        network = build_cluster(given.cluster)
+        costs = MessageCosts(0.0, reduction_cost(given.cluster.parts[0].accelerator))
+    else:
+        ranks, rate, latency = switch
+        network = UniformSwitch(ranks, parse(rate, RATE), parse(latency, TIME))
+    walks = []
+    for done, name in enumerate(algorithms):
+        report(done, len(algorithms))
+        schedule = schedule_on(network, algorithm(name, operation))
+        walks.append(walk(schedule, round(parse(size, DATA)), network, costs))
+    return walks
+
+
+def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> list[Lane]:
+    """The first ``workers`` over time with each of ``strategies``.
+
+    Those that the workload of ``spec`` cannot have are left out. Raises DpsimError where that is
+    all of them.
+    """
+    found: list[Lane] = []
+    problem = DpsimError("must be at least one strategy, but got none")
+    for done, name in enumerate(strategies):
+        report(done, len(strategies))
+        try:
+            found.append(lane(name, _with(spec, strategies[name]), workers))
+        except DpsimError as error:
+            problem = error
+    if not found:
+        raise problem
+    return found
+
+
+def read_window(spec: Spec, strategy: Mapping[str, Any], clock: int, report: Report) -> Window:
+    """What worker 0 has seen of the others' updates as it begins step ``clock``."""
+    report(0, 0)
+    return window(_with(spec, strategy), 0, clock)
+
+
+def weights(spec: Spec, strategies: Strategies, report: Report) -> dict[str, Paths]:
+    """The ways of the workers' weights with each of ``strategies``."""
+    return {
+        name: weight_paths(_with(spec, strategy), lambda _, done, total: report(done, total))
+        for name, strategy in strategies.items()
+    }
+
+
+def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
+    given = scenario(spec.with_value("strategy", json.dumps(strategy)))
+    limits.check(given)
+    return given

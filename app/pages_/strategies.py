@@ -1,0 +1,129 @@
+"""See the strategies: how workers share the same computing, over time and over the loss."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app import controls, sidebar, state
+from app.charts import chart
+from app.lessons import lanes, read_window, weights
+from app.plain import plain
+from app.spec import Spec
+from app.waiting import finished, refuse, scenario_of
+from dpsim.report.figures.lanes_figure import lanes_figure, window_figure
+from dpsim.report.figures.paths_figure import paths_figure
+from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Strategies
+
+_SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
+_SLOWER = ("1", "1.25", "1.5", "2", "3")
+_STEPS, _FEW = 8, 2
+_SSP = "SSP, at most 2 ahead"
+_AVERAGED = {
+    "SMA": {"aggregation": {"kind": "allreduce"}, "sync": {"kind": "sma"}},
+    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
+    "asynchronous gossip": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "asp"}},
+}
+# A model small enough that its weights have a plane, from starts of their own.
+_SMALL = {
+    "replay.model": "softmax",
+    "replay.own_start": "true",
+    "replay.batch": "4",
+    "replay.learning_rate": "0.3",
+    "replay.steps": "120",
+    "replay.points": "60",
+}
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    st.subheader("See the strategies", anchor=False)
+    what = controls.switch("what", (_SYNC, _OVERLAP, _SHARDS, _WEIGHTS), "show", _SYNC)
+    spec = _of_four(state.current().spec)
+    {_SYNC: _sync, _OVERLAP: _overlap, _SHARDS: _shards, _WEIGHTS: _weights}[what](spec)
+
+
+def _of_four(spec: Spec) -> Spec:
+    """The scenario's model and network with four workers, one a node, all without surprises."""
+    cluster = scenario_of(spec).cluster
+    if cluster.groups or scenario_of(spec).testbed is not None:
+        refuse("this page shows four workers of one kind: the scenario must have one kind of nodes")
+        st.stop()
+    changes = {
+        "cluster.nodes": str(WORKERS),
+        "cluster.gpus_per_node": "1",
+        "run.warmup": "0",
+        "run.steps": str(_STEPS),
+        "run.allow_out_of_memory": "true",
+        "disturbance": "{jitter: {kind: lognormal, sigma: 0.1}}",
+    }
+    for path, value in changes.items():
+        spec = spec.with_value(path, value)
+    return spec
+
+
+def _with_a_slow_one(spec: Spec) -> Spec:
+    factor = controls.slide("compute time of worker 3, times the others'", _SLOWER, "slower", "2")
+    return spec.with_value("disturbance.slow", f"[{{workers: [3], factor: {factor}}}]")
+
+
+def _sync(spec: Spec) -> None:
+    st.caption(
+        "Four workers of the scenario's model and network. Each worker computes as long in a step "
+        "whatever the strategy: what differs is who waits for whom. The numbers are those of steps."
+    )
+    spec = _with_a_slow_one(spec)
+    _lanes(spec, SYNCHRONISED, WORKERS, "Four workers, the same computing")
+    st.markdown("**The three parts of SSP's window**")
+    clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "6"))
+    found = finished(
+        "looking at what is read",
+        ("window", spec, clock),
+        lambda report: read_window(spec, SYNCHRONISED[_SSP], clock - 1, report),
+    )
+    if found is not None:
+        chart(window_figure(found), "window")
+
+
+def _overlap(spec: Spec) -> None:
+    st.caption("One of four workers over two steps: what is sent while it still computes.")
+    spec = spec.with_value("run.steps", str(_FEW))
+    _lanes(spec, OVERLAPPED, 1, "One worker, the same computing")
+
+
+def _shards(spec: Spec) -> None:
+    st.caption(
+        "FSDP gathers a unit's weights before it is computed with, and scatters the sums of its "
+        "gradients after; an all-reduce does both at the end."
+    )
+    spec = spec.with_value("run.steps", str(_FEW))
+    _lanes(spec, SHARDED, 1, "One worker, with whole weights and with a share of them")
+
+
+def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> None:
+    found = finished(
+        "simulating each",
+        ("lanes", spec, tuple(strategies), workers),
+        lambda report: lanes(spec, strategies, workers, report),
+    )
+    if found is None:
+        return
+    chart(lanes_figure(found, title), "lanes")
+    left_out = [name for name in strategies if name not in {each.name for each in found}]
+    if left_out:
+        st.caption(f"Not with this workload: {plain(', '.join(left_out))}.")
+
+
+def _weights(spec: Spec) -> None:
+    st.caption(
+        "A small model trained for real in the simulated time of each way to average models. Its "
+        "weights are shown in the plane in which they move most, on lines of equal training loss."
+    )
+    spec = _with_a_slow_one(spec)
+    for path, value in _SMALL.items():
+        spec = spec.with_value(path, value)
+    found = finished("training", ("weights", spec), lambda report: weights(spec, _AVERAGED, report))
+    if found is not None:
+        for place, (name, each) in zip(st.columns(len(found)), found.items(), strict=True):
+            with place:
+                chart(paths_figure({name: each}), f"weights {name}", alt=f"weights with {name}")

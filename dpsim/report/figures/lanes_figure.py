@@ -1,0 +1,232 @@
+"""Strategies over time, one below the other, and the window of a worker that may run ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpsim.engine import Interval
+from dpsim.report.figures.style import PART_COLOURS, time_unit
+from dpsim.report.theme import COLOUR, ink_on, template
+from dpsim.studies.lanes import Lane, Seen, Window
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_EDGE = 1e-9  # of the time shown: what is closer is one
+_ROW, _BETWEEN, _TOP = 30, 46, 130  # pixels: a worker, two strategies, title and legend
+_WORD = 0.025  # of the time shown: less has no room for a number
+_HEAD = {
+    "x": 0.01,
+    "xref": "container",
+    "y": 1,
+    "yanchor": "top",
+    "pad": {"t": 12},
+    "font": {"size": 16},
+}
+# What is drawn, in the order of a step: colour, and where in a worker's row (computing above).
+_ABOVE, _BELOW = (-0.42, 0.44), (0.08, 0.3)
+_DOING = {
+    "forward": (PART_COLOURS["compute"], _ABOVE),
+    "backward": (COLOUR["bluish green"], _ABOVE),
+    "optimiser": (COLOUR["grey"], _ABOVE),
+    "waiting": (PART_COLOURS["straggler_wait"], _ABOVE),
+    "sends and receives": (PART_COLOURS["exposed_comm"], _BELOW),
+    "all-gather": (COLOUR["sky blue"], _BELOW),
+    "reduce-scatter": (COLOUR["reddish purple"], _BELOW),
+}
+_CALLED = {"update": "optimiser"}
+_SEEN: dict[Seen, tuple[str, str]] = {
+    "guaranteed": (COLOUR["blue"], "seen by all: what SSP promises"),
+    "own": (COLOUR["bluish green"], "its own: always seen"),
+    "in the window": (COLOUR["sky blue"], "in the window, and come by chance"),
+    "not yet": (COLOUR["grey"], "in the window, not come yet"),
+}
+
+
+class _Bar(NamedTuple):
+    """What a worker does in a step, from when to when (s)."""
+
+    worker: int
+    doing: str
+    step: int
+    name: str
+    start: float
+    end: float
+
+
+def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
+    """A panel for each lane over one axis of time.
+
+    In it a row for each worker: what it computes above, with the step's number, and what it sends
+    and receives below; gaps in computing are waiting.
+    """
+    from plotly.subplots import make_subplots
+
+    bars = [list(_bars(lane)) for lane in lanes]
+    end = max((bar.end for own in bars for bar in own), default=0.0)
+    workers = max((bar.worker for own in bars for bar in own), default=0) + 1
+    height = _TOP + len(lanes) * (workers * _ROW + _BETWEEN)
+    figure = make_subplots(
+        rows=len(lanes),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=min(_BETWEEN / height, 1 / max(len(lanes), 1)),
+        subplot_titles=[lane.name for lane in lanes],
+    )
+    factor, unit = time_unit(end)
+    shown: set[str] = set()
+    for row, own in enumerate(bars, 1):
+        for doing in _DOING:
+            alike = [bar for bar in own if bar.doing == doing]
+            if alike:
+                figure.add_bar(
+                    **_trace(doing, alike, factor, unit, end),
+                    showlegend=doing not in shown,
+                    row=row,
+                    col=1,
+                )
+                shown.add(doing)
+    names = [str(worker) for worker in range(workers)]
+    figure.update_yaxes(
+        autorange=None, range=[workers - 0.5, -0.5], tickvals=[*range(workers)], ticktext=names
+    )
+    figure.update_xaxes(range=[0, factor * end])
+    figure.update_xaxes(title_text=f"time ({unit})", row=len(lanes), col=1)
+    figure.update_annotations(x=0, xanchor="left", font={"size": 13})
+    figure.update_layout(
+        title={**_HEAD, "text": title},
+        template=template(),
+        barmode="overlay",
+        height=height,
+        legend={"orientation": "h", "x": 0, "y": 1 + 26 / (height - _TOP), "yanchor": "bottom"},
+        margin={"l": 40, "r": 20, "t": _TOP, "b": 50},
+    )
+    return figure
+
+
+def _trace(
+    doing: str, bars: Sequence[_Bar], factor: float, unit: str, end: float
+) -> dict[str, object]:
+    colour, (offset, width) = _DOING[doing]
+    waits = doing == "waiting"
+    hatched = {"shape": "/", "fgcolor": colour, "fgopacity": 0.5, "size": 5}
+    numbers = [
+        str(bar.step + 1) if doing == "forward" and bar.end - bar.start > _WORD * end else ""
+        for bar in bars
+    ]
+    return {
+        "name": doing,
+        "legendgroup": doing,
+        "y": [bar.worker for bar in bars],
+        "x": [factor * (bar.end - bar.start) for bar in bars],
+        "base": [factor * bar.start for bar in bars],
+        "offset": offset,
+        "width": width,
+        "orientation": "h",
+        "marker": {
+            "color": "rgba(0, 0, 0, 0)" if waits else colour,
+            "pattern": hatched if waits else {"shape": ""},
+        },
+        "text": numbers,
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {} if waits else {"color": ink_on(colour), "size": 11},
+        "customdata": [f"step {bar.step + 1}: {bar.name}" for bar in bars],
+        "hovertemplate": "worker %{y}, %{customdata}<br>%{x:.4g} "
+        f"{unit} from %{{base:.4g}} on<extra></extra>",
+    }
+
+
+def _bars(lane: Lane) -> Iterator[_Bar]:
+    """Intervals of a lane, those that touch as one, and waiting between computing."""
+    every = [
+        _Bar(each.worker, _doing(each), step, each.name, each.start, each.end)
+        for step, intervals in enumerate(lane.steps)
+        for each in intervals
+    ]
+    end = max((bar.end for bar in every), default=0.0)
+    workers = {bar.worker for bar in every}
+    for worker in sorted(workers):
+        own = [bar for bar in every if bar.worker == worker]
+        yield from (bar for bar in own if _DOING[bar.doing][1] is _BELOW)
+        computing = sorted(
+            (bar for bar in own if _DOING[bar.doing][1] is _ABOVE), key=lambda bar: bar.start
+        )
+        yield from _whole(computing, _EDGE * end)
+
+
+def _whole(computing: Sequence[_Bar], close: float) -> Iterator[_Bar]:
+    last: _Bar | None = None
+    for bar in computing:
+        if last is not None and bar.start - last.end > close:
+            yield _Bar(bar.worker, "waiting", bar.step, "waits", last.end, bar.start)
+        elif last is not None and (bar.doing, bar.step) == (last.doing, last.step):
+            last = last._replace(end=bar.end)
+            continue
+        if last is not None:
+            yield last
+        last = bar
+    if last is not None:
+        yield last
+
+
+def _doing(each: Interval) -> str:
+    """What an interval is drawn as."""
+    if each.stream == "compute":
+        word = each.name.partition(" ")[0]
+        word = _CALLED.get(word, word)
+        return word if word in _DOING else "optimiser"
+    operation = each.name.rpartition(": ")[2]
+    return operation if operation in _DOING else "sends and receives"
+
+
+def window_figure(window: Window) -> go.Figure:
+    """What a worker under SSP has seen of each worker's updates as it begins a step."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for seen, (colour, words) in _SEEN.items():
+        places = [
+            (step, worker)
+            for worker, row in enumerate(window.seen)
+            for step, each in enumerate(row)
+            if each == seen
+        ]
+        figure.add_scatter(
+            x=[step + 1 for step, _ in places],
+            y=[worker for _, worker in places],
+            mode="markers",
+            name=words,
+            marker={
+                "symbol": "square-open" if seen == "not yet" else "square",
+                "size": 20,
+                "color": colour,
+            },
+            hovertemplate=f"step %{{x}} of worker %{{y}}: {words}<extra></extra>",
+        )
+    oldest = window.clock - window.staleness + 0.5
+    for at, words in ((oldest, "window begins"), (window.clock + 0.5, "now")):
+        figure.add_vline(
+            at, line={"dash": "dash", "width": 1}, annotation={"text": words, "yanchor": "bottom"}
+        )
+    workers = len(window.seen)
+    figure.update_layout(
+        title={
+            **_HEAD,
+            "text": f"What worker {window.worker} reads as it begins step {window.clock + 1}",
+        },
+        template=template(),
+        height=190 + 40 * workers,
+        legend={"orientation": "h", "x": 0, "y": -0.35, "yanchor": "top"},
+        margin={"l": 70, "r": 20, "t": 80, "b": 90},
+        xaxis={"title": "step of each worker", "dtick": 1, "zeroline": False},
+        yaxis={
+            "title": "worker",
+            "tickvals": [*range(workers)],
+            "range": [workers - 0.5, -0.5],
+            "zeroline": False,
+        },
+    )
+    return figure

@@ -1,0 +1,106 @@
+"""Strategies over time, with the same computing: what to put beside one another, and their lanes.
+
+Draws of compute times depend on the seed, the worker and the step alone, so that strategies of one
+scenario differ in nothing but when workers wait for what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Interval, Recording, run_scenario
+from dpsim.scenario import Scenario
+
+WORKERS = 4
+
+Strategies = Mapping[str, Mapping[str, Any]]
+
+_SERVERS = {"aggregation": {"kind": "parameter-server"}, "overlap": {"kind": "buckets"}}
+_REDUCED = {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": "buckets"}}
+
+# By what they are called: the value of a scenario's ``strategy``.
+SYNCHRONISED: Strategies = {
+    "BSP": {**_REDUCED, "sync": {"kind": "bsp"}},
+    "backup workers": {**_SERVERS, "sync": {"kind": "backup"}},
+    "SSP, at most 2 ahead": {**_SERVERS, "sync": {"kind": "ssp", "staleness": 2}},
+    "ASP": {**_SERVERS, "sync": {"kind": "asp"}},
+    "local SGD, averaged every 3": {**_REDUCED, "sync": {"kind": "local-sgd", "every": 3}},
+    "gossip on a ring": {"aggregation": {"kind": "gossip"}, "sync": {"kind": "bsp"}},
+}
+OVERLAPPED: Strategies = {
+    kind: {"aggregation": {"kind": "allreduce"}, "overlap": {"kind": kind}}
+    for kind in ("sequential", "wfbp", "mg-wfbp", "buckets", "priority")
+}
+SHARDED: Strategies = {
+    "all-reduce": _REDUCED,
+    "FSDP": {"aggregation": {"kind": "sharded"}, "overlap": {"kind": "wfbp"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One strategy: ``steps[i]`` are the intervals of step i of all workers shown."""
+
+    name: str
+    steps: tuple[tuple[Interval, ...], ...]
+
+
+def lane(name: str, scenario: Scenario, workers: int = WORKERS) -> Lane:
+    """The first ``workers`` of ``scenario`` over all of its steps. Raises DpsimError."""
+    run = run_scenario(scenario, Recording(steps=None, workers=workers), settle=False)
+    return Lane(name, tuple(tuple(run.intervals(step, workers)) for step in run.recorded))
+
+
+Seen = Literal["guaranteed", "own", "in the window", "not yet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What ``worker`` saw of everybody's updates as it read parameters for its step ``clock``.
+
+    ``seen`` has a row for each worker and an entry for each of its steps so far. SSP promises all
+    updates up to step ``clock - staleness - 1``; a worker always has its own; what else is there is
+    what has come by chance, and some of the window has not (Ho et al., NeurIPS 2013, figure 1).
+    """
+
+    worker: int
+    clock: int
+    staleness: int
+    seen: tuple[tuple[Seen, ...], ...]
+
+
+def window(scenario: Scenario, worker: int, clock: int) -> Window:
+    """The window of ``worker`` at ``clock`` in a run of ``scenario``, which is SSP's.
+
+    Raises DpsimError where the worker does not begin that step.
+    """
+    log = run_scenario(scenario, Recording(versions=True)).log
+    gradients = log.gradients
+    its = (gradients.worker == worker) & (gradients.clock == clock)
+    if not its.any():
+        raise DpsimError(f"worker {worker} must begin step {clock}, but the run ends before")
+    read, when = int(gradients.read[its][0]), float(gradients.begun[its][0])
+    staleness = scenario.strategy.sync.lag
+    rows: list[tuple[Seen, ...]] = []
+    for other in range(scenario.cluster.ranks):
+        begun = (gradients.worker == other) & (gradients.begun <= when)
+        row: list[Seen] = []
+        given = zip(gradients.clock[begun], gradients.update[begun], strict=True)
+        for step, update in sorted(given):
+            if other == worker and step >= clock:
+                continue
+            row.append(_seen(update < read, other == worker, step <= clock - staleness - 1))
+        rows.append(tuple(row))
+    return Window(worker, clock, staleness, tuple(rows))
+
+
+def _seen(is_in: bool, is_own: bool, is_old: bool) -> Seen:
+    """What an update is to a reader, given whether the parameters that were read have it."""
+    if not is_in:
+        return "not yet"
+    if is_own:
+        return "own"
+    return "guaranteed" if is_old else "in the window"

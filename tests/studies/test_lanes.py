@@ -1,0 +1,69 @@
+"""Strategies beside one another compute alike; SSP's window holds what it promises."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim import DpsimError, load_scenario
+from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, lane, window
+
+QUICKSTART = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
+FOUR = (
+    "cluster.nodes=4",
+    "cluster.gpus_per_node=1",
+    "run.steps=6",
+    "run.warmup=0",
+    "disturbance={jitter: {kind: lognormal, sigma: 0.1}, slow: [{workers: [3], factor: 2}]}",
+)
+SSP = SYNCHRONISED["SSP, at most 2 ahead"]
+
+
+def scenario(strategy, *more):
+    return load_scenario(QUICKSTART, [*FOUR, f"strategy={json.dumps(strategy)}", *more])
+
+
+def passes(shown):
+    """Seconds of forward and backward passes of each (step, worker)."""
+    spent = {}
+    for step, intervals in enumerate(shown.steps):
+        for each in intervals:
+            if each.stream == "compute" and each.name.startswith(("forward", "backward")):
+                key = step, each.worker
+                spent[key] = spent.get(key, 0.0) + each.end - each.start
+    return spent
+
+
+@pytest.mark.parametrize("name", [*SYNCHRONISED, *OVERLAPPED])
+def test_all_compute_alike(name):
+    first = passes(lane("BSP", scenario(SYNCHRONISED["BSP"])))
+    other = passes(lane(name, scenario({**SYNCHRONISED, **OVERLAPPED}[name])))
+    assert len(first) == 24
+    assert other == pytest.approx(first)
+
+
+def test_fsdp_gathers_and_scatters():
+    names = {each.name for step in lane("", scenario(SHARDED["FSDP"])).steps for each in step}
+    operations = {name.rpartition(": ")[2] for name in names}
+    assert {"all-gather", "reduce-scatter"} <= operations
+    assert "all-reduce" not in operations
+
+
+def test_the_window_of_a_fast_worker():
+    found = window(scenario(SSP), worker=0, clock=5)
+    assert found.staleness == 2
+    for worker, row in enumerate(found.seen):
+        assert {*row[: 5 - 2]} == {"own" if worker == 0 else "guaranteed"}
+    assert found.seen[0] == ("own",) * 5
+    assert "not yet" in found.seen[3], "the slow worker is behind"
+    assert {each for row in found.seen for each in row} >= {"in the window", "not yet"}
+
+
+def test_under_bsp_there_is_no_window():
+    found = window(scenario({**SSP, "sync": {"kind": "ssp", "staleness": 0}}), worker=1, clock=3)
+    assert {each for row in found.seen for each in row[:3]} == {"own", "guaranteed"}
+
+
+def test_a_step_that_is_not_simulated_has_none():
+    with pytest.raises(DpsimError, match="worker 0 must begin step 60, but the run ends before"):
+        window(scenario(SSP), worker=0, clock=60)
