@@ -38,6 +38,10 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-verdict {{font-size: 1.15rem; font-weight: 600; margin: 0.2rem 0 0}}
 .dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
+[data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
+[data-testid=stCaptionContainer] p {{color: inherit}}
+/* On the colour of links white is read in light mode, black in dark mode. */
+[data-testid=stMultiSelectTagsContainer] [data-tag] {{color: light-dark(#ffffff, #000000)}}
 :focus-visible {{outline: 2px solid light-dark({_LIGHT.link}, {_DARK.link}); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
 @media (max-width: 1100px) {{

@@ -1,0 +1,130 @@
+"""How pages look in a real browser: every width, both modes, what axe finds, the keyboard."""
+
+import os
+from importlib.resources import files
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+SECONDS = 90_000  # a browser's patience, in ms: other work may share the cores
+PAGES = ("", "compare", "topology", "stragglers", "convergence", "trust", "batches", "algorithms")
+WIDTHS = (1440, 800, 390)
+MODES = ("light", "dark")
+# Every page in both modes and at each width, and the first page and one more of them often.
+OFTEN = {("", "light", 390), ("", "dark", 1440), ("stragglers", "dark", 800)}
+CASES = [
+    pytest.param(name, mode, width, marks=() if (name, mode, width) in OFTEN else pytest.mark.long)
+    for name in PAGES
+    for mode in MODES
+    for width in WIDTHS
+]
+BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
+  .filter((each) => !each.closest("[data-testid=stDataFrame]"))
+  .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+  .filter((each) => getComputedStyle(each).visibility !== "hidden")
+  .filter((each) => each.getBoundingClientRect().width > 0)
+  .map((each) => `${each.tagName} ${each.getAttribute("class")} ${each.textContent.slice(0, 60)}`)
+"""
+CUT = """() => [...document.querySelectorAll("[data-testid=stMain] :is(p, dt, dd, h1, h2, h3)")]
+  .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth + 1)
+  .filter((each) => ["hidden", "clip"].includes(getComputedStyle(each).overflowX))
+  .map((each) => each.innerText)
+"""
+SETTLED = """() => document.querySelector("[data-testid=stMainBlockContainer]") !== null
+  && document.querySelector("[data-testid=stStatusWidget]") === null
+  && document.querySelector("[data-testid=stProgress]") === null
+"""
+
+
+@pytest.fixture
+def look(browser, address):
+    """Opens a page in a mode and at a width, and waits until it has settled; with its errors."""
+    contexts = []
+
+    def opened(name, mode="light", width=1440, **more):
+        context = browser.new_context(
+            viewport={"width": width, "height": 1000}, color_scheme=mode, bypass_csp=True, **more
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SECONDS)
+        errors = []
+        # A page below the first looks for its server beside itself before it looks above.
+        page.on(
+            "console",
+            lambda said: (
+                errors.append(said.text)
+                if said.type == "error" and "404 (Not Found)" not in said.text
+                else None
+            ),
+        )
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{address}/{name}")
+        page.wait_for_selector("[data-testid=stMainBlockContainer]")
+        page.wait_for_timeout(3000)
+        page.wait_for_function(SETTLED)
+        return page, errors
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """What axe-core is in the browser."""
+    try:
+        return files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    except ModuleNotFoundError:
+        if os.environ.get("CI") == "true":
+            pytest.fail("axe-core-python is not installed")
+        pytest.skip("axe-core-python is not installed: pip install -e '.[dev]'")
+
+
+@pytest.mark.parametrize(("name", "mode", "width"), CASES)
+def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_nothing(
+    look, axe, name, mode, width
+):
+    page, errors = look(name, mode, width)
+    assert page.evaluate(BEYOND) == []
+    assert page.evaluate(CUT) == []
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa']})")
+    told = [
+        (each["id"], [node["target"] for node in each["nodes"]][:5]) for each in found["violations"]
+    ]
+    assert told == []
+    assert errors == []
+
+
+def test_the_mode_of_the_system_is_the_pages_and_its_charts(look):
+    page, _ = look("", "dark")
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    grounds = page.evaluate(
+        """() => [document.querySelector(".stApp"), document.querySelector(".main-svg")]
+        .map((each) => getComputedStyle(each).background || "")"""
+    )
+    assert all("rgb(14, 17, 23)" in ground for ground in grounds)
+
+
+def test_who_asks_for_less_motion_gets_none(look):
+    page, _ = look("", reduced_motion="reduce")
+    lasting = page.evaluate(
+        """() => [...document.querySelectorAll(".stApp *")]
+        .map((each) => parseFloat(getComputedStyle(each).transitionDuration))
+        .filter((seconds) => seconds > 0.001).length"""
+    )
+    assert lasting == 0
+
+
+def test_the_knobs_can_be_reached_and_turned_by_the_keyboard_alone(look):
+    page, _ = look("")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focus = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        if focus == "nodes":
+            break
+    assert focus == "nodes"
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**cluster.nodes**")
