@@ -27,10 +27,13 @@ ALGORITHMS = (
     "strategy.aggregation.algorithm=ring,halving-doubling,hierarchical,double-binary-tree,auto"
 )
 
+# A whole period between sites is simulated, however few steps are asked for.
+OFTEN = {"diloco": " --set strategy.sync.outer.every=5"}
+
 # Command lines, scenarios by name, without --json: a prediction of every scenario, and every other
 # command that computes.
 LINES = (
-    *(f"run {name} {SHORT}" for name in SCENARIOS),
+    *(f"run {name} {SHORT}{OFTEN.get(name, '')}" for name in SCENARIOS),
     *(
         f"explain {name} {SHORT}"
         for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")
