@@ -131,7 +131,10 @@ def nccl_topo(content: bytes, options: NodeOptions, name: str) -> NodeDraft:
 @import_app.command("nccl-tests")
 def nccl_tests(
     file: Annotated[
-        Path, typer.Argument(help="What all_reduce_perf or a sibling printed.", show_default=False)
+        Path,
+        typer.Argument(
+            help="What all_reduce_perf or a sibling printed, or wrote with -J.", show_default=False
+        ),
     ],
     output: Output = None,
     name: Annotated[

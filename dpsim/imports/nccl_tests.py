@@ -1,6 +1,6 @@
-"""The log of an nccl-tests program (all_reduce_perf and its siblings).
+"""The log of an nccl-tests program (all_reduce_perf and its siblings): ranks, sizes and times.
 
-Its ranks, and its table of sizes and times.
+What such a program printed is read here, what it wrote with ``-J`` by `nccl_tests_json`.
 
 The columns are read by their names in the header, since versions differ: ``size count type [redop]
 [root] time algbw busbw #wrong``, the last four out of place and again in place. Sizes are bytes,
@@ -10,6 +10,7 @@ times microseconds, rates GB/s.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpsim.base.errors import UnknownNameError
@@ -29,7 +30,7 @@ _VERSION = re.compile(r"NCCL version\s+(\S+)|nccl-library=(\d+)")
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _BAD_VALUES = re.compile(r"#\s*Out of bounds values\s*:\s*(\d+)")
 _OPERATIONS = {"alltoall": "all-to-all"}
-_MOST_ROWS = 10_000
+MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,17 @@ class _Header:
 def parse_nccl_tests(
     content: bytes, operation: str | None = None, ranks: int | None = None
 ) -> NcclTestsLog:
-    """The log in ``content``. ``operation`` and ``ranks`` are for logs that do not say them.
+    """The log in ``content``, printed or JSON.
 
-    Raises ImportFileError, with the line where there is one, for a log without a table or with
-    broken rows.
+    ``operation`` and ``ranks`` are for logs that do not say them. Raises ImportFileError, with the
+    line where there is one, for a log without a table or with broken rows.
     """
+    if operation is not None and operation not in OPERATIONS:
+        raise UnknownNameError("operation", operation, OPERATIONS)
+    if content.lstrip().startswith(b"{"):
+        from dpsim.imports.nccl_tests_json import parse_json
+
+        return parse_json(content, operation, ranks)
     lines = [_PREFIX.sub("", line) for line in text_lines(content)]
     listed = _ranks(lines)
     header, rows, words = _table(lines)
@@ -92,7 +99,7 @@ def parse_nccl_tests(
     average = _AVERAGE.search(whole)
     wrong = _BAD_VALUES.search(whole)
     return NcclTestsLog(
-        _operation(operation, whole, header, words, rows, count),
+        operation or _operation(whole, header, words, rows, count),
         count,
         len({host for host, _ in listed.values()}) or 1,
         tuple(dict.fromkeys(device for _, device in listed.values() if device)),
@@ -132,8 +139,8 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
         elif header and words and words[0].isdecimal():
             rows.append(_row(header, words, number))
             first = first or words
-            if len(rows) > _MOST_ROWS:
-                raise ImportFileError(f"the table must have at most {_MOST_ROWS:,} rows", number)
+            if len(rows) > MOST_ROWS:
+                raise ImportFileError(f"the table must have at most {MOST_ROWS:,} rows", number)
     if header is None:
         raise ImportFileError(
             "must have the table of an nccl-tests program, but no line begins with '#' and names "
@@ -186,27 +193,30 @@ def _float(text: str, number: int | None) -> float | None:
 
 
 def _operation(
-    given: str | None,
-    whole: str,
-    header: _Header,
-    words: list[str],
-    rows: list[TableRow],
-    ranks: int,
+    whole: str, header: _Header, words: list[str], rows: list[TableRow], ranks: int
 ) -> str:
-    """The operation that the user or the log names.
-
-    Where neither does: the only one that the log's columns and bandwidths agree with.
-    """
-    if given is not None:
-        if given not in OPERATIONS:
-            raise UnknownNameError("operation", given, OPERATIONS)
-        return given
-    if match := _PROGRAM.search(whole):
-        return _OPERATIONS.get(match[1], match[1].replace("_", "-"))
-    row = max(rows, key=lambda one: one.bytes)
-    factor = row.busbw_Bps * row.time_s / row.bytes
+    """The operation that the log names, or the one that its columns agree with."""
+    named = operation_of_program(whole)
+    if named is not None:
+        return named
     sums = "redop" in header.names and words[header.names.index("redop")] != "none"
     rooted = "root" in header.names and words[header.names.index("root")] != "-1"
+    return guessed_operation(sums, rooted, rows, ranks)
+
+
+def operation_of_program(text: str) -> str | None:
+    """The operation of the first program that ``text`` names; None where it names none."""
+    match = _PROGRAM.search(text)
+    return None if match is None else _OPERATIONS.get(match[1], match[1].replace("_", "-"))
+
+
+def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks: int) -> str:
+    """The only operation that fits the ratio of the two rates, where the program is not named.
+
+    ``sums``: it adds up; ``rooted``: it has a root. Raises ImportFileError where several fit.
+    """
+    row = max(rows, key=lambda one: one.bytes)
+    factor = row.busbw_Bps * row.time_s / row.bytes
     candidates = (
         ["reduce" if sums else "broadcast"]
         if rooted

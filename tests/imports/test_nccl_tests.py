@@ -223,3 +223,79 @@ def test_a_file_that_is_no_profile_is_an_error_with_the_field(tmp_path):
     content["measured"]["times_s"].pop()
     with pytest.raises(ValueError, match="must have a time for each of 21 sizes, but has 20"):
         CalibrationProfile.model_validate(content)
+
+
+class TestJson:
+    """What ``-J`` writes: a report as src/util.cu of nccl-tests lays it out, changed in one place."""
+
+    @pytest.fixture
+    def report(self, data):
+        return json.loads(data("all-reduce-2x8-a100.json"))
+
+    def read(self, report, **given):
+        return parse_nccl_tests(json.dumps(report).encode(), **given)
+
+    def test_it_says_what_the_printed_log_says(self, data):
+        printed = parse_nccl_tests(data("all-reduce-2x8-a100.log"))
+        written = parse_nccl_tests(data("all-reduce-2x8-a100.json"))
+        for name in ("operation", "ranks", "hosts", "devices", "wrong_values"):
+            assert getattr(written, name) == getattr(printed, name)
+        for mine, other in zip(written.rows, printed.rows, strict=True):
+            assert mine.bytes == other.bytes
+            assert mine.time_s == pytest.approx(other.time_s)
+            assert mine.in_place_time_s == pytest.approx(other.in_place_time_s)
+            assert mine.busbw_Bps == pytest.approx(other.busbw_Bps, rel=0.02, abs=2e7)
+        assert written.average_busbw_Bps == 41.5e9
+
+    def test_a_process_with_several_gpus_has_as_many_ranks(self, report):
+        """Without MPI only its first device is listed."""
+        report["config"] |= {"ngpus": 8, "devices": report["config"]["devices"][:1]}
+        assert (self.read(report).ranks, self.read(report).hosts) == (8, 1)
+
+    def test_the_operation_follows_from_the_rates_where_no_program_is_named(self, report):
+        report["args"] = ["perf"]
+        assert self.read(report).operation == "all-reduce"
+        assert self.read(report, operation="all-gather").operation == "all-gather"
+
+    def test_what_was_not_measured_in_place_or_has_no_average_is_left_out(self, report):
+        report["results"] = [row | {"in_place": None} for row in report["results"]]
+        report["average_bus_bandwidth"]["bandwidth"] = "nan"
+        log = self.read(report)
+        assert {row.in_place_time_s for row in log.rows} == {None}
+        assert log.average_busbw_Bps is None
+
+    @pytest.mark.parametrize(
+        ("broken", "message"),
+        [
+            (lambda report: report.pop("results"), "results: field required"),
+            (lambda report: report["config"].update(devices=[]), "config.devices: "),
+            (lambda report: report["results"][3].update(size=-1), "results.3.size: "),
+            (
+                lambda report: report["results"][3]["out_of_place"].update(time="nan"),
+                "results.3.out_of_place.time: ",
+            ),
+            (
+                lambda report: report["results"][3].update(out_of_place=None),
+                "results.3.out_of_place: must be measured, but is null",
+            ),
+            (lambda report: report.update(results=[]), "results: must have rows of sizes above 0"),
+            (lambda report: report.update(version=9), "version: "),
+        ],
+    )
+    def test_what_is_broken_is_named_by_its_place(self, report, broken, message):
+        broken(report)
+        with pytest.raises(ImportFileError) as caught:
+            self.read(report)
+        assert str(caught.value).startswith(message)
+
+    def test_a_file_that_ends_in_the_middle_is_no_such_report(self, data):
+        with pytest.raises(ImportFileError, match="must be the JSON of an nccl-tests program, but"):
+            parse_nccl_tests(data("all-reduce-2x8-a100.json")[:-200])
+
+    def test_the_command_makes_a_profile_of_it(self, dpsim, tmp_path):
+        file = tmp_path / "profile.json"
+        code, _, _ = dpsim(
+            "import", "nccl-tests", "tests/imports/data/all-reduce-2x8-a100.json", "-o", file
+        )
+        assert code == 0
+        assert load_profile(file).measured.ranks == 16

@@ -1,0 +1,151 @@
+"""The JSON that an nccl-tests program writes with ``-J FILE`` (version 2.17 and later).
+
+Times are microseconds, rates GB/s, sizes bytes. ``devices`` has one entry a process, whose ranks
+are ``nthreads`` x ``ngpus``. Source of the format: src/util.cu of NVIDIA/nccl-tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+)
+
+from dpsim.imports.nccl_tests import (
+    MOST_ROWS,
+    NcclTestsLog,
+    TableRow,
+    guessed_operation,
+    operation_of_program,
+)
+from dpsim.imports.reading import ImportFileError
+
+_MOST = 1e15  # of times and rates: more is no measurement
+Number = Annotated[float, Field(ge=0, lt=_MOST)]
+
+
+class _Part(BaseModel):
+    """What is read of an object; the rest of it is left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Times(_Part):
+    """One side of a row, out of place or in place."""
+
+    time: Annotated[float, Field(gt=0, lt=_MOST)]
+    bus_bw: Number
+
+
+class _Row(_Part):
+    size: Annotated[int, Field(ge=0, le=2**60)]
+    redop: str = "none"
+    root: str = "-1"
+    out_of_place: _Times | None
+    in_place: _Times | None = None
+
+
+class _Device(_Part):
+    hostname: str = ""
+    device_info: str = ""
+
+
+class _Settings(_Part):
+    nthreads: PositiveInt
+    ngpus: PositiveInt
+    devices: Annotated[tuple[_Device, ...], Field(min_length=1)]
+
+
+class _Wrong(_Part):
+    count: Annotated[int, Field(ge=0)] = 0
+
+
+def _if_number(value: Any) -> Any:
+    """A rate that could not be worked out stands as the text "nan"."""
+    return None if value == "nan" else value
+
+
+class _Average(_Part):
+    bandwidth: Annotated[Number | None, BeforeValidator(_if_number)] = None
+
+
+class _Report(_Part):
+    version: Literal[1, 2]
+    args: tuple[str, ...] = ()
+    nccl_version: int | None = None
+    config: _Settings
+    results: Annotated[tuple[_Row, ...], Field(max_length=MOST_ROWS)]
+    out_of_bounds: _Wrong = _Wrong()
+    average_bus_bandwidth: _Average = _Average()
+
+
+def parse_json(content: bytes, operation: str | None, ranks: int | None) -> NcclTestsLog:
+    """The log in ``content``; ``operation`` and ``ranks`` stand instead of what the file says.
+
+    Raises ImportFileError, with the place, for what is no such file, and where the run was not
+    ended or has no sizes.
+    """
+    try:
+        report = _Report.model_validate_json(content)
+    except ValidationError as error:
+        raise ImportFileError(_problem(error)) from None
+    rows = tuple(_row(number, row) for number, row in enumerate(report.results) if row.size > 0)
+    if not rows:
+        raise ImportFileError("results: must have rows of sizes above 0, but has none")
+    settings = report.config
+    count = ranks or len(settings.devices) * settings.nthreads * settings.ngpus
+    hosts = {device.hostname for device in settings.devices}
+    names = dict.fromkeys(device.device_info for device in settings.devices if device.device_info)
+    average = report.average_bus_bandwidth.bandwidth
+    return NcclTestsLog(
+        operation or _operation(report, rows, count),
+        count,
+        len(hosts),
+        tuple(names),
+        rows,
+        "" if report.nccl_version is None else str(report.nccl_version),
+        None if average is None else average * 1e9,
+        report.out_of_bounds.count,
+    )
+
+
+def _row(number: int, row: _Row) -> TableRow:
+    if row.out_of_place is None:
+        raise ImportFileError(f"results.{number}.out_of_place: must be measured, but is null")
+    in_place = row.in_place
+    return TableRow(
+        row.size,
+        row.out_of_place.time * 1e-6,
+        row.out_of_place.bus_bw * 1e9,
+        None if in_place is None else in_place.time * 1e-6,
+        0,
+    )
+
+
+def _operation(report: _Report, rows: tuple[TableRow, ...], ranks: int) -> str:
+    program = PurePosixPath(report.args[0]).name if report.args else ""
+    named = operation_of_program(program)
+    if named is not None:
+        return named
+    first = report.results[0]
+    rooted = first.root.strip() != "-1"
+    return guessed_operation(first.redop != "none", rooted, rows, ranks)
+
+
+def _problem(error: ValidationError) -> str:
+    """The first problem, with its place: ``results.3.size: must be ...``."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    what = first["msg"][:1].lower() + first["msg"][1:]
+    if not place:
+        return f"must be the JSON of an nccl-tests program, but: {what}"
+    given = first["input"]
+    shown = f", but got {given!r}" if isinstance(given, str | int | float) else ""
+    return f"{place}: {what}{shown[:100]}"
