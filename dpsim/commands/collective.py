@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from dpsim.commands.options import Json, Plot, check_plot, draw
 
 if TYPE_CHECKING:
     from dpsim.base.arrays import FloatArray
+    from dpsim.network import ModelKind
     from dpsim.studies.collective import CollectiveTimes
     from dpsim.topology import Network
 
@@ -46,12 +47,21 @@ Algorithm = Annotated[
     typer.Option(
         metavar="NAME,...",
         help=(
-            "Algorithms (dpsim catalogue algorithms), auto, or all; ring if left out, a "
-            "library's choice with --library."
+            "Algorithms (dpsim catalogue algorithms), auto, or all; if left out, the library's "
+            "choice, and a ring where there is none."
         ),
     ),
 ]
-Library = Annotated[str, typer.Option(help="Whose collective: ideal, nccl, gloo or mpi.")]
+Library = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "Whose collective: auto (nccl on NVIDIA GPUs where it has the algorithm, else ideal), "
+            "ideal, nccl, gloo or mpi. If left out, ideal of algorithms that are named, which are "
+            "compared as schedules; otherwise auto."
+        )
+    ),
+]
 Operation = Annotated[str, typer.Option(help="The collective operation.")]
 Begin = Annotated[
     str, typer.Option("-b", "--begin", help="Smallest size: 8, 4K, 1M (binary), 1 MB.")
@@ -90,7 +100,7 @@ def collective(
     cluster: Cluster = None,
     nodes: Nodes = None,
     algorithm: Algorithm = None,
-    library: Library = "ideal",
+    library: Library = None,
     operation: Operation = "all-reduce",
     begin: Begin = "1M",
     end: End = None,
@@ -127,17 +137,16 @@ def collective(
         assert html is not None
         _write_steps(html, ranks, algorithm or "ring", operation, begin, network, costs, itemsize)
         return
-    names = algorithm or ("ring" if library == "ideal" else "auto")
+    kind = _model_kind(network_model)
     found = _times(
         network,
-        _algorithms(names, operation, library),
+        _runs(algorithm, library, operation, network, kind),
         _sizes(begin, end, factor),
         operation=operation,
-        kind=_model_kind(network_model),
+        kind=kind,
         costs=costs,
         starts=_starts(network, skew, seed),
         itemsize=itemsize,
-        library=library,
     )
     draw(plot, found.to_json())
     _show(found, as_json)
@@ -159,7 +168,7 @@ def _starts(network: Network, skew: str | None, seed: int) -> FloatArray | None:
 
 def _times(
     network: Network,
-    algorithms: list[str],
+    runs: list[tuple[str, str]],
     sizes: list[int],
     *,
     costs: tuple[float, float],
@@ -169,8 +178,15 @@ def _times(
     from dpsim.network import MessageCosts
     from dpsim.studies.collective import CollectiveTimes, collective_rows
 
+    messages = MessageCosts(*costs)
     with limited():
-        rows = collective_rows(network, algorithms, sizes, costs=MessageCosts(*costs), **how)
+        rows = [
+            row
+            for name, library in runs
+            for row in collective_rows(
+                network, [name], sizes, costs=messages, library=library, **how
+            )
+        ]
         return CollectiveTimes(tuple(rows))
 
 
@@ -224,7 +240,7 @@ def _write_steps(
     from dpsim.studies.collective import parse_size
     from dpsim.studies.walkthrough import MOST_RANKS, walk
 
-    names = _algorithms(algorithms, operation, "ideal")
+    names = _algorithms(algorithms, operation)
     if len(names) > _MOST_BESIDE:
         raise DpsimError(
             f"--algorithm: must name at most {_MOST_BESIDE} with --html, but got {len(names)}"
@@ -264,28 +280,54 @@ def _network(
     return UniformSwitch(ranks, rate, _time("--latency", latency)), 0.0
 
 
-def _algorithms(names: str, operation: str, library: str) -> list[str]:
+def _runs(
+    names: str | None, asked: str | None, operation: str, network: Network, kind: ModelKind
+) -> list[tuple[str, str]]:
+    """The algorithms that are timed, each with whose it is.
+
+    Algorithms that are named are compared as schedules unless a library is asked for.
+    """
+    library = asked or ("ideal" if names else "auto")
+    if names is None:
+        found = _library(library, "auto", operation, network, kind)
+        return [(_algorithms("ring", operation)[0] if found == "ideal" else "auto", found)]
+    return [
+        (name, _library(library, name, operation, network, kind))
+        for name in _algorithms(names, operation)
+    ]
+
+
+def _library(
+    library: str, algorithm: str, operation: str, network: Network, kind: ModelKind
+) -> str:
+    """``library``, or what "auto" is for the algorithm; a model of the network is of no library."""
+    from dpsim.network import automatic_library
+
+    if library != "auto":
+        return library
+    if kind != "auto":
+        return "ideal"
+    found, _ = automatic_library(algorithm, network, operation=operation)
+    return found
+
+
+def _algorithms(names: str, operation: str) -> list[str]:
     from dpsim.collectives import algorithm_names
 
-    if library != "ideal":
-        return [name.strip() for name in names.split(",")]
     known = algorithm_names(operation)
-    if names == "all":
+    # A ring is asked for by default, also of an operation whose one algorithm has another name.
+    if names == "all" or (names == "ring" and operation != "all-reduce" and len(known) == 1):
         return list(known)
-    if operation != "all-reduce" and names == "ring" and len(known) == 1:
-        return list(
-            known
-        )  # the option's default, where the operation has one algorithm of another name
     return [name.strip() for name in names.split(",")]
 
 
-def _model_kind(name: str) -> Any:
+def _model_kind(name: str) -> ModelKind:
     from dpsim.base.errors import UnknownNameError
     from dpsim.network import MODEL_KINDS
 
     if name not in MODEL_KINDS:
         raise UnknownNameError("network model", name, MODEL_KINDS)
-    return name
+    return cast("ModelKind", name)
 
 
 def _time(option: str, text: str) -> float:

@@ -100,7 +100,7 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
         return found
     from dpsim.engine.refit import measured_models
 
-    return measured_models(scenario, calibration, found, _setting)
+    return measured_models(scenario, calibration, setting.library, found, _setting)
 
 
 def _setting(scenario: Scenario) -> Setting:

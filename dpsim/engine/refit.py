@@ -118,16 +118,16 @@ def constants_of(bases: Sequence[CollectiveModel], tables: Sequence[Measured]) -
 def measured_models(
     scenario: Scenario,
     calibration: CalibrationProfile,
+    library: str,
     models: Mapping[str, Turns],
     setting_of: Callable[[Scenario], Setting],
 ) -> dict[str, Turns]:
-    """``models`` with constants refitted on the collectives that ``calibration`` has measured.
+    """``models`` of a library refitted on its collectives that ``calibration`` has measured.
 
     They are refitted against the aggregation's own models on as many ranks as were measured, whose
     setting ``setting_of`` gives. What differs from step to step is left as it is.
     """
-    library = getattr(scenario.strategy.aggregation, "library", "ideal")
-    tables = [each for each in calibration.tables if library in (each.backend, "ideal", "auto")]
+    tables = [each for each in calibration.tables if library in (each.backend, "ideal")]
     if not tables:
         return dict(models)
     plain = scenario.model_copy(update={"calibration": "catalogue"})

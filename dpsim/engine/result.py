@@ -21,6 +21,7 @@ from dpsim.engine.spending import Cost, Energy, Spending
 from dpsim.engine.steps import Steps
 from dpsim.engine.to_target import TimeToTarget
 from dpsim.engine.utilisation import Utilisation, Work
+from dpsim.strategy.aggregation import LibraryChoice
 from dpsim.workload import Epoch, LearnersRow, Pipeline
 
 _RESAMPLES = 1000
@@ -62,6 +63,7 @@ class Result:
     learners: tuple[LearnersRow, ...] = ()
     goodput: Goodput | None = None
     notes: tuple[str, ...] = ()
+    libraries: tuple[LibraryChoice, ...] = ()
     cautions: tuple[str, ...] = ()
     one_time: OneTimeCosts = field(default=OneTimeCosts(0.0, 0.0))
     alone: bool = False
@@ -250,6 +252,7 @@ class Result:
             "bytes_sent_total": self.traffic.sent_in_total,
             "bytes_per_sample": self.bytes_per_sample,
             "algorithms": list(self.traffic.algorithms),
+            "libraries": [asdict(choice) for choice in self.libraries],
             "busiest_link": {
                 "name": self.traffic.busiest_link,
                 "utilisation": self.traffic.busiest_link_utilisation,

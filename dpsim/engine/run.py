@@ -298,7 +298,8 @@ class Run:
             pipeline=job.input,
             epoch=_epoch(scenario),
             learners=_learners(scenario, memory),
-            notes=(*memory.model.notes, *dict.fromkeys(job.setting.notes), *self.notes),
+            notes=(*memory.model.notes, *self.notes),
+            libraries=tuple(job.setting.libraries),
             goodput=None
             if crashes is None
             else crashes.goodput(job.workers, one_time.startup_s, job.workers_of_nodes),
@@ -317,8 +318,7 @@ def _cautions(job: Job) -> tuple[str, ...]:
     if not isinstance(calibration, CalibrationProfile):
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})
-    library = getattr(scenario.strategy.aggregation, "library", "ideal")
-    return (*said, *calibration.cautions(gpus, library))
+    return (*said, *calibration.cautions(gpus, job.setting.library))
 
 
 def _calibration(job: Job, memory: MemoryUse) -> str | dict[str, Any]:

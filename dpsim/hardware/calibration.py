@@ -364,7 +364,7 @@ class CalibrationProfile(Config):
                 f"{', '.join(others)}"
             )
         backends = {table.backend for table in self.tables}
-        if backends and library not in (*backends, "ideal", "auto"):
+        if backends and library not in (*backends, "ideal"):
             said.append(
                 f"calibration {self.name!r} has collectives by {', '.join(sorted(backends))}, and "
                 f"none by {library}: those are as the catalogue has them"

@@ -87,13 +87,33 @@ def test_a_library_in_a_scenario(dpsim):
         return json.loads(out)["step_time_s"]["mean"]
 
     nccl = step("strategy.aggregation.library=nccl", "strategy.aggregation.algorithm=auto")
-    assert nccl == pytest.approx(step(), rel=0.1)
-    assert nccl != step()
+    ideal = step("strategy.aggregation.library=ideal")
+    assert nccl == step()
+    assert nccl == pytest.approx(ideal, rel=0.1)
+    assert nccl != ideal
+
+
+def test_whose_collective_is_timed_where_nobody_says_it(dpsim):
+    """NCCL's on NVIDIA GPUs; schedules alone where algorithms are named or nothing is known of the
+    GPUs; with auto, of each algorithm, NCCL's where it has it.
+    """
+
+    def run(*args):
+        code, out, _ = dpsim("collective", *args, "-b", "1M", "--json")
+        assert code == 0
+        return [(row["algorithm"], row["library"]) for row in json.loads(out)["rows"]]
+
+    assert run("--cluster", "dgx-h100") == [("auto", "nccl")]
+    assert run("--cluster", "dgx-h100", "--algorithm", "ring") == [("ring", "ideal")]
+    assert run("--cluster", "dgx-h100", "--network-model", "rounds") == [("ring", "ideal")]
+    assert run("--ranks", 4, "--bandwidth", "1 GB/s") == [("ring", "ideal")]
+    both = run("--cluster", "dgx-h100", "--library", "auto", "--algorithm", "ring,swing")
+    assert both == [("ring", "nccl"), ("swing", "ideal")]
 
 
 def test_a_library_chooses_unless_it_is_told():
     def chosen(**fields):
-        return AllReduceConfig(kind="allreduce", **fields).algorithm
+        return AllReduceConfig(kind="allreduce", **fields).all_reduce.algorithm
 
     assert [
         chosen(),
@@ -101,7 +121,7 @@ def test_a_library_chooses_unless_it_is_told():
         chosen(library="nccl"),
         chosen(library="nccl", algorithm="ring"),
     ] == [
-        "ring",
+        "auto",
         "ring",
         "auto",
         "ring",

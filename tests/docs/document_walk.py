@@ -143,7 +143,9 @@ class Walk:
 
     def _process(self, command: list[str], code: int) -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(self.folder)}
+        # The document's own files first, then whatever dpsim the tests themselves import.
+        imported = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": imported}
         ran = subprocess.run(
             command,
             cwd=self.folder,

@@ -18,7 +18,10 @@ def scenario():
                 "network": {"fabric": "single-switch", "nic": "25GbE", "nics_per_node": 1},
             },
             "workload": {"model": "alexnet", "batch_per_gpu": 16},
-            "strategy": {"overlap": {"kind": "sequential"}},
+            "strategy": {
+                "aggregation": {"kind": "allreduce", "library": "ideal"},
+                "overlap": {"kind": "sequential"},
+            },
             "run": {"steps": 3, "warmup": 0},
         }
         return Scenario.model_validate({**content, **changes})

@@ -95,7 +95,7 @@ class Drawing:
         one = self._one
         return one(
             [
-                {"kind": "allreduce", "algorithm": one(ALGORITHMS)},
+                {"kind": "allreduce", "algorithm": one(ALGORITHMS), "library": "ideal"},
                 {"kind": "allreduce", "algorithm": one(ALGORITHMS)},
                 {"kind": "allreduce", "library": one(["nccl", "gloo", "mpi"])},
                 self._sharded(),
@@ -112,6 +112,7 @@ class Drawing:
         return {
             "kind": "sharded",
             "stage": int(one([1, 2, 3])),
+            "library": one(["auto", "ideal"]),
             "unit_size": one(["1 MB", "4 MB", "100 MB"]),
             "shard_group": one(["all", "all", "node", 2]),
             "reshard_after_forward": bool(one([True, False])),

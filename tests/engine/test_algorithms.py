@@ -11,7 +11,7 @@ from dpsim.topology import UniformSwitch
 def with_algorithm(name):
     return {
         "strategy": {
-            "aggregation": {"kind": "allreduce", "algorithm": name},
+            "aggregation": {"kind": "allreduce", "algorithm": name, "library": "ideal"},
             "overlap": {"kind": "sequential"},
         }
     }

@@ -55,6 +55,19 @@ def test_what_seeds_share_is_made_once(monkeypatch):
     assert len(made) == 4
 
 
+def test_an_algorithm_that_is_left_out_is_not_one_that_is_asked_for():
+    """NCCL chooses for itself what it would else be held to."""
+    jobs = KeptJobs()
+    held, free = (
+        [f"strategy.aggregation={{kind: allreduce{algorithm}}}", "cluster.node=dgx-h100"]
+        for algorithm in (", algorithm: ring", "")
+    )
+    for overrides in (held, free):
+        with prepared_by(jobs.prepare):
+            kept = told(simulate(scenario(overrides)))
+        assert kept == told(simulate(scenario(overrides)))
+
+
 def test_a_collective_that_is_drawn_is_drawn_anew():
     jobs = KeptJobs()
     gossip = ["strategy.aggregation={kind: gossip, graph: random-pairs}"]

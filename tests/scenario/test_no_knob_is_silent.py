@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from dpsim import simulate
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import gpus, links, nodes, typical_gpus
-from dpsim.network.libraries.nccl.describe import describe
+from dpsim.network.libraries.nccl.description import describe
 from dpsim.scenario import Scenario, fields_of, shape_of
 
 KNOBS = YAML(typ="safe", pure=True).load(Path(__file__).with_name("knobs.yaml").read_text())

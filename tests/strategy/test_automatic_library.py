@@ -41,24 +41,47 @@ def step(aggregation, **more):
 )
 def test_an_all_reduce_is_nccls_where_it_has_the_algorithm(asked, same_as):
     kind = {"kind": "allreduce"}
-    result = run({**kind, "library": "auto", **asked})
+    result = run({**kind, **asked})
+    assert mean(result) == mean(run({**kind, **asked, "library": "auto"}))
     assert mean(result) == step({**kind, **same_as})
-    said = [note for note in result.notes if note.startswith("library auto is ")]
-    assert len(said) == 1
-    assert said[0].startswith(f"library auto is {same_as['library']}: ")
+    (chosen,) = result.libraries
+    assert chosen.library == same_as["library"]
+    assert chosen.why.startswith("auto: ")
+    assert result.to_json()["libraries"] == [{"library": chosen.library, "why": chosen.why}]
 
 
-def test_without_nvidias_gpus_it_is_a_ring_alone():
-    ring = {"kind": "allreduce", "library": "ideal"}
-    result = run({**ring, "library": "auto"}, node="tpu-v3")
-    assert mean(result) == step(ring, node="tpu-v3")
-    assert "must have NVIDIA GPUs" in result.notes[-1]
+def test_a_library_that_is_asked_for_is_said_too():
+    (chosen,) = run({"kind": "allreduce", "library": "ideal"}).libraries
+    assert (chosen.library, chosen.why) == ("ideal", "as asked for")
+
+
+@pytest.mark.parametrize(
+    ("node", "library", "algorithm"),
+    [("tpu-v3", "ideal", "ring"), ("mi300x-8gpu", "nccl", "auto")],
+)
+def test_without_nvidias_gpus_it_is_a_ring_alone_but_on_amds(node, library, algorithm):
+    result = run({"kind": "allreduce"}, node=node)
+    named = {"kind": "allreduce", "library": library, "algorithm": algorithm}
+    assert mean(result) == step(named, node=node)
+    (chosen,) = result.libraries
+    assert chosen.library == library
+    assert ("must have NVIDIA GPUs" in chosen.why) == (library == "ideal")
+
+
+def test_switches_of_the_fabric_that_are_to_reduce_are_not_nccls():
+    cluster = {"nodes": 2, "node": "dgx-h100", "network": {**NETWORK, "in_network_reduction": True}}
+    reduced = {"kind": "allreduce", "algorithm": "in-network"}
+    result = run(reduced, cluster=cluster)
+    assert [each.library for each in result.libraries] == ["ideal"]
+    assert mean(result) == step({**reduced, "library": "ideal"}, cluster=cluster)
 
 
 def test_other_traffic_and_a_network_model_are_for_no_library():
     auto, alone = ({"kind": "allreduce", "library": name} for name in ("auto", "ideal"))
     flows = {"run": {"steps": 2, "warmup": 1, "network_model": "flows"}}
     assert step(auto, **flows) == step(alone, **flows)
+    (chosen,) = run(auto, **flows).libraries
+    assert chosen.why == "auto: the network model is to be flows"
 
 
 def test_sharding_is_nccls_too_in_groups_as_well():

@@ -74,9 +74,9 @@ def check(job: Job) -> None:
         repr(library),
     )
     _refuse(
-        library != "ideal" and job.scenario.strategy.sync.outer_step is not None,
+        job.setting.library != "ideal" and job.scenario.strategy.sync.outer_step is not None,
         "strategy.aggregation.library: must be ideal in real runs of groups",
-        repr(library),
+        repr(job.setting.library),
     )
     _refuse(
         getattr(aggregation, "way", "copies") != "copies",

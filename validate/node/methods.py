@@ -7,7 +7,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
-from validate.run import method_of
+from validate.run import library_of, method_of
 from validate.training import Method, method_named
 
 _WHOLE = 2.0**50  # bytes: a bucket that never closes before the end
@@ -26,10 +26,9 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     """DDP, where gradients go beside the backward pass, or by a codec's hook."""
     strategy = scenario.strategy
     overlap, codec = strategy.overlap, strategy.compression
-    by_schedule = (
-        getattr(strategy.aggregation, "library", "ideal") == "ideal"
-        and getattr(strategy.aggregation, "algorithm", "ring") != "ring"
-    )
+    by_schedule = library_of(scenario) == "ideal" and getattr(
+        strategy.aggregation, "algorithm", None
+    ) not in (None, "ring")
     buckets = _buckets(scenario)
     if by_schedule or buckets is None or (codec.exact and not overlap.overlaps):
         return None

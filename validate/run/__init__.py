@@ -8,7 +8,7 @@
 gives the records that `validate.compare` reads.
 """
 
-from validate.run.methods import method_of
+from validate.run.methods import library_of, method_of
 from validate.run.plan import Plan, load_plan, run_plan, write
 from validate.run.real import real_run
 from validate.run.runs import PartialRunError, here, on_testbed
@@ -22,6 +22,7 @@ __all__ = [
     "Plan",
     "StepRun",
     "here",
+    "library_of",
     "load_plan",
     "method_of",
     "on_testbed",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.engine import prepare
 from dpsim.scenario import Scenario
 from validate.emulate import placement
 from validate.training import Method, method_named
@@ -47,10 +48,15 @@ def _check_network(scenario: Scenario) -> None:
 def _by_ring(scenario: Scenario) -> bool:
     """Whether the backend's own all-reduce, gloo's a ring, is what the scenario asks for."""
     aggregation = scenario.strategy.aggregation
-    library = getattr(aggregation, "library", "")
-    return library in _TORCH or (
-        library == "ideal" and getattr(aggregation, "algorithm", "") == "ring"
-    )
+    by_ring = getattr(aggregation, "algorithm", None) in (None, "ring")
+    library = library_of(scenario)
+    return library in _TORCH or (library == "ideal" and by_ring)
+
+
+def library_of(scenario: Scenario) -> str:
+    """Whose all-reduce it is; of "auto", what that is on the scenario's cluster."""
+    asked = getattr(scenario.strategy.aggregation, "library", "")
+    return prepare(scenario).setting.library if asked == "auto" else asked
 
 
 def _all_reduced(scenario: Scenario) -> Method | None:
@@ -62,9 +68,10 @@ def _all_reduced(scenario: Scenario) -> Method | None:
         )
     if overlap.overlaps:
         return None
-    library = getattr(aggregation, "library", "")
+    library = library_of(scenario)
     if library == "ideal":
-        return method_named("schedule", algorithm=getattr(aggregation, "algorithm", "ring"))
+        algorithm = getattr(aggregation, "algorithm", None) or "ring"
+        return method_named("schedule", algorithm=algorithm)
     return method_named("library") if library in _TORCH else None
 
 

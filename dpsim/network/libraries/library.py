@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
+from dpsim.collectives import IN_NETWORK
 from dpsim.network.model import CollectiveModel
 from dpsim.topology import Cluster, Network
 
@@ -29,14 +30,17 @@ def automatic_library(
 ) -> tuple[str, str]:
     """What ``library: auto`` is on ``network``, and why in words.
 
-    NCCL where it serves all GPUs and has the algorithm ``restriction``, or is free to choose;
-    elsewhere the algorithm alone ("ideal").
+    NCCL where it serves all GPUs (AMD's by RCCL's figures) and has the algorithm ``restriction``,
+    or is free to choose; elsewhere the algorithm alone ("ideal"). Switches of the fabric that
+    reduce are no part of NCCL's model, which has those inside nodes.
     """
+    if restriction == IN_NETWORK and getattr(network, "reduces", False):
+        return "ideal", "auto: switches of the fabric are to reduce"
     try:
         library_model("nccl", restriction, network, operation=operation, groups=groups)
     except DpsimError as error:
-        return "ideal", f"no library, an ideal {operation}: {error}"
-    return "nccl", f"NCCL's {operation}"
+        return "ideal", f"auto: {error}"
+    return "nccl", "auto: NCCL serves these GPUs and has the algorithm"
 
 
 def library_model(

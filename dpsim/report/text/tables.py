@@ -65,6 +65,7 @@ def run_notes(result: Result) -> list[str]:
         "worker, "
         f"{human(result.bytes_per_sample, DATA, 3)} per sample"
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
+        *(f"library     {each.library} ({each.why})" for each in result.libraries),
     ]
     if traffic.busiest_link:
         lines.append(

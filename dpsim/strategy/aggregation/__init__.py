@@ -13,7 +13,7 @@ from dpsim.strategy.aggregation.collective_call import ELEMENT, CollectiveCall, 
 from dpsim.strategy.aggregation.gossip import GossipConfig
 from dpsim.strategy.aggregation.host import HostConfig
 from dpsim.strategy.aggregation.parameter_server import ParameterServerConfig
-from dpsim.strategy.aggregation.setting import Setting
+from dpsim.strategy.aggregation.setting import LibraryChoice, Setting
 from dpsim.strategy.aggregation.sharded import ShardedConfig
 
 AggregationConfig = Annotated[
@@ -30,6 +30,7 @@ __all__ = [
     "GossipConfig",
     "Group",
     "HostConfig",
+    "LibraryChoice",
     "Meeting",
     "ParameterServerConfig",
     "Setting",

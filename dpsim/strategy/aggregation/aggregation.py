@@ -94,7 +94,7 @@ class Aggregation(Config):
     @property
     def torch_libraries(self) -> tuple[str, ...]:
         """Values of ``library`` that real ranks can carry out on processors."""
-        return ("ideal",)
+        return ("ideal", "auto")
 
     def server_hosts(self, hosts: int) -> tuple[int, ...]:
         """The host of each server beside workers on ``hosts`` hosts; others come after those."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from dpsim.collectives import ALL_REDUCES
 from dpsim.strategy.aggregation.aggregation import (
@@ -38,16 +38,16 @@ class AllReduceConfig(Aggregation):
     kind: Literal["allreduce"] = Field(
         description="Every worker ends with the sum of all gradients."
     )
-    algorithm: AlgorithmName = Field(
-        default="ring",
+    algorithm: AlgorithmName | None = Field(
+        default=None,
         description=(
             "How the all-reduce is carried out (dpsim catalogue algorithms); in-network: by "
             "switches that reduce; auto: the fastest of all at each size. Of a library: what it is "
-            "held to; auto, its own choice, if left out."
+            "held to. Left out: the library's own choice, or a ring without a library."
         ),
     )
     library: Literal["auto", "ideal", "nccl", "gloo", "mpi"] = Field(
-        default="ideal",
+        default="auto",
         description=(
             "Whose all-reduce it is: ideal is the algorithm alone; nccl, gloo and mpi are timed "
             "as those libraries run; auto is nccl on NVIDIA GPUs where it has the algorithm, else "
@@ -55,18 +55,14 @@ class AllReduceConfig(Aggregation):
         ),
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _libraries_choose(cls, data: object) -> object:
-        """A library chooses its algorithm itself unless it is told."""
-        if isinstance(data, dict) and data.get("library", "ideal") not in ("ideal", "auto"):
-            return {"algorithm": "auto", **data}
-        return data
-
     @property
     def all_reduce(self) -> AllReduceChoice:
         """The scenario's."""
-        return AllReduceChoice(self.algorithm, self.library)
+        return AllReduceChoice(self._runs(self.library), self.library)
+
+    def _runs(self, library: str) -> str:
+        """What ``library`` is asked to run."""
+        return self.algorithm or ("ring" if library == "ideal" else "auto")
 
     @property
     def in_groups(self) -> bool:
@@ -88,11 +84,9 @@ class AllReduceConfig(Aggregation):
 
     def collectives(self, setting: Setting) -> Mapping[str, Turns]:
         """The all-reduce; and an all-gather, where a codec's payloads do not add up."""
-        # Left out, the algorithm is the library's own choice, and a ring's without a library.
-        asked = self.algorithm if "algorithm" in self.model_fields_set else "auto"
-        library = setting.library_for(self.library, asked)
-        runs = asked if self.library == "auto" and library != "ideal" else self.algorithm
-        models: dict[str, Turns] = {"all-reduce": (setting.timed(runs, library=library),)}
+        library = setting.library_for(self.library, self.algorithm or "auto")
+        carried = setting.timed(self._runs(library), library=library)
+        models: dict[str, Turns] = {"all-reduce": (carried,)}
         # Sparse or scaled payloads cannot be summed on their way; each worker gathers and adds.
         if not setting.sums_in_flight:
             gathered = "ring" if library == "ideal" else "auto"

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from dpsim.collectives import Groups
 
 
+@dataclass(frozen=True, slots=True)
+class LibraryChoice:
+    """Whose collectives are timed, and why in words."""
+
+    library: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
     """The cluster, what messages cost on it, and how collectives are to be timed.
@@ -29,7 +37,7 @@ class Setting:
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
-    ``notes`` gather what was chosen for the scenario, in words.
+    ``libraries`` gathers what was chosen for the scenario.
     """
 
     config: ClusterConfig
@@ -41,7 +49,7 @@ class Setting:
     seed: int
     transport: Transport | None = None
     groups: Groups | None = None
-    notes: list[str] = field(default_factory=list)
+    libraries: list[LibraryChoice] = field(default_factory=list)
 
     def timed(
         self,
@@ -92,21 +100,33 @@ class Setting:
     ) -> str:
         """``library``, or what "auto" is here for an algorithm ("auto" too if none is asked for).
 
-        Other traffic, faults and a network model that is asked for are for no library. Which it
-        was, and why, goes to the ``notes``.
+        Measured messages, other traffic, faults and a network model that is asked for are for no
+        library. Which it was, and why, goes to the ``libraries``.
         """
-        if library != "auto":
-            return library
-        if self.kind != "auto" or self.conditions(self.cluster, self.workers):
-            found, why = "ideal", "other traffic, faults or a network model are for no library"
-        else:
-            from dpsim.network import automatic_library
-
-            found, why = automatic_library(
-                algorithm, self.cluster, operation=operation, groups=groups or self.groups
-            )
-        self.notes.append(f"library auto is {found}: {why}")
+        found, why = library, "as asked for"
+        if library == "auto":
+            found, why = self._automatic(algorithm, operation, groups or self.groups)
+        choice = LibraryChoice(found, why)
+        if choice not in self.libraries:
+            self.libraries.append(choice)
         return found
+
+    def _automatic(self, algorithm: str, operation: str, groups: Groups | None) -> tuple[str, str]:
+        """What "auto" is, and why."""
+        if self.transport is not None:
+            return "ideal", "auto: messages are as the calibration has measured them"
+        if self.kind != "auto":
+            return "ideal", f"auto: the network model is to be {self.kind}"
+        if self.conditions(self.cluster, self.workers):
+            return "ideal", "auto: other traffic and links that change are for no library"
+        from dpsim.network import automatic_library
+
+        return automatic_library(algorithm, self.cluster, operation=operation, groups=groups)
+
+    @property
+    def library(self) -> str:
+        """Whose collectives they are; "ideal" where no library is chosen."""
+        return self.libraries[0].library if self.libraries else "ideal"
 
     @property
     def mesh(self) -> Mesh:

@@ -102,7 +102,7 @@ class ShardedConfig(Aggregation):
         ),
     )
     library: Literal["auto", "ideal", "nccl"] = Field(
-        default="ideal",
+        default="auto",
         description=(
             "Whose reduce-scatter and all-gather these are; auto: nccl on NVIDIA GPUs, else ideal."
         ),

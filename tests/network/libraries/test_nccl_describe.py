@@ -4,7 +4,7 @@ import pytest
 
 from dpsim.base.errors import DpsimError
 from dpsim.network.libraries.nccl import NcclMachine, Note, describe, describe_system
-from dpsim.network.libraries.nccl.describe import (
+from dpsim.network.libraries.nccl.description import (
     dtype_bytes,
     parse_gpu,
     parse_inside,

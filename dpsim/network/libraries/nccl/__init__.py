@@ -3,30 +3,44 @@
 Its own choice of algorithm and protocol, priced with fitted constants.
 """
 
-from dpsim.network.libraries.nccl.assembly import (
-    generation,
-    level_keys,
-    machine_logs,
-    prior_shift,
-)
-from dpsim.network.libraries.nccl.constants import shipped_constants
-from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
-from dpsim.network.libraries.nccl.describe import (
-    Description,
-    describe,
-    describe_system,
-    dtype_bytes,
-)
-from dpsim.network.libraries.nccl.explain import Explanation, Rival, explain
-from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
-from dpsim.network.libraries.nccl.model import NcclModel, nccl_name
-from dpsim.network.libraries.nccl.notes import Note
-from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
-from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
-from dpsim.network.libraries.nccl.physical import Facts, facts_of, physical
-from dpsim.network.libraries.nccl.prediction import Prediction, kin_correction, predict, work_for
-from dpsim.network.libraries.nccl.selection import costs
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from dpsim.network.libraries.nccl.assembly import (
+        generation,
+        level_keys,
+        machine_logs,
+        prior_shift,
+    )
+    from dpsim.network.libraries.nccl.constants import shipped_constants
+    from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
+    from dpsim.network.libraries.nccl.description import (
+        Description,
+        describe,
+        describe_system,
+        dtype_bytes,
+    )
+    from dpsim.network.libraries.nccl.explanation import Explanation, Rival, explain
+    from dpsim.network.libraries.nccl.kin import KIN_FILE, Kin, shipped_kin, written
+    from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, NcclMachine
+    from dpsim.network.libraries.nccl.model import NcclModel, nccl_name
+    from dpsim.network.libraries.nccl.notes import Note
+    from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
+    from dpsim.network.libraries.nccl.parameters import COMMON, NAMES, OWN_ONLY, PARAMS, Param
+    from dpsim.network.libraries.nccl.physical_values import Facts, facts_of, physical
+    from dpsim.network.libraries.nccl.prediction import (
+        Prediction,
+        kin_correction,
+        predict,
+        work_for,
+    )
+    from dpsim.network.libraries.nccl.selection import costs
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
     "BRANCHES",

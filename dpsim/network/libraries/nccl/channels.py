@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
-from dpsim.collectives import tree_edges
 from dpsim.topology import Cluster
 
 
@@ -66,6 +65,8 @@ def tree_loads(
     reduce: then each GPU sends and receives its vector once, about half of what a chain takes. Half
     of a channel's bytes go up and down each edge of each tree.
     """
+    from dpsim.collectives import tree_edges
+
     loads = np.zeros(len(cluster.capacities))
     child, parent = tree_edges(meeting.shape[1] // local)
     inside = 0.5 if in_switch else 1.0

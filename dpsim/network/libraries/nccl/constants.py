@@ -1,36 +1,32 @@
 """Reads the constants that the package ships.
 
-Fitted on published tables by ``python -m validate.published.fit``.
+Fitted on published tables by ``python -m tools.refits.nccl_refit``.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from dpsim.network.libraries.nccl.assembly import Known
 
-
-@cache
-def shipped_file() -> dict[str, Any]:
-    """constants.yaml: ``fitted_on``, ``machines``, ``left_out_error`` and ``groups``."""
-    from ruamel.yaml import YAML  # slow to import: only when a library model is asked for
-
-    text = (
-        files("dpsim.network.libraries.nccl").joinpath("constants.yaml").read_text(encoding="utf-8")
-    )
-    content: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
-    return content
+# constants.yaml has a line a constant, as its refit writes it: a parser of all of YAML takes an
+# eighth of a small prediction.
+_GROUP = re.compile(r"  (\S+):$")
+_ENTRY = re.compile(r"    (\S+): \{value: ([^,]+),")
 
 
 @cache
 def shipped_constants() -> Known:
     """Ln of each constant by (group, name)."""
-    groups = shipped_file()["groups"]
-    return {
-        (key, name): math.log(entry["value"])
-        for key, group in groups.items()
-        for name, entry in group.items()
-    }
+    text = files("dpsim.network.libraries.nccl").joinpath("constants.yaml").read_text("utf-8")
+    found = {}
+    group = ""
+    for line in text.partition("\ngroups:\n")[2].splitlines():
+        if (entry := _ENTRY.match(line)) is not None:
+            found[group, entry[1]] = math.log(float(entry[2]))
+        elif (named := _GROUP.match(line)) is not None:
+            group = named[1]
+    return found

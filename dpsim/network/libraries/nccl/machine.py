@@ -29,6 +29,10 @@ TRANSPORTS: Final = (
     "unknown",
 )
 
+# Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
+# tables.
+MESH_RINGS: Final = {1: 1, 2: 1, 3: 2, 4: 4, 5: 2, 6: 4, 7: 4, 8: 6}
+
 
 @dataclass(frozen=True, slots=True)
 class Bus:
@@ -49,6 +53,15 @@ class Bus:
 
 
 DIRECT: Final = Bus()
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What joins the GPUs of a node; see `NcclMachine` for the fields."""
+
+    kind: str
+    rate: float
+    bus: Bus = DIRECT
 
 
 @dataclass(frozen=True, slots=True)

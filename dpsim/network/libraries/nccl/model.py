@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Groups, Traffic, algorithm, in_groups, ranks_array, traffic
+from dpsim.collectives import Traffic, algorithm, ranks_array, traffic
 from dpsim.network.libraries.nccl.channels import mesh_loads, ring_loads, rings, tree_loads
-from dpsim.network.libraries.nccl.explain import Explanation, explain
 from dpsim.network.libraries.nccl.machine import NVMESH, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
 from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
+    from dpsim.network.libraries.nccl.explanation import Explanation
 
 # dpsim's operations as NCCL calls them, and the schedule whose traffic and link loads stand for
 # them.
@@ -102,6 +106,8 @@ class NcclModel(CollectiveModel):
     def _ring(self) -> RoundsModel:
         chosen = algorithm(self._schedule_name, self._name)
         if self.groups is not None:
+            from dpsim.collectives import in_groups
+
             chosen = in_groups(chosen, self.groups)
         schedule = chosen.schedule(self.cluster.ranks)
         return RoundsModel(schedule, self.cluster, itemsize=self.itemsize)
@@ -195,6 +201,8 @@ class NcclModel(CollectiveModel):
 
     def explain(self, nbytes: int) -> Explanation:
         """Why NCCL chooses what it does at this size."""
+        from dpsim.network.libraries.nccl.explanation import explain
+
         share = self._fabric_share(self.algorithm_for(nbytes).split("/")[0])
         machine = replace(self.machine, fabric_share=share)
         return explain(machine, self.operation, self.itemsize, nbytes)

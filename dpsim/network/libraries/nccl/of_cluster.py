@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import Groups, RankLayout
+from dpsim.collectives import RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
-from dpsim.network.libraries.nccl.describe import MESH_RINGS, Inside
 from dpsim.network.libraries.nccl.gpus import capability_of, is_amd
-from dpsim.network.libraries.nccl.machine import NVMESH, NVSWITCH, PCIE, XGMI, Bus, NcclMachine
+from dpsim.network.libraries.nccl.machine import (
+    MESH_RINGS,
+    NVMESH,
+    NVSWITCH,
+    PCIE,
+    XGMI,
+    Bus,
+    Inside,
+    NcclMachine,
+)
 from dpsim.network.libraries.nccl.network_text import transport_of
 from dpsim.topology import Cluster, NodeGraph
+
+if TYPE_CHECKING:
+    from dpsim.collectives import Groups
 
 
 def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:

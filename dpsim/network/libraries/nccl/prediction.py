@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +20,13 @@ from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.network.libraries.nccl.assembly import Known, level_keys, machine_logs
 from dpsim.network.libraries.nccl.constants import shipped_constants
 from dpsim.network.libraries.nccl.cost import BRANCHES, OPS, Work, seconds
-from dpsim.network.libraries.nccl.kin import (
-    NO_CORRECTION,
-    Correction,
-    Kin,
-    correction,
-    nearest,
-    shipped_kin,
-)
 from dpsim.network.libraries.nccl.machine import NcclMachine
 from dpsim.network.libraries.nccl.parameters import COMMON, PARAMS
-from dpsim.network.libraries.nccl.physical import facts_of, physical
+from dpsim.network.libraries.nccl.physical_values import facts_of, physical
 from dpsim.network.libraries.nccl.selection import choose
+
+if TYPE_CHECKING:
+    from dpsim.network.libraries.nccl.kin import Correction, Kin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +64,11 @@ def predict(
     constants = machine_constants(machine, known)
     rows = {name: np.repeat(value, len(sizes)) for name, value in constants.items()}
     algorithms, protocols = zip(*(BRANCHES[index].split("/") for index in work.branch), strict=True)
+    times = seconds(work, rows)
+    if machine.nodes > 1:
+        return Prediction(times, algorithms, protocols)
     corrected = kin_correction(machine, op, element_bytes, known, kin)
-    times = seconds(work, rows) * corrected.factor(sizes)
+    times = times * corrected.factor(sizes)
     return Prediction(times, algorithms, protocols, corrected.names)
 
 
@@ -81,6 +80,8 @@ def kin_correction(
     kin: Sequence[Kin] | None = None,
 ) -> Correction:
     """What measured machines of its kin say beside the model under the same constants."""
+    from dpsim.network.libraries.nccl.kin import NO_CORRECTION, correction, nearest, shipped_kin
+
     if machine.nodes > 1:
         return NO_CORRECTION
     if known is None and kin is None:
@@ -95,6 +96,8 @@ def kin_correction(
 
 @lru_cache(maxsize=256)
 def _shipped_correction(machine: NcclMachine, op: str, element_bytes: int) -> Correction:
+    from dpsim.network.libraries.nccl.kin import shipped_kin
+
     return kin_correction(machine, op, element_bytes, None, shipped_kin())
 
 

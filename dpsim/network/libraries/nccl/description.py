@@ -21,12 +21,12 @@ from dpsim.network.libraries.nccl.gpus import (
     pcie_generation,
 )
 from dpsim.network.libraries.nccl.machine import (
-    DIRECT,
+    MESH_RINGS,
     NVMESH,
     NVSWITCH,
     PCIE,
     XGMI,
-    Bus,
+    Inside,
     NcclMachine,
 )
 from dpsim.network.libraries.nccl.network_text import (
@@ -42,9 +42,6 @@ _MESH_LINK = "nvlink2"
 _PAIR = 2
 _BRIDGE_GENERATION = 3  # of the bridges of a pair whose generation is not stated (A100, A30, A40)
 
-# Directed rings that the DGX-1 hybrid mesh holds for its first n GPUs, found on vTrain's V100
-# tables.
-MESH_RINGS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 2, 6: 4, 7: 4, 8: 6}
 DTYPE_BYTES = {
     "int8": 1,
     "uint8": 1,
@@ -71,15 +68,6 @@ class Description:
 
     machine: NcclMachine
     notes: tuple[Note, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """What joins the GPUs of a node; see `NcclMachine` for the fields."""
-
-    kind: str
-    rate: float
-    bus: Bus = DIRECT
 
 
 def parse_gpu(text: str) -> tuple[Gpu, list[Note]]:
