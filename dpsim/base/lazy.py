@@ -17,6 +17,7 @@ puts the module into the package, where the export would be looked for.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -48,6 +49,55 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
         return sorted({*vars(sys.modules[package]), *homes})
 
     return load, names
+
+
+class Shown:
+    """An answer that a notebook shows as its command prints it.
+
+    What that takes is imported when it is asked for: the rooms that compute know nothing of looks.
+    """
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of its command."""
+        raise NotImplementedError
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Its rows, or itself as the one; values inside values by ``outer.inner``."""
+        rows: list[dict[str, Any]] = imported("dpsim.base.terminal:flat_rows")(self.to_json())
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Its rows as a DataFrame. Raises FailedError without pandas."""
+        return _frame("pandas", self.to_rows())
+
+    def to_polars(self) -> Any:
+        """Its rows as a DataFrame. Raises FailedError without polars."""
+        return _frame("polars", self.to_rows())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Its figure, of plotly, which a notebook shows; written to ``path`` if there is one.
+
+        ``.html``, ``.png`` or ``.svg``. Raises DpsimError where it has no figure.
+        """
+        figure = imported("dpsim.report.plots.figure:figure_of")(self)
+        if path is not None:
+            imported("dpsim.report.plots.files:write_figure")(figure, Path(path))
+        return figure
+
+    def _repr_html_(self) -> str:
+        html: str = imported("dpsim.report.plots.notebook:html_of")(self)
+        return html
+
+
+def _frame(library: str, rows: list[dict[str, Any]]) -> Any:
+    from dpsim.base.errors import FailedError
+
+    try:
+        return import_module(library).DataFrame(rows)
+    except ImportError:
+        raise FailedError(f"{library} is needed: pip install {library}") from None
 
 
 def _homes(tree: ast.Module) -> Iterator[tuple[str, str]]:

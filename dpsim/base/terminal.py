@@ -124,16 +124,22 @@ def answer_goes(path: Path | None = None, *, is_csv: bool = False) -> None:
 
 def _as_csv(content: dict[str, Any]) -> str:
     """A column for each value of any row; values inside values by ``outer.inner``."""
-    rows = [dict(_flat("", row)) for row in content.get("rows", [content])]
-    for row in rows:
-        for of_json in ("schema_version", "kind"):
-            row.pop(of_json, None)
+    rows = flat_rows(content)
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     written = csv.DictWriter(text, names, lineterminator="\n")
     written.writeheader()
     written.writerows(rows)
     return text.getvalue()
+
+
+def flat_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ``rows`` of an answer, or itself as the one; values inside values by ``outer.inner``."""
+    rows = [dict(_flat("", row)) for row in content.get("rows", [content])]
+    for row in rows:
+        for of_json in ("schema_version", "kind"):
+            row.pop(of_json, None)
+    return rows
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

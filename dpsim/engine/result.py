@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.lazy import Shown
 from dpsim.disturbance import Goodput
 from dpsim.engine.intervals import PredictionInterval
 from dpsim.engine.link_loads import StepTraffic
@@ -40,7 +41,7 @@ class OneTimeCosts:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Shown):
     """The answer to one scenario. Times are seconds; arrays have shape (steps, workers).
 
     ``engine``: what simulated it, and ``approximation`` what that leaves out, in words.
@@ -75,6 +76,12 @@ class Result:
     spending: Spending | None = None
     work: Work | None = None
     interval: PredictionInterval | None = None
+
+    def __repr__(self) -> str:
+        from dpsim.base.units import TIME, human
+
+        step = human(self.step_time_s["mean"], TIME)
+        return f"<Result {self.name}: a step takes {step} on {self.workers:,} workers>"
 
     @cached_property
     def step_time_s(self) -> dict[str, float]:

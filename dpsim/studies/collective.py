@@ -14,6 +14,7 @@ import numpy as np
 
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
+from dpsim.base.lazy import Shown
 from dpsim.base.units import DATA, parse
 from dpsim.collectives import OPERATIONS
 from dpsim.engine import PredictionInterval, collective_interval, reduction_cost
@@ -60,10 +61,14 @@ class CollectiveRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectiveTimes:
+class CollectiveTimes(Shown):
     """Sizes of one or several algorithms, in the order asked for."""
 
     rows: tuple[CollectiveRow, ...]
+
+    def __repr__(self) -> str:
+        names = ", ".join(dict.fromkeys(row.algorithm for row in self.rows))
+        return f"<CollectiveTimes of {len(self.rows)} sizes by {names}>"
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim collective``."""

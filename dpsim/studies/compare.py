@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.engine import Result, simulate
 from dpsim.scenario import Scenario, fields_of, load_scenario, shape_of
@@ -73,11 +74,16 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """Variants of one scenario, best first by ``ranking``; what it is not known of comes last."""
 
     rows: tuple[Compared, ...]
     ranking: Ranking
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{key}={value}" for key, value in self.best.values.items())
+        title = self.ranking.title
+        return f"<Comparison of {len(self.rows)} by {title}: {best or 'the file as it is'}>"
 
     @property
     def best(self) -> Compared:
@@ -233,11 +239,18 @@ def simulate_variants(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
+class Scaling(Shown):
     """A scenario on several numbers of nodes, in the order asked for."""
 
     nodes: tuple[int, ...]
     results: tuple[Result, ...]
+
+    def __repr__(self) -> str:
+        best = max(self.results, key=lambda result: result.throughput_samples_per_s)
+        return (
+            f"<Scaling on {', '.join(map(str, self.nodes))} nodes: at most "
+            f"{best.throughput_samples_per_s:,.4g} samples/s>"
+        )
 
     @property
     def saturates_at_nodes(self) -> int | None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.lazy import Shown
+from dpsim.report.figures.front_figure import front_figure
 from dpsim.report.figures.replay_figure import replay_figure
 from dpsim.report.pages.page import source_figures
 from dpsim.report.pages.result_files import of_sweep, results_in
-from dpsim.studies.sweep import query
+from dpsim.studies.sweep import Sweep, query
+from dpsim.studies.tune import Tuning
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -54,6 +57,15 @@ def answer_figure(content: Mapping[str, Any], name: str) -> go.Figure:
         return _curves(content, name)
     found = [*source_figures(results_in(content, name))]
     return found[1] if content.get("kind") == "scale" and len(found) > 1 else found[0]
+
+
+def figure_of(answer: Shown) -> go.Figure:
+    """The figure of an answer in Python; of a sweep that of its folder, of a search its front."""
+    if isinstance(answer, Sweep):
+        return sweep_figure(answer.folder)
+    if isinstance(answer, Tuning):
+        return front_figure(answer)
+    return answer_figure(answer.to_json(), type(answer).__name__)
 
 
 def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:

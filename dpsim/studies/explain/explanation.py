@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.errors import DpsimError
+from dpsim.base.lazy import Shown
 from dpsim.engine import Recording, Result, Run, run_scenario, simulate
 from dpsim.scenario import MeasuredCell, MeasuredStep, Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
@@ -107,7 +108,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """The answer: the path of a typical step of ``base``, and all knobs.
 
     The knob that gains most comes first.
@@ -117,6 +118,10 @@ class Explanation:
     path: CriticalPath
     turns: tuple[Turn, ...]
     stragglers: StragglerCost | None = None
+
+    def __repr__(self) -> str:
+        best = next((turn.name for turn in self.turns if turn.gains), "nothing")
+        return f"<Explanation of {self.base.name}: {best} gains most>"
 
     @property
     def advice(self) -> list[str]:

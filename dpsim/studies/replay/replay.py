@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import IntArray, RealArray
+from dpsim.base.lazy import Shown
 from dpsim.engine import (
     Gradients,
     Job,
@@ -47,7 +48,7 @@ _PLAIN = NoCompressionConfig(kind="none")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Replay(Shown):
     """What came of it.
 
     ``gradients``: a row for each that was begun; ``parameters`` (P,): what it ended with.
@@ -69,6 +70,10 @@ class Replay:
     shared: bool
     own_reads: bool
     versions: IntArray
+
+    def __repr__(self) -> str:
+        end = self.curve.points[-1]
+        return f"<Replay {self.name}: accuracy {end.accuracy:.1%} after {end.time_s:.4g} s>"
 
     @property
     def time_to_target_s(self) -> float | None:

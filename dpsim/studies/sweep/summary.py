@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dpsim.base.lazy import Shown
 from dpsim.engine import provenance
 from dpsim.studies.sweep.answer import Answer, query
 from dpsim.studies.sweep.columns import varied_names
@@ -17,7 +18,7 @@ _SHOWN_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Shown):
     """The points of a sweep, and the ``rows`` that are there by key.
 
     ``before`` are the rows from before it began or was resumed.
@@ -63,6 +64,14 @@ class Sweep:
         """Scenarios simulated now; points that are the same scenario count once."""
         keys = {point.key for point in self.plan.points if point.key}
         return sum(key in self.rows and not _is_final(self.before, key) for key in keys)
+
+    def __repr__(self) -> str:
+        return f"<Sweep {self.folder}: {self.points:,} points, {self.failed:,} failed>"
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """A row a point, as ``select * from results`` answers it."""
+        answer = self.query()
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
     def query(self, sql: str = "select * from results") -> Answer:
         """The answer to an SQL query about ``results``, one row a point. Raises DpsimError."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpsim.base.lazy import Shown
 from dpsim.engine import PartName, provenance
 from dpsim.scenario import Document, Override, Plain, Scenario, apply_overrides
 from dpsim.studies.tune.accuracy import inexact
@@ -35,7 +36,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuning:
+class Tuning(Shown):
     """The answer of `tune`.
 
     ``baseline``: the file as it is, or why it cannot be; ``breaks``: which limit it breaks.
@@ -61,6 +62,10 @@ class Tuning:
     front: tuple[Evaluation, ...]
     evaluations: tuple[Evaluation, ...]
     refused: tuple[Refused, ...]
+
+    def __repr__(self) -> str:
+        gain = "" if self.gain is None else f", {self.gain:+.1%}"
+        return f"<Tuning for {self.objective.title}: {self.simulated:,} simulated{gain}>"
 
     @property
     def gain(self) -> float | None:

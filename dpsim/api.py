@@ -1,0 +1,107 @@
+"""What commands do, as functions whose answers have types: the ones that take more than a call.
+
+`dpsim.compare`, `dpsim.scale`, `dpsim.tune` and `dpsim.sweep` are the studies themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsim.scenario import Scenario, load_scenario
+
+if TYPE_CHECKING:
+    from dpsim.engine import MemoryUse
+    from dpsim.studies.advise import Advice
+    from dpsim.studies.collective import CollectiveTimes
+    from dpsim.studies.explain import Explanation
+
+
+def explain(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    overrides: Iterable[str] = (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Explanation:
+    """What limits a scenario, or the one in a file: its critical path and every knob, turned.
+
+    ``overrides``: ``key=value`` for a file. ``progress`` gets the number of knobs turned so far.
+    Raises ScenarioError for a file that is none, DpsimError as `dpsim.simulate` does.
+    """
+    from dpsim.studies.explain import explain as explained
+
+    return explained(_scenario(scenario, overrides), progress)
+
+
+def memory(
+    scenario: Scenario | str | os.PathLike[str], *, overrides: Iterable[str] = ()
+) -> MemoryUse:
+    """What a scenario, or the one in a file, holds on each GPU; whether and how it fits.
+
+    Raises ScenarioError for a file that is none.
+    """
+    from dpsim.engine import memory_use
+
+    return memory_use(_scenario(scenario, overrides))
+
+
+def collective(
+    cluster: str | os.PathLike[str],
+    sizes: Iterable[int | str] = ("1 MiB",),
+    *,
+    nodes: int | None = None,
+    algorithms: Iterable[str] | None = None,
+    operation: str = "all-reduce",
+    library: str = "ideal",
+) -> CollectiveTimes:
+    """How long one collective takes at each size, on a scenario's cluster or on nodes by name.
+
+    ``sizes``: bytes of a rank's vector, as numbers or text (``"1 MiB"``, nccl-tests' ``"1M"``).
+    ``nodes`` replaces the file's number of nodes; it is 1 for a node's name. ``algorithms``: the
+    ring, or what a library chooses, if None. Raises DpsimError for what is not known.
+    """
+    from dpsim.base.budget import limited
+    from dpsim.network import MessageCosts
+    from dpsim.studies.collective import (
+        CollectiveTimes,
+        collective_rows,
+        named_cluster,
+        parse_size,
+    )
+
+    network, gamma = named_cluster(str(cluster), nodes)
+    names = algorithms or (("ring",) if library == "ideal" else ("auto",))
+    nbytes = [parse_size(size) if isinstance(size, str) else size for size in sizes]
+    with limited():
+        rows = collective_rows(
+            network,
+            names,
+            nbytes,
+            operation=operation,
+            costs=MessageCosts(0.0, gamma),
+            library=library,
+        )
+        return CollectiveTimes(tuple(rows))
+
+
+def advise(trace: str | os.PathLike[str], *, batch: int | None = None) -> Advice:
+    """Which buckets, or which sharding, would suit the step in a trace of PyTorch's profiler.
+
+    ``batch``: samples per GPU and step; recorded shapes tell it if None. Raises DpsimError for a
+    file that is no such trace, or has no collectives.
+    """
+    from dpsim.imports import profile_kineto
+    from dpsim.studies.advise import advise as advised
+
+    return advised(profile_kineto(Path(trace), batch=batch or 1))
+
+
+def _scenario(scenario: Scenario | str | os.PathLike[str], overrides: Iterable[str]) -> Scenario:
+    if not isinstance(scenario, Scenario):
+        return load_scenario(scenario, overrides)
+    changed = list(overrides)
+    if changed:
+        raise TypeError(f"overrides are for a file, but got a Scenario and {changed}")
+    return scenario

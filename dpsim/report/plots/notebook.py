@@ -1,0 +1,120 @@
+"""Answers in a notebook: as tables of HTML, and as rows of a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+from html import escape
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dpsim.engine import Result
+from dpsim.report.text.batch_study import batch_study_notes, batch_study_table
+from dpsim.report.text.explanation import explanation_notes, knobs_table, path_table
+from dpsim.report.text.replay import replay_notes, replay_table
+from dpsim.report.text.sweep import sweep_table
+from dpsim.report.text.tables import (
+    collective_table,
+    compare_table,
+    comparison_table,
+    run_notes,
+    run_table,
+)
+from dpsim.report.text.tuning import front_table, tuning_notes, tuning_table
+from dpsim.studies.collective import CollectiveTimes
+from dpsim.studies.compare import Comparison, Scaling
+from dpsim.studies.explain import Explanation
+from dpsim.studies.replay import Replay
+from dpsim.studies.scale import BatchStudy
+from dpsim.studies.sweep import Sweep
+from dpsim.studies.tune import Tuning
+
+Parts = Iterable[Table | str]
+_MOST_POINTS = 20  # of a sweep
+
+
+def html_of(answer: Any) -> str:
+    """What its command prints, as HTML."""
+    return "\n".join(
+        _table(part) if isinstance(part, Table) else f"<pre>{escape(part)}</pre>"
+        for part in parts(answer)
+        if part
+    )
+
+
+@singledispatch
+def parts(answer: Any) -> Parts:
+    """The tables and lines that a command prints of an answer."""
+    raise TypeError(f"must be an answer of dpsim, but got {type(answer).__name__}")
+
+
+@parts.register
+def _(answer: Result) -> Parts:
+    return run_table(answer), "\n".join(run_notes(answer))
+
+
+@parts.register
+def _(answer: Comparison) -> Parts:
+    return (comparison_table(answer),)
+
+
+@parts.register
+def _(answer: Scaling) -> Parts:
+    named = zip(answer.nodes, answer.results, strict=True)
+    return (compare_table([({"nodes": str(count)}, result) for count, result in named]),)
+
+
+@parts.register
+def _(answer: BatchStudy) -> Parts:
+    return batch_study_table(answer), "\n".join(batch_study_notes(answer))
+
+
+@parts.register
+def _(answer: CollectiveTimes) -> Parts:
+    return (collective_table(answer.rows),)
+
+
+@parts.register
+def _(answer: Sweep) -> Parts:
+    return (sweep_table(answer.query(), _MOST_POINTS),)
+
+
+@parts.register
+def _(answer: Tuning) -> Parts:
+    return tuning_table(answer), front_table(answer), "\n".join(tuning_notes(answer))
+
+
+@parts.register
+def _(answer: Explanation) -> Parts:
+    path = path_table(answer.path, answer.base.name)
+    return path, knobs_table(answer), "\n".join(explanation_notes(answer))
+
+
+@parts.register
+def _(answer: Replay) -> Parts:
+    return replay_table(answer), "\n".join(replay_notes(answer))
+
+
+def _table(table: Table) -> str:
+    """A table of Rich as one of HTML, its numbers to the right."""
+    heads = [f"<th>{escape(str(column.header))}</th>" for column in table.columns]
+    columns = [
+        [f'<td style="text-align: {column.justify}">{escape(_text(cell))}</td>' for cell in cells]
+        for column in table.columns
+        for cells in [list(column.cells)]
+    ]
+    rows = ("".join(cells) for cells in zip(*columns, strict=True))
+    title = f"<caption>{escape(str(table.title))}</caption>" if table.title else ""
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table>{title}<thead><tr>{''.join(heads)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, str):
+        return cell
+    out = StringIO()
+    Console(file=out, width=200).print(cell, end="")
+    return out.getvalue()
