@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from app import limits
@@ -13,13 +14,17 @@ from app.work import Report
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, RATE, TIME, parse
 from dpsim.collectives import algorithm
-from dpsim.engine import reduction_cost
+from dpsim.convergence import check_batch
+from dpsim.engine import Result, reduction_cost, simulate
 from dpsim.network import MessageCosts, schedule_on
 from dpsim.scenario import Scenario
+from dpsim.studies.growing_batch import Growth, growing_batch
 from dpsim.studies.lanes import Lane, Strategies, Window, lane, window
 from dpsim.studies.replay import Paths, weight_paths
 from dpsim.studies.walkthrough import Walkthrough, walk
 from dpsim.topology import Network, UniformSwitch, build_cluster
+
+_POINT_STEPS = "4"  # of each point of a curve
 
 
 def walked(
@@ -89,3 +94,36 @@ def _with(spec: Spec, strategy: Mapping[str, Any]) -> Scenario:
     given = scenario(spec.with_value("strategy", json.dumps(strategy)))
     limits.check(given)
     return given
+
+
+def points(
+    spec: Spec, varied: tuple[tuple[tuple[str, str], ...], ...], report: Report
+) -> dict[int, Result]:
+    """Results of ``spec`` with each set of (path, value) changed, by their place.
+
+    Those that cannot be are left out.
+    """
+    found: dict[int, Result] = {}
+    for done, changes in enumerate(varied):
+        report(done, len(varied))
+        changed = spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1")
+        for path, value in changes:
+            changed = changed.with_value(path, value)
+        with suppress(DpsimError):
+            given = scenario(changed)
+            limits.check(given)
+            found[done] = simulate(given)
+    return found
+
+
+def grown(spec: Spec, factor: int, report: Report) -> tuple[Growth, str]:
+    """A batch that grows, and what is known of its largest. Raises DpsimError without a task."""
+    given = scenario(spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1"))
+    limits.check(given)
+    target = simulate(given).to_target
+    if target is None or target.task.samples is None:
+        raise DpsimError(
+            "the size of an epoch must be known, but no task is known of this model and optimiser"
+        )
+    growth = growing_batch(given, target.task.samples, factor, progress=report)
+    return growth, check_batch(target.task, growth.growing[-1].global_batch).text

@@ -13,6 +13,7 @@ from app.pages_ import (
     batches,
     compare,
     convergence,
+    questions,
     stragglers,
     strategies,
     topology,
@@ -29,6 +30,7 @@ PAGES = (
     (topology, "Topology", ":material/hub:"),
     (stragglers, "Stragglers and sync", ":material/hourglass_top:"),
     (convergence, "Convergence", ":material/trending_down:"),
+    (questions, "Classic questions", ":material/quiz:"),
     (trust, "Trust", ":material/verified:"),
     (batches, "Batches", ":material/table_chart:"),
 )

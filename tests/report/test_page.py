@@ -210,3 +210,16 @@ def test_a_file_that_is_not_there_is_refused(dpsim, tmp_path):
     code, _, err = dpsim("report", tmp_path / "none.json", "--html", tmp_path / "out.html")
     assert code == 2
     assert "cannot be read: No such file or directory" in err
+
+
+def test_a_study_of_batches_shows_time_and_cost_to_the_target(dpsim, tmp_path):
+    study = tmp_path / "scale.json"
+    asked = ("--nodes", "1,2", "--by", "batch", "--batches", "16,64", *FEW, "--json")
+    code, out, err = dpsim("scale", QUICKSTART, *asked)
+    assert code == 0, err
+    study.write_text(out)
+    page = tmp_path / "page.html"
+    assert dpsim("report", study, "--html", page)[0] == 0
+    text = page.read_text()
+    for title in ("Utilisation against the batch", "Epochs to top-1", "Cost against time"):
+        assert title in text

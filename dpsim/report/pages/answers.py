@@ -119,11 +119,30 @@ class VariantAnswer(RunAnswer):
     variant: dict[str, Any]
 
 
+class _OfBatch(_Part):
+    text: str
+    extrapolated: bool
+
+
+class _ToTarget(_Part):
+    dataset: str
+    target: str
+    global_batch: _Count
+    steps: _Number
+    epochs: _Number | None
+    time_s: _Above0
+    low_s: _Number
+    high_s: _Number
+    gpu_hours: _Above0
+    batch: _OfBatch
+
+
 class ScaleAnswer(RunAnswer):
     """A row of ``dpsim scale``."""
 
     nodes: _Count
     batch_per_gpu: _Count = 0
+    to_target: _ToTarget | None = None
 
 
 class CollectiveAnswer(_Part):

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import DATA, RATE, TIME, human, size
 from dpsim.engine import PARTS, Interval, Result
+from dpsim.report.figures.batch_figures import (
+    cost_figure,
+    epochs_figure,
+    has_targets,
+    time_to_target_figure,
+    utilisation_figure,
+)
 from dpsim.report.figures.resource_figures import memory_figure, staleness_figure
 from dpsim.report.figures.scaling_figures import algorithms_figure, knobs_figure, scaling_figure
 from dpsim.report.figures.step_figures import (
@@ -181,8 +188,20 @@ def source_figures(source: Source) -> Iterator[go.Figure]:
     yield breakdown_figure([row for _, row in best], [label for label, _ in best])
     if len({row["workers"] for row in source.rows}) > 1:
         yield scaling_figure(_fastest_by_workers(source.rows))
+    if source.kind == "scale":
+        yield from _batch_figures(source.rows)
     if source.kind == "run":
         yield from _state_figures(source.rows[0])
+
+
+def _batch_figures(rows: Sequence[Answer]) -> Iterator[go.Figure]:
+    """What batches and GPUs are to the target, where it is known."""
+    if len({row.get("batch_per_gpu") for row in rows}) > 1:
+        yield utilisation_figure(rows)
+    if has_targets(rows):
+        yield epochs_figure(rows)
+        yield time_to_target_figure(rows)
+        yield cost_figure(rows)
 
 
 def _state_figures(first: Answer) -> Iterator[go.Figure]:

@@ -1,0 +1,224 @@
+"""Classic questions: what batches, GPUs and learners do to time, cost and error."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app import controls, sidebar, state
+from app.charts import chart
+from app.lessons import grown, points
+from app.plain import plain
+from app.spec import Spec
+from app.waiting import finished, refuse, scenario_of
+from dpsim.base.units import TIME, human
+from dpsim.engine import Result
+from dpsim.report.figures.batch_figures import (
+    cost_figure,
+    epochs_figure,
+    error_figure,
+    has_targets,
+    learners_figure,
+    time_to_target_figure,
+    utilisation_figure,
+)
+from dpsim.report.figures.scaling_figures import scaling_figure
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_BATCH, _GPUS, _LEARNERS = "how large a batch?", "how many GPUs?", "how many learners?"
+_GROWS, _ERRORS = "a growing batch?", "what was measured?"
+_BATCHES = tuple(2**power for power in range(11))
+_LESS = (1, 4)  # batches of a GPU: the scenario's over these
+_MOST_GPUS = 1_024
+_MOST_LEARNERS = 6
+_FACTORS = ("2", "3", "4", "5")
+_GOYAL = "goyal_rn50_err_vs_batch"
+_RECORDS = (
+    "who",
+    "accelerators",
+    "global_batch",
+    "epochs",
+    "time_min",
+    "top1",
+    "source",
+    "source_status",
+)
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    st.subheader("Classic questions", anchor=False)
+    what = controls.switch(
+        "question", (_BATCH, _GPUS, _LEARNERS, _GROWS, _ERRORS), "question", _BATCH
+    )
+    spec = state.current().spec
+    scenario_of(spec)
+    {
+        _BATCH: _batches,
+        _GPUS: _gpus,
+        _LEARNERS: _learners,
+        _GROWS: _grows,
+        _ERRORS: _errors,
+    }[what](spec)
+
+
+def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Result] | None:
+    """Results by the place of what is varied; None while they are simulated."""
+    asked = tuple(tuple(each.items()) for each in varied)
+    found = finished(
+        "simulating", (f"points {what}", spec, asked), lambda report: points(spec, asked, report)
+    )
+    if found is not None and not found:
+        refuse("this scenario must fit with one of the values tried, but fits with none")
+        return None
+    return found
+
+
+def _batches(spec: Spec) -> None:
+    st.caption("The batch of a GPU is varied, and nothing else; four steps each.")
+    varied = [{"workload.batch_per_gpu": str(batch)} for batch in _BATCHES]
+    found = _found(spec, "batch", varied)
+    if found is None:
+        return
+    runs = list(found.values())
+    left, right = st.columns(2)
+    with left:
+        chart(utilisation_figure(runs), "utilisation")
+    if not has_targets(runs):
+        _no_task()
+        return
+    with right:
+        chart(epochs_figure(runs), "epochs")
+    with left:
+        chart(time_to_target_figure(runs), "time")
+    with right:
+        chart(_cost(spec, runs), "cost")
+
+
+def _gpus(spec: Spec) -> None:
+    cluster = scenario_of(spec).cluster
+    if cluster.groups or scenario_of(spec).testbed is not None:
+        refuse("a cluster of several kinds of nodes, or a testbed, has no one number to vary")
+        return
+    st.caption("Nodes and the batch of a GPU are varied; four steps each.")
+    each = cluster.ranks // cluster.nodes
+    batch = scenario_of(spec).workload.batch_per_gpu
+    nodes = [4**power for power in range(6) if 4**power * each <= _MOST_GPUS]
+    batches = [max(1, batch // part) for part in _LESS] if batch else []
+    varied = [
+        {"cluster.nodes": str(number), "workload.batch_per_gpu": str(size)}
+        for size in batches
+        for number in nodes
+    ] or [{"cluster.nodes": str(number)} for number in nodes]
+    found = _found(spec, "gpus", varied)
+    if found is None:
+        return
+    own = [result for place, result in found.items() if place < len(nodes)]
+    chart(scaling_figure(own), "efficiency")
+    runs = list(found.values())
+    if not has_targets(runs):
+        _no_task()
+        return
+    left, right = st.columns(2)
+    with left:
+        chart(time_to_target_figure(runs), "time")
+    with right:
+        chart(_cost(spec, runs), "cost")
+
+
+def _learners(spec: Spec) -> None:
+    st.caption(
+        "Several learners share a GPU, each with a batch of its own: small batches leave room."
+    )
+    varied = [{"workload.learners_per_gpu": str(k)} for k in range(1, _MOST_LEARNERS + 1)]
+    found = _found(spec, "learners", varied)
+    if found is not None:
+        pairs = [(place + 1, result) for place, result in found.items()]
+        chart(learners_figure(pairs), "learners")
+
+
+def _grows(spec: Spec) -> None:
+    st.caption(
+        "Instead of letting the learning rate fall after 30, 60 and 80 of 90 epochs, the batch "
+        "grows by as much. Test accuracy is the same after the same epochs; there are fewer "
+        "updates (Smith et al., ICLR 2018)."
+    )
+    factor = int(controls.slide("times the batch before", _FACTORS, "factor", "2"))
+    found = finished(
+        "simulating", ("grown", spec, factor), lambda report: grown(spec, factor, report)
+    )
+    if found is None:
+        return
+    growth, known = found
+    st.dataframe(
+        {
+            "epochs": [str(stage.epochs) for stage in growth.growing],
+            "global batch": [f"{stage.global_batch:,}" for stage in growth.growing],
+            "updates": [f"{stage.updates:,.0f}" for stage in growth.growing],
+            "instead of": [f"{stage.updates:,.0f}" for stage in growth.constant],
+            "time": [human(stage.seconds, TIME, 4) for stage in growth.growing],
+            "instead of ": [human(stage.seconds, TIME, 4) for stage in growth.constant],
+        },
+        hide_index=True,
+        height="content",
+    )
+    constant, growing = growth.seconds
+    st.markdown(
+        f"**{human(growing, TIME, 4)}** in all instead of {human(constant, TIME, 4)}. "
+        f"The largest: {plain(known)}."
+    )
+
+
+def _errors(spec: Spec) -> None:
+    published = _rows("convergence.csv")
+    rows = [
+        (float(row["global_batch"]), float(row["value"]), float(row["std"]))
+        for row in published
+        if row["case_id"] == _GOYAL
+    ]
+    title = "ResNet-50 on ImageNet, 90 epochs"
+    chart(error_figure(rows, title), "errors")
+    st.caption(
+        "Goyal et al. 2017, five runs each, learning rates in proportion to the batch. For "
+        "CIFAR-10, CIFAR-100 and ImageNet Masters and Luschi (2018) report the best accuracy with "
+        "batches from 2 to 32; their figures have no table that could be checked, so that "
+        "ResNet-32 on CIFAR-10 is no task here."
+    )
+    st.caption(
+        "Two versions of the abstract of Smith et al. name different records: Inception-ResNet-V2 "
+        "to 77 % in under 2,500 updates with batches of 65,536, and ResNet-50 to 76.1 % in under "
+        "30 minutes."
+    )
+    st.markdown("**Records of ImageNet**")
+    records = [row for row in _rows("imagenet_records.csv") if row["top1"]]
+    st.dataframe(
+        {head: [row[head] for row in records] for head in _RECORDS},
+        hide_index=True,
+    )
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    """A table of published measurements."""
+    import validate
+
+    file = Path(str(validate.__file__)).parent / "published" / "data" / name
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
+    cost = scenario_of(spec).cost
+    return cost_figure(runs, cost.price_per_gpu_hour, cost.currency)
+
+
+def _no_task() -> None:
+    st.info(
+        "How many steps this model takes to a target is not known here: no published runs of it "
+        "were fitted."
+    )

@@ -1,0 +1,211 @@
+"""Figures of the classic questions: batches, GPUs, learners, time and cost of a training.
+
+Each takes results of runs that differ in batch, GPUs or learners, or their JSON objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsim.base.units import TIME, human
+from dpsim.engine import Result
+from dpsim.report.figures.columns_figure import front
+from dpsim.report.figures.style import COLOURS, DASHES, SYMBOLS, Answer, answer, styled, time_unit
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_LOG = {"type": "log"}
+_RUNS = Sequence[Result | Answer]
+
+
+def has_targets(runs: _RUNS) -> bool:
+    """Whether it is known of several of ``runs`` what training to a target takes."""
+    return sum(answer(run).get("to_target") is not None for run in runs) > 1
+
+
+def epochs_figure(runs: _RUNS) -> go.Figure:
+    """Passes over the data to the target against the global batch.
+
+    Steps where the size of the data set is not known. Batches that the constants were not fitted
+    on are open circles.
+    """
+    import plotly.graph_objects as go
+
+    targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
+    known = all(target["epochs"] is not None for target in targets)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[target["global_batch"] for target in targets],
+        y=[target["epochs" if known else "steps"] for target in targets],
+        mode="lines+markers",
+        line={"color": COLOURS[0]},
+        marker={
+            "size": 9,
+            "symbol": [
+                "circle-open" if target["batch"]["extrapolated"] else "circle" for target in targets
+            ],
+        },
+        customdata=[target["batch"]["text"] for target in targets],
+        hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
+    )
+    unit = "epochs" if known else "steps"
+    title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
+    return styled(figure, title, "global batch (samples)", unit, xaxis=_LOG)
+
+
+def time_to_target_figure(runs: _RUNS) -> go.Figure:
+    """Time to the target against GPUs, a line for each batch of a GPU, or against the batch.
+
+    Bars are the 95 % interval of the steps that it takes.
+    """
+    import plotly.graph_objects as go
+
+    answers = [run for run in map(answer, runs) if run.get("to_target") is not None]
+    factor, unit = time_unit(max(float(each["to_target"]["time_s"]) for each in answers))
+    by_gpus = len({each["workers"] for each in answers}) > 1
+    lines: dict[int, list[Answer]] = {}
+    for each in answers:
+        lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
+    figure = go.Figure()
+    for number, (batch, own) in enumerate(sorted(lines.items())):
+        own.sort(key=lambda each: int(each["to_target"]["global_batch"]))
+        targets = [each["to_target"] for each in own]
+        figure.add_scatter(
+            x=[
+                each["workers"] if by_gpus else target["global_batch"]
+                for each, target in zip(own, targets, strict=True)
+            ],
+            y=[factor * target["time_s"] for target in targets],
+            error_y={
+                "array": [factor * (target["high_s"] - target["time_s"]) for target in targets],
+                "arrayminus": [factor * (target["time_s"] - target["low_s"]) for target in targets],
+                "thickness": 1,
+            },
+            mode="lines+markers",
+            name=f"{batch:,} a GPU" if by_gpus else "time to target",
+            line={
+                "color": COLOURS[number % len(COLOURS)],
+                "dash": DASHES[number % len(DASHES)],
+            },
+            marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
+        )
+    across = "GPUs" if by_gpus else "global batch (samples)"
+    title = f"Time to {answers[0]['to_target']['target']}"
+    return styled(figure, title, across, f"time ({unit})", xaxis=_LOG, yaxis=_LOG)
+
+
+def utilisation_figure(runs: _RUNS) -> go.Figure:
+    """What of the GPUs' peak is used (MFU), against the batch of a GPU.
+
+    Samples a second of a GPU where a peak or the FLOP of the model are not known.
+    """
+    import plotly.graph_objects as go
+
+    answers = sorted(map(answer, runs), key=_batch)
+    known = all(each.get("mfu") is not None for each in answers)
+    values = [
+        each["mfu"] if known else each["throughput_samples_per_s"] / each["workers"]
+        for each in answers
+    ]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[_batch(each) for each in answers],
+        y=values,
+        mode="lines+markers",
+        line={"color": COLOURS[0]},
+        marker={"size": 8},
+        hovertemplate="batch %{x:,}: %{y:.3g}<extra></extra>",
+    )
+    up = "share of the peak (MFU)" if known else "samples/s of a GPU"
+    axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
+    title = "Utilisation against the batch"
+    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=_LOG, yaxis=axis)
+
+
+def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
+    """Throughput against the learners that share each GPU, from pairs of (learners, run)."""
+    import plotly.graph_objects as go
+
+    pairs = sorted((learners, answer(run)) for learners, run in runs)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[learners for learners, _ in pairs],
+        y=[each["throughput_samples_per_s"] for _, each in pairs],
+        mode="lines+markers",
+        line={"color": COLOURS[0]},
+        marker={"size": 8},
+        hovertemplate="%{x} learners: %{y:,.4g} samples/s<extra></extra>",
+    )
+    axes: dict[str, Any] = {"xaxis": {"dtick": 1}, "yaxis": {"rangemode": "tozero"}}
+    return styled(figure, "Throughput against learners", "learners on a GPU", "samples/s", **axes)
+
+
+def cost_figure(
+    runs: _RUNS, price_per_gpu_hour: float | None = None, currency: str = ""
+) -> go.Figure:
+    """Cost of a training against its time, with the front that no other run beats in both.
+
+    GPU hours without a price.
+    """
+    import plotly.graph_objects as go
+
+    answers = [run for run in map(answer, runs) if run.get("to_target") is not None]
+    times = [float(each["to_target"]["time_s"]) for each in answers]
+    factor, unit = time_unit(max(times))
+    price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
+    costs = [price * float(each["to_target"]["gpu_hours"]) for each in answers]
+    best = front(times, costs, ("least", "least"))
+    figure = go.Figure()
+    for name, which, look in (
+        ("every run", range(len(answers)), {"mode": "markers"}),
+        ("no run beats these in both", best, {"mode": "lines+markers", "line": {"shape": "hv"}}),
+    ):
+        figure.add_scatter(
+            name=name,
+            x=[factor * times[number] for number in which],
+            y=[costs[number] for number in which],
+            marker={"size": 9, "color": COLOURS[0 if which is best else 5]},
+            customdata=[_said(answers[number]) for number in which],
+            hovertemplate="%{customdata}<br>%{x:.4g}, %{y:,.4g}<extra></extra>",
+            **look,
+        )
+    up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
+    title = f"Cost against time to {answers[0]['to_target']['target']}"
+    return styled(figure, title, f"time ({unit})", up, xaxis=_LOG, yaxis=_LOG)
+
+
+def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.Figure:
+    """Published validation errors: rows of (global batch, error in %, its deviation over runs)."""
+    import plotly.graph_objects as go
+
+    rows = sorted(rows)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[batch for batch, _, _ in rows],
+        y=[error for _, error, _ in rows],
+        error_y={"array": [deviation for _, _, deviation in rows], "thickness": 1},
+        mode="lines+markers",
+        line={"color": COLOURS[5]},
+        marker={"size": 8},
+        hovertemplate="batch %{x:,}: %{y:.2f} %<extra></extra>",
+    )
+    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=_LOG)
+
+
+def _targets(runs: _RUNS) -> list[Any]:
+    found = [answer(run).get("to_target") for run in runs]
+    return [target for target in found if target is not None]
+
+
+def _batch(each: Answer) -> int:
+    """Samples of a GPU in a step."""
+    target = each.get("to_target")
+    given = each.get("batch_per_gpu") or each.get("batch_per_worker")
+    return int(given if given else target["global_batch"] // each["workers"] if target else 0)
+
+
+def _said(each: Answer) -> str:
+    took = human(float(each["step_time_s"]["mean"]), TIME)
+    return f"{each['workers']:,} GPUs, {_batch(each):,} a GPU, {took} a step"

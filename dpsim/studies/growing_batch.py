@@ -1,0 +1,88 @@
+"""A batch that grows through a training instead of a learning rate that falls.
+
+Both have the same test accuracy after the same number of epochs (Smith, Kindermans, Ying and Le,
+"Don't decay the learning rate, increase the batch size", ICLR 2018): what a larger batch gains is
+fewer updates, each of which communicates as much. The epochs at which rates used to fall are those
+of the 90-epoch schedule of He et al. and Goyal et al. for ImageNet: 30, 60 and 80.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsim.base.errors import DpsimError
+from dpsim.engine import Result, simulate
+from dpsim.scenario import Scenario
+
+EPOCHS = (30, 30, 20, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``epochs`` at one batch: the global batch, updates, and seconds that they take."""
+
+    epochs: int
+    global_batch: int
+    updates: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The same epochs with the batch that the scenario has, and with one that grows."""
+
+    constant: tuple[Stage, ...]
+    growing: tuple[Stage, ...]
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """How long each takes."""
+        return _total(self.constant), _total(self.growing)
+
+
+def growing_batch(
+    scenario: Scenario,
+    samples: int,
+    factor: int,
+    epochs: tuple[int, ...] = EPOCHS,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Growth:
+    """Train over ``samples`` an epoch, each stage with ``factor`` times the batch before.
+
+    A batch that memory does not hold is accumulated over passes. Raises DpsimError where a batch
+    of one pass does not fit either.
+    """
+    if factor < 1:
+        raise DpsimError(f"factor must be at least 1, but got {factor}")
+    results: list[Result] = []
+    for stage in range(len(epochs)):
+        progress(stage, len(epochs))
+        results.append(_at(scenario, factor**stage))
+    first = results[0]
+    return Growth(
+        tuple(_stage(count, samples, first) for count in epochs),
+        tuple(_stage(count, samples, each) for count, each in zip(epochs, results, strict=True)),
+    )
+
+
+def _at(scenario: Scenario, times: int) -> Result:
+    """The scenario with ``times`` its batch, in one pass or in several."""
+    workload = scenario.workload
+    larger = workload.model_copy(update={"batch_per_gpu": times * workload.batch_per_gpu})
+    try:
+        return simulate(scenario.model_copy(update={"workload": larger}))
+    except DpsimError:
+        passes = times * workload.gradient_accumulation
+        more = workload.model_copy(update={"gradient_accumulation": passes})
+        return simulate(scenario.model_copy(update={"workload": more}))
+
+
+def _stage(epochs: int, samples: int, result: Result) -> Stage:
+    batch = result.workers * result.batch_per_worker
+    seconds = epochs * samples / result.throughput_samples_per_s
+    return Stage(epochs, batch, epochs * samples / batch, seconds)
+
+
+def _total(stages: tuple[Stage, ...]) -> float:
+    return sum(stage.seconds for stage in stages)

@@ -1,0 +1,34 @@
+"""The page of classic questions: every one of them, and models of which no task is known."""
+
+import pytest
+from app_pages import charts
+
+QUESTIONS = {
+    "how large a batch?": 4,
+    "how many GPUs?": 3,
+    "how many learners?": 1,
+    "a growing batch?": 0,
+    "what was measured?": 1,
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_question_is_answered(open_page, question):
+    page = open_page("questions", choices={"question": question})
+    assert not page.exception
+    assert not page.error
+    assert charts(page) == QUESTIONS[question]
+
+
+def test_a_growing_batch_has_fewer_updates(open_page):
+    page = open_page("questions", choices={"question": "a growing batch?", "factor": "4"})
+    shown = page.dataframe[0].value
+    assert list(shown["global batch"]) == ["2,048", "8,192", "32,768", "131,072"]
+    assert any("in all instead of" in text.value for text in page.markdown)
+
+
+def test_without_a_task_there_is_utilisation_alone(open_page):
+    page = open_page("questions", preset="llama3-8b-8-h100-fsdp")
+    assert not page.exception
+    assert charts(page) == 1
+    assert "not known here" in page.info[0].value
