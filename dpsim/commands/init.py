@@ -39,7 +39,8 @@ NodeKind = Annotated[
 Network = Annotated[
     str | None,
     typer.Option(
-        "--network", help="Link of each network card: 25GbE, NDR; the machine's if left out."
+        "--network",
+        help='Link of each network card: 25GbE, NDR, "5 Gbit/s"; the machine\'s if left out.',
     ),
 ]
 Nics = Annotated[

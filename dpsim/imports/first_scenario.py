@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.registry import Registry
+from dpsim.base.units import RATE, parse
 from dpsim.hardware import Gpu, Node, gpus, links, nodes
 from dpsim.imports.scenario_draft import ScenarioDraft, Value
 from dpsim.workload import build_model
@@ -13,6 +14,7 @@ from dpsim.workload import build_model
 # Machines that no cloud or site calls its own come first: the makers', then plain boxes of cards.
 _PLAIN_MACHINES = ("dgx", "hgx", "pcie", "single")
 _PRECISIONS = ("bf16", "fp16", "fp32")  # the first that the GPU computes in
+_LATENCY = "10 us"
 _HEADING = "Written by dpsim init. Run it: dpsim run FILE; change one value: --set cluster.nodes=8"
 
 
@@ -31,9 +33,9 @@ class Recipe:
 class Answers:
     """What somebody says of a planned training; None is what is usual.
 
-    ``network``: the link of each of a node's ``nics``. ``model``: a name of the catalogue, or
-    ``file.py:factory`` of a torch module whose samples have the shape ``input``. ``batch``: samples
-    of a GPU and pass.
+    ``network``: the link, or its rate, of each of a node's ``nics``. ``model``: a name of the
+    catalogue, or ``file.py:factory`` of a torch module whose samples have the shape ``input``.
+    ``batch``: samples of a GPU and pass.
     """
 
     gpu: str = "h100"
@@ -193,10 +195,19 @@ def _place(draft: ScenarioDraft, answers: Answers) -> None:
     if answers.nodes > 1 or answers.network is not None or answers.nics is not None:
         draft.set("cluster.network.fabric", "single-switch", "or leaf-spine, fat-tree, torus, ...")
     if answers.network is not None:
-        link = links().canonical(answers.network)
-        draft.set("cluster.network.nic", link, "each card: dpsim catalogue links")
+        _join(draft, answers.network)
     if answers.nics is not None:
         draft.set("cluster.network.nics_per_node", answers.nics, "cards of a node in use")
+
+
+def _join(draft: ScenarioDraft, network: str) -> None:
+    """Say what link each network card has: one of the catalogue, or one of a rate."""
+    if "/" not in network:
+        draft.set("cluster.network.nic", links().canonical(network), "dpsim catalogue links")
+        return
+    parse(network, RATE)
+    draft.set("cluster.network.nic.rate", network, "each card's, each way")
+    draft.assume("cluster.network.nic.latency", _LATENCY, "that of Ethernet in a data centre")
 
 
 def _train(draft: ScenarioDraft, answers: Answers) -> None:

@@ -169,3 +169,13 @@ def test_a_line_about_a_scenario_ends_with_its_sentence():
         "One thing on the left, and another one on the right"
     )
     assert about("name: x\n") == ""
+
+
+def test_a_network_may_be_a_rate(dpsim, tmp_path):
+    file = tmp_path / "slow.yaml"
+    dpsim(
+        "init", "--gpu", "t4", "--nodes", 2, "--model", "gpt2", "--network", "5 Gbit/s", "-o", file
+    )
+    assert load_scenario(file).cluster.network.nic.rate.value == 5e9 / 8
+    code, _, err = dpsim("init", "--nodes", 2, "--network", "5 Gbit/m")
+    assert (code, err.count("\n")) == (2, 1)
