@@ -33,9 +33,9 @@ from dpsim.studies.explain import KNOBS, Explanation, as_options, explain
 from dpsim.studies.replay import Replay, replay
 from dpsim.topology import build_cluster
 
-SCALED_STEPS = 6
+SCALED_STEPS = 4
 MOST_SCALED = 4_096  # GPUs
-_POINTS = 6  # of a scaling curve
+_POINTS = 5  # of a scaling curve, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,14 @@ def node_counts(spec: Spec) -> list[str]:
 
 def scaled(spec: Spec, report: Report) -> dict[str, Result | DpsimError]:
     """``spec`` at several numbers of nodes, a few steps each."""
-    steps = min(scenario(spec).run.steps, SCALED_STEPS)
-    few = spec.with_value("run.steps", str(steps))
-    return varied(few, "cluster.nodes", node_counts(spec), report)
+    return varied(_few_steps(spec), "cluster.nodes", node_counts(spec), report)
+
+
+def _few_steps(spec: Spec) -> Spec:
+    """``spec`` with as many steps as tell what changes between set-ups."""
+    run = scenario(spec).run
+    few = spec.with_value("run.steps", str(min(run.steps, SCALED_STEPS)))
+    return few.with_value("run.warmup", str(min(run.warmup, 1)))
 
 
 def memory_of(spec: Spec) -> MemoryUse:
@@ -117,7 +122,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     """Each remedy of what does not fit, simulated."""
     given = scenario(spec)
     remedies = memory_of(spec).remedies()
-    few = spec.with_value("run.steps", str(min(given.run.steps, SCALED_STEPS)))
+    few = _few_steps(spec)
     report(0, len(remedies) + 1)
     base = simulate(_admitted(few.with_value("run.allow_out_of_memory", "true")))
     found = []

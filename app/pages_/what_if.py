@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app import controls, does_not_fit, sidebar, state
-from app.answers import Answer, answer, explained, node_counts, scaled, traced
+from app.answers import Answer, explained, node_counts, scaled, traced
 from app.charts import chart
 from app.headline import headline, sentence
 from app.plain import plain
@@ -45,7 +45,7 @@ def draw() -> None:
     if does_not_fit.drawn(view.spec):
         return
     shown = result_of(view.spec)
-    base = None if baseline is None else _answer_of(baseline)
+    base = None if baseline is None else at_once(baseline)
     headline(shown.result, None if base is None else base.result)
     sentence(verdict(shown.result))
     if let_draw():
@@ -72,11 +72,6 @@ def breakdown(shown: Answer, base: Answer | None) -> go.Figure:
     if base is not None:
         results, names = [base.result, shown.result], ["before", "now"]
     return breakdown_figure(results, names)
-
-
-def _answer_of(spec: Spec) -> Answer | None:
-    """The answer to a baseline, None where it has none."""
-    return at_once(("baseline", spec), lambda report: answer(spec, report))
 
 
 def _title(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> None:

@@ -1,0 +1,148 @@
+"""How long the dashboard lets a person wait, in a real browser, beside what the server computes.
+
+python -m tools.dashboard_speed            # ten presets, one turn of the number of nodes each
+python -m tools.dashboard_speed --times 3  # the median of three turns each
+
+First screen: from opening the address until the numbers are there. First number: from the key that
+turns the knob until the step time is another. Settled: until every chart is drawn anew and nothing
+is at work but the search for what would help, which goes on below them. Times are by the clock, so
+that what else the machine does is in them: the load is printed, and seconds of the server's
+processor beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.request import urlopen
+
+from app.presets import preset_names
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MOST = 10  # presets
+_PATIENCE = 120_000.0  # ms
+_NUMBER = ".dp-value"
+_KNOB = "input[type=range][aria-label=nodes]"
+_OTHER = "(before) => (document.querySelector('.dp-value')?.innerText ?? before) !== before"
+_SETTLED = """() => document.querySelector("[data-test-script-state=notRunning]") !== null
+  && document.querySelector("[data-testid=stElementContainer][data-stale=true]") === null
+  && document.querySelectorAll(".js-plotly-plot").length >= 4
+  && [...document.querySelectorAll("[data-testid=stProgress]")]
+    .every((each) => each.closest(".st-key-limits"))
+"""
+
+
+class Waited(NamedTuple):
+    """Seconds until the first screen, the first number and all, and of the server's processor."""
+
+    opened: float
+    number: float
+    settled: float
+    processor: float
+
+
+def main() -> None:
+    """Measure and print a table."""
+    asked = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    asked.add_argument("--times", type=int, default=1)
+    times = asked.parse_args().times
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {times} turns a preset")
+    rows = list(_rows(times))
+    for name, row in rows:
+        print(_line(name, row))
+    medians = Waited(
+        *(statistics.median(column) for column in zip(*(row for _, row in rows), strict=True))
+    )
+    print(_line("median", medians))
+
+
+def _line(name: str, row: Waited) -> str:
+    return "| " + " | ".join([f"{name:32}", *(f"{seconds:5.2f} s" for seconds in row)]) + " |"
+
+
+def _rows(times: int) -> Iterator[tuple[str, Waited]]:
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    with _server() as (address, process), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for preset in preset_names()[:MOST]:
+            page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
+            page.set_default_timeout(_PATIENCE)
+            yield preset, _measured(page, f"{address}/?preset={preset}", process, times)
+            page.close()
+        browser.close()
+
+
+def _measured(page: Page, address: str, process: int, times: int) -> Waited:
+    """One preset: its first screen, and the median of as many turns of its knob."""
+    begin = time.monotonic()
+    page.goto(address)
+    page.wait_for_selector(_NUMBER)
+    opened = time.monotonic() - begin
+    page.wait_for_function(_SETTLED)
+    page.wait_for_function("document.querySelector('[data-testid=stProgress]') === null")
+    turns = [_turn(page, process, number) for number in range(times)]
+    return Waited(opened, *(statistics.median(column) for column in zip(*turns, strict=True)))
+
+
+def _turn(page: Page, process: int, number: int) -> tuple[float, float, float]:
+    """Seconds of one turn of the nodes, up and down in turns."""
+    before = page.locator(_NUMBER).first.inner_text()
+    used, begin = _processor(process), time.monotonic()
+    page.locator(_KNOB).press("ArrowLeft" if number % 2 else "ArrowRight")
+    page.wait_for_function(_OTHER, arg=before)
+    first = time.monotonic() - begin
+    page.wait_for_function(_SETTLED)
+    settled = time.monotonic() - begin
+    return first, settled, _processor(process) - used
+
+
+def _processor(process: int) -> float:
+    """Seconds of the processor that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _server() -> Iterator[tuple[str, int]]:
+    """The dashboard on a free port: its address, and its process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = f"from app.server import serve; serve({port}, 'started', browser=False)"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    address = f"http://localhost:{port}"
+    try:
+        _wait_for(f"{address}/_stcore/health")
+        yield address, server.pid
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for(address: str) -> None:
+    while True:
+        try:
+            with urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()
