@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -23,16 +23,21 @@ def mode() -> Mode:
 def chart(
     figure: go.Figure,
     key: str,
-    height: int | Literal["content", "stretch"] = "content",
+    height: int | None = None,
     alt: str | None = None,
 ) -> None:
-    """Draw a figure; ``alt`` says what it shows, its title if it is left out."""
+    """Draw a figure.
+
+    ``height`` in pixels, its own if left out; ``alt`` says what it shows, if its title does not.
+    """
     title = figure.layout.title.text or key
+    if height is not None:
+        # Of the figure, not of a box that it would be scrolled in, which no key can reach.
+        figure.update_layout(height=height)
     st.plotly_chart(
         in_mode(figure, mode()),
         key=key,
         theme=None,
-        height=height,
         config=_CONFIG,
         alt=alt or str(title).partition("<br>")[0],
     )

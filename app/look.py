@@ -42,6 +42,7 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 [data-testid=stCaptionContainer] p {{color: inherit}}
 /* On the colour of links white is read in light mode, black in dark mode. */
 [data-testid=stMultiSelectTagsContainer] [data-tag] {{color: light-dark(#ffffff, #000000)}}
+[data-testid=stIconMaterial][color*="0.6"] {{color: var(--dp-muted) !important}}
 :focus-visible {{outline: 2px solid light-dark({_LIGHT.link}, {_DARK.link}); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
 @media (max-width: 1100px) {{
