@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
@@ -22,6 +31,30 @@ from dpsim.base.files import read_limited
 from dpsim.base.terminal import write_whole
 
 _MOST_BYTES = 64 * 2**20
+
+
+class _Side(BaseModel):
+    """What one side of a step says of it."""
+
+    parts_s: dict[str, float] = {}
+
+
+class _Known(BaseModel):
+    """What comparisons read of a case; whatever else it says is kept as it is."""
+
+    bytes: NonNegativeInt | None = None
+    algorithm: str | list[str] | None = None
+    scenario: str | None = None
+    set: list[str] | tuple[str, ...] = ()
+    predicted: _Side = _Side()
+    measured: _Side = _Side()
+
+    @model_validator(mode="after")
+    def _alike(self) -> _Known:
+        sides = self.predicted.parts_s, self.measured.parts_s
+        if all(sides) and sides[0].keys() != sides[1].keys():
+            raise ValueError("predicted and measured must have the same parts_s, but have not")
+        return self
 
 
 class RunRecord(Config):
@@ -52,6 +85,12 @@ class RunRecord(Config):
         description="Whether the calibration was fitted on it: then it counts in no error.",
     )
     notes: tuple[str, ...] = Field(default=(), description="What is to be known about it.")
+
+    @field_validator("case")
+    @classmethod
+    def _as_it_is_read(cls, case: dict[str, Any]) -> dict[str, Any]:
+        _Known.model_validate(case, strict=True)
+        return case
 
     @property
     def median_s(self) -> float:

@@ -40,6 +40,21 @@ class FailedError(DpsimError):
     status = 1
 
 
+_LONGEST_LINE = 800  # characters
+
+
+def clear_line(text: str) -> str:
+    """A line that does nothing to a terminal, and is not endless.
+
+    Messages repeat what users and files said, and what libraries say of those.
+    """
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    if len(shown) <= _LONGEST_LINE:
+        return shown
+    half = _LONGEST_LINE // 2 - 3
+    return f"{shown[:half]} ... {shown[-half:]}"
+
+
 def how_to_install(extra: str) -> str:
     """What a message says where an optional part is missing.
 

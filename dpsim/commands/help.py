@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dpsim.base.errors import clear_line
 from dpsim.base.files import refuse_code
 from dpsim.base.lazy import imported
 from dpsim.base.terminal import Talk, answer_goes, narrate, set_talk
@@ -113,6 +114,9 @@ class Group(TyperGroup):
             return super().make_context(*args, **settings)
         except KeyboardInterrupt:
             raise Interrupted from None
+        except Exception as error:
+            _say_clearly(error)
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Carry out the command that was asked for. Typer would end without a word on Ctrl-C."""
@@ -120,6 +124,9 @@ class Group(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
+        except Exception as error:
+            _say_clearly(error)
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list; sentences go over as many lines as they need."""
@@ -130,6 +137,12 @@ class Group(TyperGroup):
                 rows.append((name, command.get_short_help_str(limit=1000)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _say_clearly(error: Exception) -> None:
+    """Make one line of the message of an error of usage, which repeats what was typed."""
+    if hasattr(error, "format_message"):
+        error.message = clear_line(error.message)  # type: ignore[attr-defined]
 
 
 class Commands(typer.Typer):

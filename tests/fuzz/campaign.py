@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from hostile_cases import cases
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 from jail import Jail
 from judge import Case, Verdict
 
@@ -59,9 +60,10 @@ def run(
     start: int | None,
     jail: Jail,
     seen: Callable[[Campaign], object] = lambda campaign: None,
+    drawn: SearchStrategy[Case] | None = None,
 ) -> Campaign:
     """Judge ``number`` cases: those of the seed ``start``, or the same ones always if that is
-    None.
+    None. They are scenarios, if ``drawn`` says nothing else.
     """
     campaign = Campaign()
 
@@ -73,7 +75,7 @@ def run(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(cases())
+    @given(cases() if drawn is None else drawn)
     def one(case: Case) -> None:
         campaign.add(case, jail.run(case))
         seen(campaign)

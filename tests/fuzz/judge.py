@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -35,6 +36,19 @@ _SIGNED = (
 )
 
 
+_OF_TIMES = ("run", "memory", "scale", "compare", "topology", "explain", "layer-split")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens before: files are written, one that matches ``spoil`` is, a command is run."""
+
+    files: dict[str, str]
+    command: tuple[str, ...] | None = None
+    spoil: str = ""
+    seed: int = 0
+
+
 @dataclass(frozen=True)
 class Case:
     """Files by name, and what is done beside them.
@@ -48,6 +62,7 @@ class Case:
     command: tuple[str, ...] | None = None
     sets: tuple[str, ...] = ()
     folder: str | None = None
+    before: tuple[Step, ...] = ()
 
     def to_line(self) -> str:
         """As a line of JSON."""
@@ -58,7 +73,13 @@ class Case:
         """The case in a line of JSON."""
         read = json.loads(line)
         command = None if read["command"] is None else tuple(read["command"])
-        return cls(read["files"], command, tuple(read["sets"]), read["folder"])
+        before = tuple(_step(each) for each in read["before"])
+        return cls(read["files"], command, tuple(read["sets"]), read["folder"], before)
+
+
+def _step(read: dict[str, Any]) -> Step:
+    command = None if read["command"] is None else tuple(read["command"])
+    return Step(read["files"], command, read["spoil"], read["seed"])
 
 
 @dataclass(frozen=True)
@@ -78,14 +99,60 @@ def judged(case: Case) -> Verdict:
     """What ``case`` comes to in this process and this folder."""
     if case.folder is not None:
         os.chdir(case.folder)
-    for name, text in case.files.items():
-        Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            for step in case.before:
+                verdict = _stepped(step)
+                if verdict.what == "broken":
+                    return verdict
+            _write(case.files)
             return _simulated(case) if case.command is None else _commanded(case.command)
     except BaseException as error:
         return Verdict("broken", f"{type(error).__name__}: {str(error)[:300]}", _where(error))
+
+
+def _write(files: dict[str, str]) -> None:
+    for name, text in files.items():
+        Path(name).write_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def _stepped(step: Step) -> Verdict:
+    _write(step.files)
+    if step.spoil:
+        _spoil(step.spoil, Random(step.seed))
+    return Verdict("result") if step.command is None else _commanded(step.command)
+
+
+def _spoil(pattern: str, random: Random) -> None:
+    """One of the files that match: changed in some bytes, cut, emptied, gone, or a folder."""
+    found = sorted(path for path in Path().glob(pattern) if path.is_file())
+    if not found:
+        return
+    path = random.choice(found)
+    content = path.read_bytes()
+    place = random.randrange(len(content) + 1)
+    if random.random() < 0.5 and _is_text(content):
+        from format_files import spoiled
+
+        path.write_bytes(spoiled(random, content.decode()).encode("utf-8", "surrogatepass"))
+        return
+    changed = random.choice(
+        (content[:place], b"", content[:place] + random.randbytes(4) + content[place + 4 :], None)
+    )
+    path.unlink()
+    if changed is not None:
+        path.write_bytes(changed)
+    elif random.random() < 0.5:
+        path.mkdir()
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _simulated(case: Case) -> Verdict:
@@ -125,9 +192,11 @@ def _commanded(arguments: tuple[str, ...]) -> Verdict:
         )
     if "Traceback" in err.getvalue():
         return Verdict("broken", f"a traceback on stderr: {err.getvalue()[-300:]}")
-    if codes[0] not in (0, 3):
+    if codes[0] not in (0, 1, 2, 3):
+        return Verdict("broken", f"ended with code {codes[0]}")
+    if codes[0] in (1, 2):
         return _refused(err.getvalue() or out.getvalue(), None)
-    if "--json" in arguments and out.getvalue().strip():
+    if "--json" in arguments and out.getvalue().startswith("{"):
         return _result(json.loads(out.getvalue()), out.getvalue())
     return Verdict("result")
 
@@ -149,7 +218,11 @@ def _result(content: Any, text: str) -> Verdict:
         name = ".".join(str(part) for part in path if not isinstance(part, int))
         if not math.isfinite(number):
             return Verdict("broken", f"{name} is {number}", name)
-        if number < 0 and not any(word in name for word in _SIGNED):
+        if (
+            number < 0
+            and content.get("kind", "run") in _OF_TIMES
+            and not any(word in name for word in _SIGNED)
+        ):
             return Verdict("broken", f"{name} is {number}", name)
     return Verdict("result", text[:200])
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.base.budget import check
 from dpsim.base.errors import FailedError, how_to_install
 from dpsim.studies.tune.dimension import Dimension
 from dpsim.studies.tune.evaluator import Evaluation, Evaluator
@@ -75,6 +76,7 @@ def _trial(study: Any, evaluator: Evaluator, neighbours: _Neighbours, allowed: A
     """Evaluate what the study suggests, and tell it; whether that was new."""
     from optuna.trial import TrialState
 
+    check()  # what breaks a limit is not simulated, and asks nobody for the time
     trial = study.ask()
     numbers = {
         each.path: trial.suggest_categorical(each.path, allowed[each.path])

@@ -52,7 +52,10 @@ class Sweeper:
             if done < kills and self._killed(process, out):
                 done += 1
                 continue
-            assert process.wait(WITHIN_S) == 0, (self.folder / "stderr").read_text()[-2000:]
+            code, said = process.wait(WITHIN_S), (self.folder / "stderr").read_text()
+            if code == 1 and "has no workers" in said:
+                continue  # all of a cluster's were killed, and are not back yet
+            assert code == 0, said[-2000:]
             return done
 
     def _started(self, out):
@@ -115,7 +118,8 @@ def _campaign(tmp_path, options, victims, capsys):
     while made < KILLS:
         out = tmp_path / f"out{sweeps}"
         begun = sweeper.to_the_end(out, KILLS - made)
-        assert begun, "a sweep was done before its first kill"
+        if not begun:  # done before its first kill
+            sweeper.longest_s /= 2
         made, sweeps = made + begun, sweeps + 1
         assert _bytes(out) == _bytes(tmp_path / "one-worker")
         assert not (out / "journals").exists()

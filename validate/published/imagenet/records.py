@@ -17,7 +17,7 @@ from dpsim.convergence import tasks
 from dpsim.scenario import Scenario
 from dpsim.workload import canonical_name
 from validate.published.convergence import runs_of
-from validate.published.tables import Columns, constants_file
+from validate.published.tables import Columns, constants_file, scenario_of_row
 
 FILE = "imagenet/settings.yaml"
 
@@ -91,7 +91,7 @@ class Record:
 
     def scenario(self, plan: Plan) -> Scenario:
         """The scenario."""
-        return Scenario.model_validate(self.content(plan))
+        return scenario_of_row(self.content(plan))
 
 
 def read_record(rows: Columns, row: int) -> Record:

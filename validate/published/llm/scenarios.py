@@ -9,7 +9,7 @@ from typing import Any
 from dpsim.engine import memory_use
 from dpsim.scenario import Scenario
 from validate.published.llm.rows import SETTINGS, LlmRow, NotSimulatedError
-from validate.published.tables import constants_file
+from validate.published.tables import constants_file, scenario_of_row
 
 _HALF, _ELEMENT = 2, 4
 
@@ -32,7 +32,7 @@ def scenario_of(row: LlmRow, folder: Path) -> Scenario:
 
 
 def _scenario(row: LlmRow, folder: Path, checkpoint: Any) -> Scenario:
-    return Scenario.model_validate(
+    return scenario_of_row(
         {
             "name": row.row_id,
             "cluster": _cluster(row),

@@ -21,7 +21,7 @@ from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare, run_together
 from dpsim.scenario import Scenario
 from dpsim.workload import canonical_name
-from validate.published.tables import Columns
+from validate.published.tables import Columns, scenario_of_row
 
 _SERVER = {"kind": "parameter-server", "servers": 1, "colocated": True}
 _GOSSIP = {"kind": "gossip", "graph": "exponential"}
@@ -125,7 +125,7 @@ def _scenario(rows: Columns, index: int, aggregation: Mapping[str, Any]) -> Scen
             "nic": _nic(str(rows.text("network")[index])),
             "nics_per_node": 1,
         }
-    return Scenario.model_validate(
+    return scenario_of_row(
         {
             "name": str(rows.text("case_id")[index]),
             "cluster": cluster,

@@ -21,12 +21,16 @@ import numpy as np
 from dpsim.base.arrays import FloatArray
 from dpsim.base.errors import DpsimError
 from dpsim.engine import prepare
-from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import ELEMENT, AllReduceConfig
 from dpsim.strategy.overlap import MgWfbpConfig, Outlook, Overlap, SequentialConfig, WfbpConfig
 from dpsim.workload import Model, canonical_name
 from validate.published.scaling import nic_rate
-from validate.published.tables import Columns, constants_file, packaged_table
+from validate.published.tables import (
+    Columns,
+    constants_file,
+    packaged_table,
+    scenario_of_row,
+)
 
 FITS = "comm_fits.csv"
 POLICIES: dict[str, Overlap] = {
@@ -178,7 +182,7 @@ def _positions(name: str, gpu: str, precision: str, batch: int) -> tuple[Model, 
     By the catalogue's figures.
     """
     half = precision == "fp16" and _gpu_word(gpu) == "v100"
-    scenario = Scenario.model_validate(
+    scenario = scenario_of_row(
         {
             "name": name,
             "cluster": {"node": "single-gpu", "gpu": _GPUS[_gpu_word(gpu)]},

@@ -11,6 +11,7 @@ from validate.published.tables.columns import (
     read_columns,
 )
 from validate.published.tables.csv_file import Row, read_rows
+from validate.published.tables.scenario_of_row import scenario_of_row
 from validate.published.tables.step_scores import (
     STEP_KINDS,
     Progress,
@@ -44,5 +45,6 @@ __all__ = [
     "packaged_table",
     "read_columns",
     "read_rows",
+    "scenario_of_row",
     "soft_maximum",
 ]

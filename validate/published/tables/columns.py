@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dpsim.base.arrays import BoolArray, FloatArray, IntArray
 from dpsim.base.errors import DpsimError
-from validate.published.tables.csv_file import read_rows
+from validate.published.tables.csv_file import LEAST, MOST, read_rows
 
 TextArray = npt.NDArray[np.str_]
 
@@ -55,15 +55,17 @@ class Columns:
         numbers = self.numbers(name)
         for row in np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0))):
             raise self.error(int(row), name, "must be a number above 0")
+        for row in np.flatnonzero((numbers < LEAST) | (numbers > MOST)):
+            raise self.error(int(row), name, f"must be from {LEAST:g} to {MOST:g}")
         return numbers
 
     def above_zero(self, name: str) -> FloatArray:
-        """A column as floats, NaN where a cell is empty or not above 0.
+        """A column as floats, NaN where a cell is empty, not above 0, or beyond all measure.
 
         Measurements that may be missing.
         """
         numbers = self.numbers(name)
-        return np.where(np.isfinite(numbers) & (numbers > 0), numbers, np.nan)
+        return np.where((numbers >= LEAST) & (numbers <= MOST), numbers, np.nan)
 
     def where(self, keep: BoolArray | IntArray) -> Columns:
         """The chosen rows."""

@@ -13,6 +13,7 @@ from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_text_limited
 
 _MOST_BYTES = 64 * 2**20
+LEAST, MOST = 1e-12, 1e18  # of what was measured, in whatever unit: others are slips
 _SHOWN = 40  # characters of a column's name
 
 
@@ -45,6 +46,8 @@ class Row:
             raise self.error(column, "must be a number") from None
         if not math.isfinite(value) or value <= 0:
             raise self.error(column, "must be above 0")
+        if not LEAST <= value <= MOST:
+            raise self.error(column, f"must be from {LEAST:g} to {MOST:g}")
         return value
 
     def count(self, column: str) -> int:
