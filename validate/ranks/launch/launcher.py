@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from validate.ranks.launch.environment import environments
 from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import Host
 from validate.ranks.launch.output import OnLine, Output
+from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import read_rows, rows_file
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 from validate.ranks.launch.watch import Limits, Watch
@@ -126,8 +126,8 @@ def _rows_folder(folder: Path | None, ranks: int) -> Iterator[Path]:
     Raises DpsimError where it has rows of an earlier run.
     """
     if folder is None:
-        with tempfile.TemporaryDirectory(prefix="dpsim-run-") as temporary:
-            yield Path(temporary)
+        with own_folder() as temporary:
+            yield temporary
         return
     if not folder.is_dir():
         raise DpsimError(f"{folder}: must be a folder, but is not")

@@ -36,6 +36,29 @@ def failure(code, ranks=3, **options):
     return caught.value
 
 
+def test_what_a_killed_launcher_left_goes_at_the_next_start(tmp_path, monkeypatch):
+    """And what a living one has stays."""
+    code = (
+        "import sys; from validate.ranks.launch import launch, loopback\n"
+        "launch([sys.executable, '-c', 'import time; time.sleep(60)'], loopback(1), timeout_s=60)"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed, living = (
+        subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(2)
+    )
+    try:
+        assert soon(lambda: len(list(tmp_path.glob("dpsim-run-*/.owner"))) == 2, 60)
+        killed.kill()
+        killed.wait()
+        assert len(list(tmp_path.glob("dpsim-run-*"))) == 2
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        launch(python("pass"), loopback(1), timeout_s=30)
+        assert len(list(tmp_path.glob("dpsim-run-*"))) == 1
+    finally:
+        living.terminate()
+        living.wait()
+
+
 def test_a_rank_knows_its_place():
     names = [
         "RANK",

@@ -1,0 +1,53 @@
+"""A folder of temporary files that goes with its process, also after ``kill -9``.
+
+Whoever has one holds a lock in it, which ends with the process. The next one removes the folders
+whose locks nobody holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PREFIX = "dpsim-run-"
+_LOCK = ".owner"
+_YOUNG_S = 60.0  # a folder that has no lock yet may be getting one
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A new folder, which goes at the end; those that no living process owns go before."""
+    _clear()
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder,
+        open(Path(folder, _LOCK), "w") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield Path(folder)
+
+
+def _clear() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not folder.is_symlink() and folder.is_dir() and _is_left(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether this user's folder has no living owner."""
+    try:
+        status = folder.stat()
+        if status.st_uid != os.getuid():
+            return False
+        with open(folder / _LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return time.time() - status.st_mtime > _YOUNG_S
+    except OSError:  # locked, gone, or not to be read
+        return False
+    return True
