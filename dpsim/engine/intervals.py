@@ -186,7 +186,7 @@ def _doubt(cluster: Cluster, library: str, operation: str, nbytes: int) -> Doubt
         from dpsim.network.libraries.nccl import machine_of, nccl_name
 
         return _of_machine(machine_of(cluster), nccl_name(operation), nbytes)
-    return _pooled(cluster.nodes == 1, _size_class(nbytes), _OTHER_LIBRARY)
+    return _pooled(cluster.nodes == 1, _size_class(nbytes), _OTHER_LIBRARY, _of_nccl())
 
 
 def _of_machine(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
@@ -200,13 +200,20 @@ def _size_class(nbytes: float) -> str:
     return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
 
 
-def nccl_doubt(generation: str, is_one_node: bool, operation: str, sizes: str) -> Doubt:
+def nccl_doubt(
+    generation: str,
+    is_one_node: bool,
+    operation: str,
+    sizes: str,
+    residuals: Mapping[str, Any] | None = None,
+) -> Doubt:
     """The error of NCCL's model on machines of a ``generation``.
 
     ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no machine of
-    the generation was measured, that of its like with whole generations left out.
+    the generation was measured, that of its like with whole generations left out. ``residuals``
+    stand in for the shipped ones.
     """
-    table = _of_nccl()
+    table = _of_nccl() if residuals is None else residuals
     by_operation = {
         family["operation"]: family
         for family in table["families"]
@@ -217,15 +224,14 @@ def nccl_doubt(generation: str, is_one_node: bool, operation: str, sizes: str) -
         basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
         return Doubt(basis, table["quantiles"], found["machine_left_out"])
     apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
-    return _pooled(is_one_node, sizes, apart)
+    return _pooled(is_one_node, sizes, apart, table)
 
 
-def _pooled(is_one_node: bool, sizes: str, apart: str) -> Doubt:
+def _pooled(is_one_node: bool, sizes: str, apart: str, table: Mapping[str, Any]) -> Doubt:
     """The error over all families inside nodes or between them, generations left out.
 
     Families count by their machines. ``apart`` says what is unlike all of them.
     """
-    table = _of_nccl()
     families = [
         family
         for family in table["families"]

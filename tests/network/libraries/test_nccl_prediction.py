@@ -21,6 +21,7 @@ from dpsim.network.libraries.nccl import (
     predict,
     shipped_constants,
 )
+from dpsim.network.libraries.nccl.machine import Bus
 from dpsim.network.libraries.nccl.selection import choose
 
 SIZES = np.exp2(np.arange(9, 31))
@@ -159,6 +160,35 @@ def test_slower_networks_take_longer():
         for transport in ("ib", "efa-v1")
     ]
     assert times[0] < times[1]
+
+
+def test_a_ring_that_only_gathers_fills_the_cards_less_than_one_that_reduces_too():
+    machine = nvswitch(80, nodes=4, transport="ib", nic_rate=100e9, forced_algorithm="ring")
+    huge = 2.0**36
+    reduced = 2 * huge * 31 / 32 / predict(machine, "all_reduce", 4, [huge]).seconds[0]
+    gathered = huge * 31 / 32 / predict(machine, "all_gather", 4, [huge]).seconds[0]
+    assert 0.7 * reduced < gathered < reduced < machine.nic_rate
+
+
+def test_between_bridged_pairs_two_rings_take_a_way_of_each_link():
+    huge = 2.0**34
+    plain, bridged = (
+        predict(
+            NcclMachine("gpu", 80, "pcie", 31.5e9, bus, gpus_per_node=4), "all_reduce", 4, [huge]
+        ).seconds[0]
+        for bus in (Bus(), Bus(one_way=True))
+    )
+    assert plain / bridged == pytest.approx(2, rel=0.01)
+
+
+def test_tcp_by_the_card_answers_sooner_than_tcp_by_the_kernel():
+    times = [
+        predict(
+            nvswitch(90, nodes=2, transport=transport, nic_rate=200e9), "all_gather", 4, [1024]
+        ).seconds[0]
+        for transport in ("ib", "tcpxo", "tcpx")
+    ]
+    assert times == sorted(times)
 
 
 def test_a_launch_from_one_process_has_a_floor():

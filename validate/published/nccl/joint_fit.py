@@ -27,6 +27,7 @@ Constants = dict[Slot, float]
 MOST_ROWS = 600  # of a machine, in a fit
 _ROUGHLY = 1e-3  # the gain at which a fit stops that only says which graph a table had
 SWITCH = 0.05  # how far apart NCCL's estimates are for one branch to be chosen for sure
+COSTLY = 4.0  # how much less a branch counts that would take longer, as a power of its time
 GRAPHS = (0, 1)  # topology-search results that fits try (see NcclMachine.graph)
 _GRAPH_RELUCTANCE = 1.05  # how much better a table must fit with another graph than the shipped one
 
@@ -123,7 +124,9 @@ def predict_case(case: Case, logs: FloatArray) -> FloatArray:
 def predict_mixed(case: Case, logs: FloatArray) -> FloatArray:
     """The same, where the chooser may err: near a switch all branches that NCCL rates alike count.
 
-    The mean of ln seconds over branches, weighted by (estimate / least estimate)^(-1 / SWITCH).
+    The mean of ln seconds over branches, weighted by (estimate / least estimate)^(-1 / SWITCH) and
+    (seconds / least seconds)^-COSTLY: between branches rated alike, that is where the curve jumps,
+    the quicker is the likelier to have run.
     """
     if case.op in ("alltoall", "sendrecv"):
         return predict_case(case, logs)
@@ -131,10 +134,11 @@ def predict_mixed(case: Case, logs: FloatArray) -> FloatArray:
     constants = row_params(problem, logs[None, :])
     table = costs(case.machine, case.op, case.element_bytes, np.asarray(case.nbytes))
     estimates = np.stack(list(table.values()))
-    weights = (estimates / estimates.min(axis=0)) ** (-1 / SWITCH)
-    weights /= weights.sum(axis=0)
-    total = np.zeros(len(case.nbytes))
-    for (algorithm, protocol), weight in zip(table, weights, strict=True):
-        branch = np.full(len(weight), BRANCHES.index(f"{algorithm}/{protocol}"))
-        total += weight * np.log(seconds(replace(problem.work, branch=branch), constants))
-    return np.exp(total)
+    times = []
+    for algorithm, protocol in table:
+        branch = np.full(len(case.nbytes), BRANCHES.index(f"{algorithm}/{protocol}"))
+        times.append(seconds(replace(problem.work, branch=branch), constants))
+    taken = np.stack(times)
+    rated = (estimates / estimates.min(axis=0)) ** (-1 / SWITCH)
+    weights = rated * (taken / taken.min(axis=0)) ** -COSTLY
+    return np.asarray(np.exp(np.average(np.log(taken), axis=0, weights=weights)))

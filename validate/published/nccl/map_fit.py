@@ -161,11 +161,12 @@ def _problem(
 def _looseness(key: str, name: str) -> int:
     """How heavy the tail of a parameter's prior is.
 
-    0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch: floors go unstated).
+    0 Gaussian, 1 soft-L1 (a machine's network), 2 Cauchy (its launch, whose floor goes unstated,
+    and its host's memory: some hosts are several times as slow as others of the same words).
     """
     if name not in OWN_ONLY or key == COMMON:
         return 0
-    return 2 if key == "own" and name == "launch" else 1
+    return 2 if name == "host_share" or (key == "own" and name == "launch") else 1
 
 
 def case_logs(problem: Problem, x: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.interpolate import PchipInterpolator
 
 from dpsim.base.arrays import FloatArray
 from dpsim.network.libraries.nccl import Kin, NcclMachine, kin_correction, machine_logs
@@ -25,6 +26,9 @@ SLACK = 0.1  # by which a time may exceed that of a larger size
 # How far a machine, then a single case, may move from the constants before it, in units of the
 # families' spread.
 _MACHINE_SPREAD, _CASE_SPREAD = 1.0, 1.0
+# How much the smooth curve through the known sizes counts at most, at which distance from it (ln)
+# half as much, within how many octaves between two known sizes, and from how many of these on.
+_SMOOTH, _APART, _GAP, _FEWEST = 0.7, 0.2, 4.5, 2
 _GRAPH_PRICE = 1.0  # what leaving the shipped topology-search result costs in a calibration
 
 
@@ -65,7 +69,8 @@ def calibrated(
 
     The machine's constants are refined first, then each case's. What that leaves is interpolated
     over size: see `validate.published.nccl.residual_curves`. Near a switch of protocols the model
-    is a mixture, and no size takes longer than a larger known one, but for `SLACK`.
+    is a mixture. Where it bends far from a smooth curve through the known sizes, that curve counts
+    too, and no size takes longer than a larger known one, but for `SLACK`.
     """
     thinned = [_thin(case) for case in cases]
     labelled = label_graphs([part for part, _ in thinned], known)
@@ -86,7 +91,7 @@ def calibrated(
     ]
     together = zip(cases, fitted, corrections(curves), thinned, strict=True)
     return [
-        Predicted(case, _between_the_known(fit.seconds * factor, part, case), counts)
+        Predicted(case, _by_the_known(fit.seconds * factor, part, case), counts)
         for case, fit, factor, (part, counts) in together
     ]
 
@@ -109,6 +114,30 @@ def _thin(case: Case) -> tuple[Case, npt.NDArray[np.bool_]]:
 def _least_from(times: FloatArray) -> FloatArray:
     """The least of each time and all after it."""
     return np.asarray(np.minimum.accumulate(times[::-1])[::-1])
+
+
+def _by_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
+    """``seconds`` of the case's sizes, as far as the ``known`` ones around them bear them out."""
+    return _between_the_known(towards_smooth(seconds, known, case), known, case)
+
+
+def towards_smooth(seconds: FloatArray, known: Case, case: Case) -> FloatArray:
+    """``seconds``, drawn towards the monotone cubic through the known sizes (ln over ln).
+
+    The further the two are apart, the likelier the model switches at the wrong size between two
+    known ones: a distance d counts by `_SMOOTH` d / (d + `_APART`). Where sizes are known further
+    apart than `_GAP`, the cubic says nothing.
+    """
+    if len(known.nbytes) < _FEWEST:
+        return seconds
+    at, ends = np.log2(case.nbytes), np.log2(known.nbytes)
+    inside = (at > ends[0]) & (at < ends[-1])
+    after = np.clip(np.searchsorted(ends, at), 1, len(ends) - 1)
+    near = inside & (ends[after] - ends[after - 1] <= _GAP)
+    smooth = PchipInterpolator(ends, np.log(known.times))(np.clip(at, ends[0], ends[-1]))
+    apart = smooth - np.log(seconds)
+    weight = _SMOOTH * np.abs(apart) / (np.abs(apart) + _APART)
+    return np.asarray(seconds * np.exp(np.where(near, weight * apart, 0.0)))
 
 
 def _between_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArray:

@@ -45,6 +45,7 @@ OPS = (
     "sendrecv",
 )
 _ALL_TO_ALL, _SEND = OPS.index("alltoall"), OPS.index("sendrecv")
+_ONE_WAY = (OPS.index("all_gather"), OPS.index("reduce_scatter"))
 _CHAINS = (OPS.index("broadcast"), OPS.index("reduce"))  # from one rank through all, or back
 BRANCHES = (
     "ring/LL",
@@ -182,8 +183,13 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
     peers = np.where(w.op == _SEND, 1.0, w.ranks - 1)
     latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
     leaving = w.nbytes * w.local * np.where(w.op == _SEND, 1.0, (w.nodes - 1) / w.nodes)
-    net = leaving / (p["net_e_P"] * w.nic_rate)
+    net = leaving / (np.minimum(p["net_e_P"], 1.0) * w.nic_rate)
     return _ramp(latency, _soft_max(net, _port_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
+
+
+def _one_way(w: Work, p: Params) -> FloatArray:
+    """Share of the rate of an all-reduce's ring that one of a gather or a scatter keeps."""
+    return np.where(np.isin(w.op, _ONE_WAY), p["net_gather"], 1.0)
 
 
 def _soft_max(a: FloatArray, b: FloatArray, q: FloatArray) -> FloatArray:
@@ -213,7 +219,8 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     elif proto == "Simple":
         fixed = fixed + p["a_S"]
     latency = fixed + inside * step + hops * p["net_h_" + proto]
-    efficiency = p["net_e_" + proto] * (p["net_tree"] if tree else 1.0)
+    share = p["net_e_" + proto] * (p["net_tree"] if tree else _one_way(w, p))
+    efficiency = np.minimum(share, 1.0)  # nothing moves more than the cards' line rate
     net = _crossing(w, tree) * w.nbytes / (efficiency * w.nic_rate)
     volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _port_bytes(w, p)
     # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the

@@ -103,8 +103,9 @@ def _port_rate(theta: Mapping[str, FloatArray], facts: Facts) -> FloatArray:
     slower = (kernel**-HOST_SHARPNESS + uplink**-HOST_SHARPNESS) ** (-1 / HOST_SHARPNESS)
     through_host = np.where(facts.copy_engine, uplink, slower) * theta["host_share"]
     share = np.where(facts.staged, through_host, over_sockets)
-    one_way = np.where(facts.one_way, theta["duplex"], 1.0)
-    on_bus = np.where(facts.on_bus, share / one_way, 1.0)
+    # Of two rings in opposite directions each takes one way of a GPU's link.
+    rings = np.where(facts.one_way, 2.0, 1.0)
+    on_bus = np.where(facts.on_bus, share * rings, 1.0)
     return np.asarray(facts.rate * theta["port_share"] * on_bus)
 
 
