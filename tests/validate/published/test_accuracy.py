@@ -32,24 +32,24 @@ def groups(name, regime):
 
 
 SPECIFICATION = [
-    ("nccl_single_node", "single-node NVLink", 0.105, 0.085),
-    ("nccl_single_node", "single-node PCIe", 0.510, 0.515),
+    ("nccl_single_node", "single-node NVLink", 0.100, 0.080),
+    ("nccl_single_node", "single-node PCIe", 0.525, 0.545),
     ("nccl_tests", "single-node NVLink", 0.090, 0.070),
-    ("nccl_tests", "single-node PCIe", 0.270, 0.400),
+    ("nccl_tests", "single-node PCIe", 0.215, 0.275),
     ("nccl_tests", "multi-node IB/RoCE", 0.195, 0.210),
-    ("nccl_tests", "multi-node EFA/TCPX", 0.180, 0.265),
-    ("nccl_tests_2", "single-node NVLink", 0.095, 0.070),
-    ("nccl_tests_2", "single-node PCIe", 0.250, 0.245),
-    ("nccl_tests_2", "multi-node IB/RoCE", 0.170, 0.145),
+    ("nccl_tests", "multi-node EFA/TCPX", 0.180, 0.270),
+    ("nccl_tests_2", "single-node NVLink", 0.100, 0.075),
+    ("nccl_tests_2", "single-node PCIe", 0.235, 0.210),
+    ("nccl_tests_2", "multi-node IB/RoCE", 0.160, 0.135),
     ("nccl_tests_2", "multi-node EFA/TCPX", 0.110, 0.110),
-    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.315, 0.295),
-    ("nccl_tests_2", "multi-node other collectives", 0.340, 0.280),
+    ("nccl_tests_2", "multi-node sockets/Slingshot", 0.240, 0.260),
+    ("nccl_tests_2", "multi-node other collectives", 0.280, 0.225),
 ]
 CALIBRATED = [
-    ("nccl_tests", "single-node", 0.055, 0.045),
-    ("nccl_tests", "multi-node", 0.080, 0.050),
-    ("nccl_tests_2", "single-node", 0.070, 0.055),
-    ("nccl_tests_2", "multi-node", 0.070, 0.060),
+    ("nccl_tests", "single-node", 0.050, 0.040),
+    ("nccl_tests", "multi-node", 0.075, 0.055),
+    ("nccl_tests_2", "single-node", 0.065, 0.040),
+    ("nccl_tests_2", "multi-node", 0.060, 0.055),
 ]
 
 
