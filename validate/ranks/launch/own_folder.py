@@ -26,9 +26,10 @@ def own_folder() -> Iterator[Path]:
     _clear()
     with (
         tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as folder,
-        open(Path(folder, _LOCK), "w") as lock,
+        open(Path(folder, _LOCK + "-to-be"), "w") as lock,
     ):
         fcntl.flock(lock, fcntl.LOCK_EX)
+        os.rename(lock.name, Path(folder, _LOCK))  # nobody sees it without its holder
         yield Path(folder)
 
 
