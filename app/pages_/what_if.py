@@ -109,11 +109,11 @@ def _since(spec: Spec, pinned: Spec | None, baseline: Spec | None) -> str:
     else:
         whose = "Against the pinned baseline"
     said = []
+    start = Spec(spec.preset, spec.text, spec.file)
     try:
         if pinned is not None:
             said.append(f"{whose}: {changes(pinned, spec) or 'nothing'}.")
-        if spec.changes:
-            start = Spec(spec.preset, spec.text, spec.file)
+        if spec.changes and pinned != start:
             said.append(f"Changed from the set-up: {changes(start, spec) or 'nothing'}.")
     except DpsimError:
         return ""
@@ -142,7 +142,9 @@ def _timeline(shown: Answer, spec: Spec) -> None:
     workers = {
         who: number for who, number in shown.workers.items() if whose == _THREE or who == "typical"
     }
-    called = {number: f"worker {number} ({who})" for who, number in reversed(workers.items())}
+    called: dict[int, str] = {}
+    for who, number in workers.items():
+        called.setdefault(number, f"worker {number} ({who})")
     intervals = [each for number in called for each in shown.intervals[number]]
     chart(timeline_figure(intervals, called), "timeline")
     with st.container(horizontal=True, vertical_alignment="center"):

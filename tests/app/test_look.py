@@ -2,13 +2,17 @@
 
 import os
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
+
+from app import pages_
 
 pytestmark = pytest.mark.browser
 
 SECONDS = 90_000  # a browser's patience, in ms: other work may share the cores
-PAGES = ("", "compare", "topology", "stragglers", "convergence", "trust", "batches", "algorithms")
+FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
+PAGES = ("", *(file.stem for file in FILES if file.stem != "what_if"))
 WIDTHS = (1440, 800, 390)
 MODES = ("light", "dark")
 # Every page in both modes and at each width, and the first page and one more of them often.

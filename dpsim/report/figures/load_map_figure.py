@@ -20,6 +20,7 @@ _BESIDE = "nvswitch"  # beside the GPUs that it joins
 _SIDE = 1.0
 _THIN, _THICK = 2.0, 12.0  # pixels
 _ROW = 58  # pixels
+_GAP = "\u2002"  # between a line and its number
 
 
 def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
@@ -116,7 +117,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
         "mode": "lines+markers+text",
         "marker": {"size": [0, 1, 0], "color": colour},
         "line": {"color": colour, "width": _THIN + (_THICK - _THIN) * share},
-        "text": ["", f"<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],
+        "text": ["", f"{_GAP}<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],
         "textposition": "top center" if beside else "middle right",
         "hovertext": text,
         "hovertemplate": "%{hovertext}<extra></extra>",
