@@ -10,6 +10,8 @@ import typer
 
 from dpsim.base.terminal import narrate
 
+_TERMINAL = Path("-")  # instead of a file
+
 File = Annotated[Path, typer.Argument(help="A scenario file (YAML).", show_default=False)]
 Sets = Annotated[
     list[str] | None,
@@ -21,14 +23,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Plot = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="FILE", help="Draw it to this file: .html, or .png, .svg (extra plot)."
+        "--plot",
+        metavar="FILE",
+        help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
     ),
 ]
 
 
 def check_plot(path: Path | None) -> None:
     """Raise DpsimError or FailedError where ``--plot`` cannot be drawn, before time is spent."""
-    if path is not None:
+    if path is not None and path != _TERMINAL:
         from dpsim.report.plots.files import check_ending
 
         check_ending(path)
@@ -40,10 +44,15 @@ def draw(path: Path | None, content: Mapping[str, Any] | Path) -> None:
         return
     from dpsim.report.plots.figure import answer_figure, sweep_figure
     from dpsim.report.plots.files import write_figure
+    from dpsim.report.plots.small import small
 
     if isinstance(content, Path):
         figure = sweep_figure(content)
     else:
         figure = answer_figure(content, "the answer")
+    if path == _TERMINAL:
+        # The answer itself may be JSON on stdout.
+        narrate("\n".join(small(figure)))
+        return
     write_figure(figure, path)
     narrate(f"wrote {path}")

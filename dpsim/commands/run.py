@@ -41,7 +41,10 @@ EngineName = Annotated[
 
 Plot = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Draw it to this file: .html, or .png, .svg (extra plot)."),
+    typer.Option(
+        metavar="FILE",
+        help="Draw it to this file: .html, or .png, .svg (extra plot); - for the terminal.",
+    ),
 ]
 
 

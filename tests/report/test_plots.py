@@ -109,6 +109,13 @@ def test_what_no_command_printed_is_one_line(dpsim, tmp_path, content, name, sai
     assert err.count("\n") == 1
 
 
+def test_a_dash_draws_small_beside_the_answer(dpsim):
+    code, out, err = dpsim(*ASKED["run"], "--plot", "-", "--json")
+    assert code == 0
+    assert json.loads(out)["kind"] == "run"
+    assert "█" in err
+
+
 def test_other_endings_are_refused_before_anything_is_computed(dpsim, tmp_path):
     code, out, err = dpsim("run", FILE, "--plot", tmp_path / "a.pdf")
     assert (code, out) == (2, "")
