@@ -23,9 +23,12 @@ def answer(*points):
     of_a_point = ("point", "file", "name", "seed")
     columns = (*of_a_point, *varied, *RESULTS, "error")
     rows = tuple(
-        (number, "a.yaml", "a", 0, *(point.get(name) for name in varied))
-        + tuple({**RESULTS, **FOUND}.values())
-        + (None,)
+        (
+            *(number, "a.yaml", "a", 0),
+            *(point.get(name) for name in varied),
+            *{**RESULTS, **FOUND}.values(),
+            None,
+        )
         for number, point in enumerate(points)
     )
     return Answer(columns, rows, len(rows), len(rows))
