@@ -13,6 +13,7 @@ from app.pages_ import (
     batches,
     compare,
     convergence,
+    own_files,
     questions,
     stragglers,
     strategies,
@@ -32,6 +33,7 @@ PAGES = (
     (convergence, "Convergence", ":material/trending_down:"),
     (questions, "Classic questions", ":material/quiz:"),
     (trust, "Trust", ":material/verified:"),
+    (own_files, "Your own files", ":material/upload_file:"),
     (batches, "Batches", ":material/table_chart:"),
 )
 

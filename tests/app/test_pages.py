@@ -11,6 +11,10 @@ PAGES = {
     "topology": 1,
     "stragglers": 3,
     "convergence": 1,
+    "algorithms": 0,
+    "strategies": 2,
+    "questions": 1,
+    "own_files": 0,
 }
 CHOICES = {
     "compare": {"among-strategy.aggregation.algorithm": "ring,tree"},

@@ -1,0 +1,195 @@
+"""Files that are uploaded: what each kind holds, and what the scenario comes to with it.
+
+They are read within limits, in a folder that is gone when they have been read. Nothing in them is
+run, and no other session sees them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ruamel.yaml import YAML
+
+from app import limits
+from app.reading import scenario
+from app.spec import Spec
+from app.work import Report
+from dpsim.base.errors import DpsimError
+from dpsim.base.units import DATA, human
+from dpsim.engine import Result, simulate
+from dpsim.hardware import CalibrationProfile, load_profile
+from dpsim.imports import (
+    ImportFileError,
+    NodeOptions,
+    fit_nccl_tests,
+    node_from_nvidia_topo,
+    parse_nccl_tests,
+    parse_nvidia_topo,
+    profile_kineto,
+)
+from dpsim.scenario import Scenario
+from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profile
+from dpsim.workload.models import from_config
+
+MOST_BYTES = 64 * 2**20  # unpacked
+_GZIP = b"\x1f\x8b"
+_NODES = "cluster.node"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a file holds.
+
+    In ``lines``; ``text`` is what dpsim makes of it, to be kept as the file ``name``. With it the
+    scenario is ``changed``, or a node for `Spec.with_value`; None where it changes nothing.
+    """
+
+    lines: tuple[str, ...]
+    name: str = ""
+    text: str = ""
+    node: str | None = None
+    changed: Callable[[Scenario], Scenario] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a file holds, and what the scenario comes to without it and with it, where it can."""
+
+    found: Found
+    without: Result | None = None
+    with_it: Result | None = None
+
+
+def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Outcome:
+    """Read the file ``name`` of a ``kind`` (of `KINDS`), and simulate ``spec`` with it.
+
+    Raises DpsimError, with the file's name and the line where that is known, for what is wrong.
+    """
+    content = _unpacked(name, data)
+    with TemporaryDirectory() as folder:
+        # Its own name is used for messages alone: it could hold anything.
+        path = Path(folder) / "file"
+        path.write_bytes(content)
+        try:
+            found = KINDS[kind](path, content)
+            if found.changed is None and found.node is None:
+                return Outcome(found)
+            return _simulated(found, spec, report)
+        except ImportFileError as error:
+            raise error.of(Path(name)) from None
+        except DpsimError as error:
+            raise DpsimError(str(error).replace(str(path), name)) from None
+
+
+def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
+    given = scenario(spec)
+    report(0, 2)
+    without = simulate(given)
+    report(1, 2)
+    if found.node is not None:
+        changed = scenario(spec.with_value(_NODES, found.node))
+    else:
+        assert found.changed is not None, "it changes something"
+        changed = found.changed(given)
+    limits.check(changed)
+    return Outcome(found, without, simulate(changed))
+
+
+def _unpacked(name: str, data: bytes) -> bytes:
+    """The file's bytes, of which no more are unpacked than may be."""
+    content = data
+    if data.startswith(_GZIP):
+        unpacking = zlib.decompressobj(wbits=31)
+        try:
+            content = unpacking.decompress(data, MOST_BYTES)
+        except zlib.error as error:
+            raise DpsimError(f"{name}: must be gzip, but cannot be unpacked: {error}") from None
+        if unpacking.unconsumed_tail:
+            raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked")
+    if not content.strip():
+        raise DpsimError(f"{name}: must not be empty")
+    return content
+
+
+def _config(path: Path, content: bytes) -> Found:
+    about = _about(from_config(path).build())
+    source = ConfigSource(config=str(path))
+    return Found(about, changed=lambda given: _with_model(given, source))
+
+
+def _model_profile(path: Path, content: bytes) -> Found:
+    about = _about(load_model_profile(path).model())
+    source = ProfileSource(profile=str(path))
+    return Found(about, changed=lambda given: _with_model(given, source))
+
+
+def _kineto(path: Path, content: bytes) -> Found:
+    profile = profile_kineto(path, name="traced")
+    text = profile.to_json()
+    written = path.with_name("profile")
+    written.write_text(text, encoding="utf-8")
+    found = _model_profile(written, b"")
+    return Found((*found.lines, *profile.notes), "profile.json", text, changed=found.changed)
+
+
+def _calibration(path: Path, content: bytes) -> Found:
+    profile = load_profile(path)
+    lines = (
+        f"calibration profile {profile.name!r}: {profile.formula or 'tables'}",
+        f"off by {profile.residuals.mean_ape:.1%} on average on the {profile.residuals.n} points "
+        "that it was fitted on",
+    )
+    return Found(lines, changed=lambda given: _calibrated(given, profile))
+
+
+def _nccl_tests(path: Path, content: bytes) -> Found:
+    log = parse_nccl_tests(content, None, None)
+    profile = fit_nccl_tests(log, "nccl-tests", "the log")
+    left = profile.residuals
+    lines = (
+        f"{log.operation} of {log.ranks} ranks on {log.hosts} host{'s' if log.hosts > 1 else ''}",
+        f"{profile.formula} describes its {left.n} rows with an error of {left.mean_ape:.1%} on "
+        f"average, {left.worst_ape:.1%} at worst (at {left.worst_bytes:,} bytes)",
+        *(f"{name} = {value.value:.4g} {value.unit}" for name, value in profile.parameters.items()),
+    )
+    return Found(lines, "profile.json", profile.to_json())
+
+
+def _nvidia_topo(path: Path, content: bytes) -> Found:
+    draft = node_from_nvidia_topo(parse_nvidia_topo(content), NodeOptions(), "the upload")
+    text = draft.to_yaml()
+    node = YAML(typ="safe", pure=True).load(text)
+    lines = (f"{draft.to_node().gpus} GPUs {draft.gpu.value}", *draft.assumptions())
+    return Found(lines, "node.yaml", text, node=json.dumps(node))
+
+
+def _about(model: Model) -> tuple[str, ...]:
+    return (
+        f"{model.name}: {model.parameters:,} parameters in {len(model.layers):,} layers",
+        f"{human(4.0 * model.parameters, DATA, 4)} of weights in fp32",
+    )
+
+
+def _with_model(given: Scenario, source: ConfigSource | ProfileSource) -> Scenario:
+    workload = given.workload.model_copy(update={"model": source})
+    return given.model_copy(update={"workload": workload})
+
+
+def _calibrated(given: Scenario, profile: CalibrationProfile) -> Scenario:
+    profile.transport()  # raises where it is of none
+    return given.model_copy(update={"calibration": profile})
+
+
+KINDS: dict[str, Callable[[Path, bytes], Found]] = {
+    "a Hugging Face config.json": _config,
+    "a trace of PyTorch's profiler (Kineto)": _kineto,
+    "a model profile (dpsim import)": _model_profile,
+    "a calibration profile (dpsim validate calibrate)": _calibration,
+    "a log of nccl-tests": _nccl_tests,
+    "the text of nvidia-smi topo -m": _nvidia_topo,
+}

@@ -1,0 +1,79 @@
+"""Your own files: what models, traces, logs and topologies hold, and the scenario with them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import streamlit as st
+
+from app import controls, sidebar, state
+from app.own_files import KINDS, Outcome, outcome
+from app.plain import plain
+from app.waiting import finished, scenario_of
+from dpsim.base.units import TIME, human
+from dpsim.engine import Result
+
+_MOST_MB = 5
+
+
+def draw() -> None:
+    """Draw the page."""
+    sidebar.draw()
+    st.subheader("Your own files", anchor=False)
+    st.caption(
+        "Read in this browser's session, within limits. Nothing in them is run, and they are gone "
+        "with the page; the scenario in the address stays as it is."
+    )
+    kind = controls.pick("what it is", list(KINDS), "kind", next(iter(KINDS)))
+    given = st.file_uploader("the file", key=f"own file {kind}", max_upload_size=_MOST_MB)
+    if given is None:
+        return
+    spec, name, data = state.current().spec, given.name, given.getvalue()
+    scenario_of(spec)
+    found = finished(
+        "reading it",
+        ("own file", kind, name, sha256(data).hexdigest(), spec),
+        lambda report: outcome(kind, name, data, spec, report),
+    )
+    if found is not None:
+        _shown(found)
+
+
+def _shown(found: Outcome) -> None:
+    for line in found.found.lines:
+        st.markdown(f"- {plain(line)}")
+    if found.found.text:
+        st.download_button(
+            f"download what dpsim makes of it ({found.found.name})",
+            found.found.text,
+            found.found.name,
+            on_click="ignore",
+            icon=":material/download:",
+        )
+    if found.found.node is not None:
+        st.button(
+            "use this node in the scenario",
+            on_click=state.change,
+            args=("cluster.node", found.found.node),
+            icon=":material/play_arrow:",
+        )
+    if found.without is None or found.with_it is None:
+        return
+    st.markdown("**The scenario without it, and with it**")
+    runs = {"as it is": found.without, "with the file": found.with_it}
+    rows = [_row(result) for result in runs.values()]
+    st.dataframe(
+        {"": list(runs), **{head: [row[head] for row in rows] for head in rows[0]}},
+        hide_index=True,
+        height="content",
+    )
+
+
+def _row(result: Result) -> dict[str, str]:
+    return {
+        "GPUs": f"{result.workers:,}",
+        "step": human(result.step_time_s["mean"], TIME, 4),
+        "computing": human(result.parts_s["compute"], TIME, 4),
+        "communication not hidden": human(result.parts_s["exposed_comm"], TIME, 3),
+        "samples/s": f"{result.throughput_samples_per_s:,.4g}",
+    }

@@ -1,0 +1,108 @@
+"""Uploads: each kind is read, changes the scenario where it can, and is refused in a line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from app_pages import settled
+
+from app.own_files import KINDS, MOST_BYTES, outcome
+from app.presets import FIRST
+from app.spec import Spec
+from dpsim.base.errors import DpsimError
+
+DATA = Path(__file__).parents[1] / "imports" / "data"
+QUICK = Spec(FIRST, changes=("run.steps=2", "run.warmup=0"))
+CONFIG = {
+    "model_type": "bert",
+    "hidden_size": 128,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "intermediate_size": 512,
+    "vocab_size": 1000,
+    "max_position_embeddings": 128,
+    "type_vocab_size": 2,
+}
+BERT, KINETO, MODEL, CALIBRATION, NCCL, TOPO = KINDS
+
+
+def read(kind, data, spec=QUICK, name="file"):
+    content = data if isinstance(data, bytes) else (DATA / data).read_bytes()
+    return outcome(kind, name, content, spec, lambda done, total: None)
+
+
+def test_a_configuration_replaces_the_model():
+    found = read(BERT, json.dumps(CONFIG).encode())
+    assert "bert" in found.found.lines[0]
+    assert found.with_it.step_time_s["mean"] < found.without.step_time_s["mean"]
+
+
+def test_a_trace_becomes_a_profile_that_replaces_the_model():
+    trace = (DATA / "cpu.kineto.json").read_bytes()
+    found = read(KINETO, trace)
+    assert found.with_it is not None
+    assert read(KINETO, gzip.compress(trace)).found.lines == found.found.lines
+    again = read(MODEL, found.found.text.encode())
+    assert again.with_it.step_time_s == found.with_it.step_time_s
+
+
+def test_a_log_becomes_a_profile_to_keep():
+    found = read(NCCL, "all-reduce-2x8-a100.log")
+    assert "16 ranks on 2 hosts" in found.found.lines[0]
+    assert json.loads(found.found.text)["kind"] == "nccl-tests"
+    assert found.with_it is None
+
+
+def test_a_topology_becomes_a_node_of_the_scenario():
+    found = read(TOPO, "hgx-h100.topo.txt")
+    assert "8 GPUs H100" in found.found.lines[0] or "8 GPUs" in found.found.lines[0]
+    assert found.with_it.workers == 4 * 8
+    assert found.with_it.parts_s["compute"] < found.without.parts_s["compute"]
+
+
+def test_a_calibration_profile_changes_times():
+    import validate
+
+    folder = Path(validate.__file__).parent / "profiles"
+    (file, *_) = sorted(folder.glob("*.json"))
+    found = read(CALIBRATION, file.read_bytes())
+    assert found.with_it.step_time_s != found.without.step_time_s
+
+
+BROKEN = {
+    "empty": b" \n",
+    "binary": b"\x00\x01\x02",
+    "half a list": b'{"a": [',
+    "code": b"import os; os.system('echo gone')",
+    "another kind": b'{"name": "x"}',
+    "deep": b"[" * 100_000,
+    "torn gzip": b"\x1f\x8b\x08\x00garbage",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_cannot_be_read_is_said_in_a_line(kind, broken):
+    with pytest.raises(DpsimError) as error:
+        read(kind, BROKEN[broken], name="mine.txt")
+    assert "mine.txt" in str(error.value)
+    assert "/tmp" not in str(error.value)
+
+
+def test_what_unpacks_to_too_much_is_not_unpacked():
+    bomb = gzip.compress(b"\0" * (MOST_BYTES + 1))
+    assert len(bomb) < 100_000
+    with pytest.raises(DpsimError, match="when it is unpacked"):
+        read(MODEL, bomb)
+
+
+def test_an_upload_is_shown_with_the_scenario(open_page):
+    page = open_page("own_files", set=["run.steps=2", "run.warmup=0"])
+    assert not page.exception
+    upload = page.file_uploader(key=f"own file {BERT}")
+    upload.set_value(("config.json", json.dumps(CONFIG).encode(), "application/json")).run()
+    settled(page)
+    assert not page.exception
+    assert not page.error
+    assert list(page.dataframe[0].value[""]) == ["as it is", "with the file"]
