@@ -55,6 +55,9 @@ def _of_four(spec: Spec) -> Spec:
         "run.warmup": "0",
         "run.steps": str(_STEPS),
         "run.allow_out_of_memory": "true",
+        "run.engine": "auto",
+        "run.network_model": "auto",
+        "calibration": "catalogue",  # a measured cell of several GPUs is one worker
         "disturbance": "{jitter: {kind: lognormal, sigma: 0.1}}",
     }
     for path, value in changes.items():
@@ -73,7 +76,8 @@ def _sync(spec: Spec) -> None:
         "whatever the strategy: what differs is who waits for whom. The numbers are those of steps."
     )
     spec = _with_a_slow_one(spec)
-    _lanes(spec, SYNCHRONISED, WORKERS, "Four workers, the same computing")
+    if not _lanes(spec, SYNCHRONISED, WORKERS, "Four workers, the same computing"):
+        return
     st.markdown("**The three parts of SSP's window**")
     clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "6"))
     found = finished(
@@ -100,18 +104,20 @@ def _shards(spec: Spec) -> None:
     _lanes(spec, SHARDED, 1, "One worker, with whole weights and with a share of them")
 
 
-def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> None:
+def _lanes(spec: Spec, strategies: Strategies, workers: int, title: str) -> bool:
+    """Draw each strategy; whether there was anything to draw."""
     found = finished(
         "simulating each",
         ("lanes", spec, tuple(strategies), workers),
         lambda report: lanes(spec, strategies, workers, report),
     )
     if found is None:
-        return
+        return False
     chart(lanes_figure(found, title), "lanes")
     left_out = [name for name in strategies if name not in {each.name for each in found}]
     if left_out:
         st.caption(f"Not with this workload: {plain(', '.join(left_out))}.")
+    return True
 
 
 def _weights(spec: Spec) -> None:
