@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
+        Doubt,
         PredictionInterval,
         collective_interval,
         language_model_interval,
@@ -64,6 +65,7 @@ __all__ = [
     "PARTS",
     "Act",
     "Constants",
+    "Doubt",
     "Engine",
     "Gradients",
     "Interval",

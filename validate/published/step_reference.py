@@ -11,6 +11,7 @@ in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,7 @@ from validate.published.tables import (
     Progress,
     StepKind,
     StepReference,
+    doubt_of,
     joined,
     read_columns,
 )
@@ -66,4 +68,11 @@ def compare_steps(
     known = joined([read_columns(other, required) for other in fit_on]) if fit_on else None
     if kind in CALIBRATED:
         return CALIBRATED[kind](tested, known, progress, regime)
-    return comparison(tested, known, progress)
+    return with_doubt(comparison(tested, known, progress))
+
+
+def with_doubt(result: StepReference) -> StepReference:
+    """``result`` with what is known of the errors of such tables, where its rows have none."""
+    doubt = doubt_of(result.kind)
+    result.every = [replace(row, doubt=doubt) for row in result.every]
+    return result

@@ -145,6 +145,7 @@ def test_rows_of_other_quality_are_predicted_apart(tmp_path):
     assert answer["overall"] is None
     assert answer["rows"] == []
     assert len(answer["rows_apart"]) == len(SIZES)
+    assert {row["reason"] for row in answer["rows_apart"]} == {"quality: noisy_small"}
     assert answer["overall_apart"]["n"] == len(SIZES)
 
 

@@ -407,3 +407,21 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
 def test_a_missing_file_to_fit_on_is_named(tmp_path):
     with pytest.raises(DpsimError, match="must be a CSV file to fit on"):
         compare_steps(DATA / TABLES["vtrain"], "vtrain", fit_on=[tmp_path / "none.csv"])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STEP_KINDS if kind != "llm"])
+def test_rows_lie_between_the_ends_that_other_groups_left(kind, tmp_path):
+    """Nine in ten of the whole table by their making; of a part of it most of them."""
+    rows = lines(kind, SMALL[kind])
+    answer = compare_steps(written(tmp_path / "part.csv", rows), kind).to_json()
+    name = "min" if kind == "imagenet" else "ms"
+    between = [row for row in answer["rows"] if f"low_{name}" in row]
+    assert between
+    for row in between:
+        assert 0 < row[f"low_{name}"] < row[f"predicted_{name}"] * 1.1
+        assert row[f"low_{name}"] < row[f"high_{name}"]
+        assert row["extrapolated"] == []
+    inside = [
+        row[f"low_{name}"] <= row[f"measured_{name}"] <= row[f"high_{name}"] for row in between
+    ]
+    assert answer["overall"]["coverage"] == pytest.approx(sum(inside) / len(inside))

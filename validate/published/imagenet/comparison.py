@@ -69,6 +69,7 @@ class RecordRow(StepRow):
             "line": self.line,
             "predicted_min": self.predicted / 60,
             "measured_min": self.measured / 60,
+            **self.between(60.0, "min"),
             "ape": self.ape,
             "predicted_global_batch": self.global_batch,
             "predicted_steps": self.steps,

@@ -75,10 +75,6 @@ class LlmStep(StepRow):
             "measured_memory_gb": None if self.memory[1] is None else self.memory[1] / 1e9,
             "fits": self.fits,
         }
-        interval = self.interval
-        if interval is not None:
-            shown["low_ms"], shown["high_ms"] = interval.low * 1e3, interval.high * 1e3
-            shown["extrapolated"] = list(interval.extrapolated)
         if self.naive is not None:
             shown["naive_ms"] = self.naive * 1e3
             shown["naive_ape"] = abs(self.naive / (self.measured or 1.0) - 1)

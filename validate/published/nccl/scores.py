@@ -60,6 +60,12 @@ class Score:
         """Whether the measured time lies in the interval."""
         return self.interval.low <= self.measured <= self.interval.high
 
+    @property
+    def reason(self) -> str | None:
+        """Why the row does not count; None where it does, or a fit has seen it."""
+        quality = self.case.identity.get("quality", "ok")
+        return None if quality == "ok" else f"quality: {quality}"
+
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, sizes and times in us."""
         interval = self.interval
@@ -75,6 +81,7 @@ class Score:
             "ape": self.ape,
             "constants": self.constants,
             "kin": list(self.kin),
+            **({} if self.reason is None else {"reason": self.reason}),
         }
 
 

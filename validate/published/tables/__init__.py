@@ -11,6 +11,7 @@ from validate.published.tables.columns import (
     read_columns,
 )
 from validate.published.tables.csv_file import Row, read_rows
+from validate.published.tables.left_out_errors import doubt_of
 from validate.published.tables.scenario_of_row import scenario_of_row
 from validate.published.tables.step_scores import (
     STEP_KINDS,
@@ -38,6 +39,7 @@ __all__ = [
     "TextArray",
     "by_quality",
     "constants_file",
+    "doubt_of",
     "fit_blocks",
     "identities",
     "joined",

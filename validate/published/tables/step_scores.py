@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dpsim.engine import PredictionInterval
+from dpsim.engine import Doubt, PredictionInterval
 from validate.published.tables.columns import Columns
 
 StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]
@@ -24,7 +24,7 @@ class StepRow:
     Times are seconds, None where the table states none; ``efficiency`` is (predicted, measured)
     where the table is about scaling. ``constants`` says what the prediction's constants were fitted
     on, ``groups`` the headings under which its error is summed up, ``reason`` why it stands apart
-    if it does.
+    if it does, ``doubt`` how far such predictions are off.
     """
 
     line: int
@@ -36,6 +36,7 @@ class StepRow:
     groups: tuple[str, ...]
     efficiency: tuple[float, float] | None = None
     reason: str | None = None
+    doubt: Doubt | None = None
 
     @property
     def ape(self) -> float:
@@ -51,7 +52,20 @@ class StepRow:
     @property
     def interval(self) -> PredictionInterval | None:
         """Between which the measured step lies; None where no residuals of its like are kept."""
-        return None
+        if self.doubt is None or self.predicted is None or self.measured is None:
+            return None
+        return self.doubt.around(self.predicted)
+
+    def between(self, unit: float, name: str) -> dict[str, Any]:
+        """The ends of the interval in ``unit`` seconds, as keys ``low_name`` and ``high_name``."""
+        interval = self.interval
+        if interval is None:
+            return {}
+        return {
+            f"low_{name}": interval.low / unit,
+            f"high_{name}": interval.high / unit,
+            "extrapolated": list(interval.extrapolated),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The columns that identify the row, and times in ms."""
@@ -66,6 +80,7 @@ class StepRow:
             "line": self.line,
             "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
             "measured_ms": None if self.measured is None else self.measured * 1e3,
+            **self.between(1e-3, "ms"),
             **scale,
             "ape": self.ape,
             "constants": self.constants,
@@ -174,7 +189,8 @@ def summary(rows: Sequence[StepRow]) -> dict[str, float | int]:
     """Absolute percentage errors: n, median, mean, 95th percentile, worst and its line.
 
     ``bias`` is the median of predicted / measured - 1. Of efficiencies there are points too,
-    hundredths of efficiency as fractions (0.04 is 4 points).
+    hundredths of efficiency as fractions (0.04 is 4 points). ``coverage`` is the share of rows in
+    their intervals.
     """
     errors = np.array([row.ape for row in rows])
     pairs = [row.efficiency or (row.predicted, row.measured) for row in rows]
