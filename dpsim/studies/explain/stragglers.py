@@ -24,6 +24,7 @@ from dpsim.studies.explain.changed import Values, changed
 
 _LEAST_WAIT = 0.001  # of the step: less is none
 _MOST_NAMED = 5
+_STEPS = 15  # in which another way is tried, at most
 _UNDISTURBED: Values = {
     "disturbance.jitter": None,
     "disturbance.slow": [],
@@ -168,8 +169,9 @@ def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
 
 
 def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result]) -> Iterator[Way]:
-    """The scenario's own way first, then every other, each with nothing but its name."""
+    """The scenario's own way first, then every other in fewer steps, with nothing but its name."""
     own = scenario.strategy
+    steps = min(scenario.run.steps, _STEPS)
     yield _way(f"{own.sync.kind} (as it is)", (), scenario, base)
     for title, change in _other_ways(own):
         options = tuple(f"strategy.{part}.kind={kind}" for part, kind in change.items())
@@ -177,7 +179,7 @@ def _ways(scenario: Scenario, base: Result, predict: Callable[[Scenario], Result
         # Both parts at once, since one of them alone may not go with the rest.
         whole = own.model_dump(mode="json", exclude_unset=True) | named
         try:
-            other = changed(scenario, {"strategy": whole})
+            other = changed(scenario, {"strategy": whole, "run.steps": steps})
             yield _way(title, options, other, predict(other))
         except DpsimError as error:
             why = str(error).partition("\n")[0].removeprefix("strategy: ")
