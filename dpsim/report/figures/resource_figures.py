@@ -86,7 +86,10 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             x=[size / _GIGA],
             name=PART_NAMES[part],
             orientation="h",
-            marker={"color": colour},
+            marker={
+                "color": colour,
+                "pattern": {"shape": "/" if number >= len(_COLOURS) else ""},
+            },
             text=[human(size, DATA, 3) if size >= _NARROW * total else ""],
             textposition="inside",
             insidetextanchor="middle",
@@ -97,7 +100,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
     capacity = memory["capacity_bytes"] / _GIGA
     figure.add_vline(
         x=capacity,
-        line={"dash": "dash"},
+        line={"dash": "dash", "width": 3},
         annotation_text=f"{capacity:.3g} GB",
         annotation_position="top right",
     )
