@@ -48,11 +48,20 @@ def clear_line(text: str) -> str:
 
     Messages repeat what users and files said, and what libraries say of those.
     """
-    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    shown = spelled_out(text)
     if len(shown) <= _LONGEST_LINE:
         return shown
     half = _LONGEST_LINE // 2 - 3
     return f"{shown[:half]} ... {shown[-half:]}"
+
+
+def spelled_out(text: str) -> str:
+    """A text with what would drive a terminal spelled out, lines apart."""
+    if text.isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
+    )
 
 
 def how_to_install(extra: str) -> str:

@@ -21,7 +21,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, spelled_out
 from dpsim.base.files import is_input, shown_path
 
 if TYPE_CHECKING:
@@ -43,14 +43,26 @@ def show(*parts: Table | str) -> None:
     console = Console(highlight=False, markup=False, width=_WIDE)
     for part in parts:
         if isinstance(part, str):
-            for line in part.splitlines() or [""]:
+            for line in spelled_out(part).splitlines() or [""]:
                 console.print(_wrapped(line, width), soft_wrap=True)
             continue
+        _spell_out(part)
         if part.title:
             console.print(part.title, style="table.title", soft_wrap=True)
             part.title = None  # a title would be wrapped to the width of its table
         _fit(part, width, console)
         console.print(part)
+
+
+def _spell_out(table: Table) -> None:
+    """Make harmless what users and files said in a table."""
+    if isinstance(table.title, str):
+        table.title = spelled_out(table.title)
+    for column in table.columns:
+        cells = (column.header, *column.cells)
+        column.header, *column._cells = (
+            spelled_out(cell) if isinstance(cell, str) else cell for cell in cells
+        )
 
 
 def _wrapped(line: str, width: int) -> str:
@@ -187,7 +199,7 @@ def says(talk: Talk) -> bool:
 def narrate(text: str, talk: Talk = Talk.NORMAL) -> None:
     """Say on stderr what is being done or assumed."""
     if says(talk):
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{spelled_out(text)}\n")
 
 
 def write_whole(path: Path, text: str | bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -23,6 +24,10 @@ def start(program: Callable[[], Any]) -> None:
         # Imports make hundreds of thousands of objects that stay: looking at them again and again
         # for garbage would be a sixth of a short run, and once more at the end.
         gc.set_threshold(200_000, 50, 100)
+        for stream in (sys.stdout, sys.stderr):
+            # A terminal that lacks a letter gets it spelled out.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         # Where the shell has it ignored, as with nohup and &, it stays so.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupt)

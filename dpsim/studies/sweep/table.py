@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import glob
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,7 @@ def write_parquet(table: Table, path: Path) -> None:
     """Write ``table`` to ``path``: the same bytes for the same table. Raises OSError."""
     import duckdb
 
-    target = str(path).replace("'", "''")
+    target = _utf8(path).replace("'", "''")
     with connect() as connection:
         create(connection, "written", table)
         try:
@@ -74,12 +76,17 @@ def read_parquet(path: Path) -> Table:
 
     with connect() as connection:
         try:
-            found = connection.execute("select * from read_parquet(?)", [str(path)])
+            found = connection.execute("select * from read_parquet(?)", [glob.escape(_utf8(path))])
             rows = found.fetchall()
         except duckdb.Error as error:
             raise OSError(errno.EIO, first_line(error)) from None
         types = {name: _FROM_SQL[str(kind)] for name, kind, *_ in found.description}
     return Table(types, rows)
+
+
+def _utf8(path: Path) -> str:
+    """A path as DuckDB takes it, whatever the locale's letters are."""
+    return os.fsencode(path).decode("utf-8", "surrogateescape")
 
 
 def first_line(error: Exception) -> str:

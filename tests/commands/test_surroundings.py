@@ -1,0 +1,189 @@
+"""The program in surroundings that are not a developer's: terminals, homes, folders, versions."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCENARIO = """name: NAME
+cluster: {nodes: 2, node: dgx1-v100, gpus_per_node: 2}
+workload: {model: resnet18, batch_per_gpu: 4}
+run: {steps: 2, warmup: 1}
+"""
+SWEEP = SCENARIO + "sweep: {parameters: {run.seed: {values: [0, 1]}}}\n"
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+HOMES = {
+    "no home": {"HOME": None, "XDG_CONFIG_HOME": None, "XDG_CACHE_HOME": None},
+    "a home that is none": {"HOME": "/nowhere/at/all"},
+    "a home that nobody can write": {"HOME": "/proc", "XDG_CACHE_HOME": "/proc"},
+    "no user folder of the catalogue": {"DPSIM_CATALOGUE": None, "HOME": "/proc"},
+}
+TERMINALS = {
+    "C": {"LC_ALL": "C"},
+    "ASCII": ASCII,
+    "Turkish": {"LC_ALL": "tr_TR.UTF-8"},
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "dumb": {"TERM": "dumb"},
+    "none": {"TERM": None, "COLUMNS": "0"},
+    "narrow": {"COLUMNS": "3"},
+    "coloured": {"FORCE_COLOR": "1", "COLUMNS": "80"},
+}
+
+
+def dpsim(folder, *arguments, environment=(), **options):
+    """What a process of the program leaves: code, stdout and stderr, in bytes."""
+    kept = {**os.environ, "PYTHONPATH": str(ROOT), **dict(environment)}
+    return subprocess.run(
+        [sys.executable, "-c", "from dpsim.cli import main; main()", *arguments],
+        cwd=folder,
+        env={name: value for name, value in kept.items() if value is not None},
+        capture_output=True,
+        timeout=120,
+        check=False,
+        **{"stdin": subprocess.DEVNULL, **options},
+    )
+
+
+def well(done, code=0):
+    """It ended as it should, and nobody saw a traceback."""
+    assert done.returncode == code, done.stderr
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "f.yaml").write_text(SCENARIO.replace("NAME", "plain"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", HOMES)
+def test_homes(folder, kind):
+    assert well(dpsim(folder, "run", "f.yaml", environment=HOMES[kind])).stdout
+
+
+@pytest.mark.parametrize("kind", TERMINALS)
+def test_terminals(folder, kind):
+    (folder / "g.yaml").write_text(SCENARIO.replace("NAME", "naïve ✓ 名前"))
+    for arguments in (["run", "g.yaml"], ["run", "é.yaml"]):
+        done = dpsim(folder, *arguments, environment=TERMINALS[kind])
+        well(done, 0 if arguments[1] == "g.yaml" else 2)
+        assert (done.stdout or done.stderr).isascii() or kind not in ("ASCII",)
+
+
+def test_nothing_to_read_from_and_no_terminal(folder):
+    well(dpsim(folder, "run", "f.yaml", stdin=None, start_new_session=True))
+
+
+def test_a_mask_that_leaves_files_to_their_owner(folder):
+    done = dpsim(folder, "run", "f.yaml", "-o", "a.json", umask=0o077)
+    well(done)
+    assert (folder / "a.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_spaces_and_other_letters_in_paths(tmp_path):
+    folder = tmp_path / "wide open ☃ Übung"
+    folder.mkdir()
+    (folder / "naïve file.yaml").write_text(SWEEP.replace("NAME", "plain"))
+    well(dpsim(folder, "run", "naïve file.yaml", "--html", "ein Bericht.html", "-o", "α β.json"))
+    assert json.loads((folder / "α β.json").read_text())["name"] == "plain"
+    well(dpsim(folder, "sweep", "naïve file.yaml", "-o", "Ergebnis ß", "--workers", "1"))
+    (folder / "Ergebnis ß").rename(folder / "Ergebnis ß [1] *?")
+    asked = dpsim(folder, "results", "Ergebnis ß [1] *?", "--json", environment=ASCII)
+    assert len(json.loads(well(asked).stdout)["rows"]) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+@pytest.mark.parametrize("arguments", [["run", "f.yaml"], ["run", "f.yaml", "--json"]])
+def test_stdout_that_is_full(folder, arguments):
+    with open("/dev/full", "w") as full:
+        kept = {**os.environ, "PYTHONPATH": str(ROOT)}
+        code = "from dpsim.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=folder,
+            env=kept,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b"No space left" in done.stderr
+
+
+def test_a_temporary_folder_that_is_full(folder, tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=1", "none", full],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        for arguments in (["run", "f.yaml"], ["run", "f.yaml", "-o", "a.json"]):
+            well(dpsim(folder, *arguments, environment={"TMPDIR": str(full)}))
+        done = well(dpsim(folder, "run", "f.yaml", "-o", full / "a.json"), 2)
+        assert b"cannot be written" in done.stderr
+    finally:
+        subprocess.run(["umount", full], check=True)
+
+
+def test_what_would_drive_a_terminal_is_spelled_out(folder):
+    escape = "\\x1b]0;owned\\x07\\x1b[31m"
+    (folder / "e.yaml").write_text(SCENARIO.replace("NAME", f'"{escape}red"'))
+    for command in (["run"], ["memory"], ["check"], ["topology"], ["run", "--set", "x.\x1b[1m=2"]):
+        done = dpsim(folder, command[0], "e.yaml", *command[1:])
+        assert b"\x1b" not in done.stdout + done.stderr, command
+    done = dpsim(folder, "run", "\x1b[31m.yaml", environment={"FORCE_COLOR": None})
+    assert b"\x1b" not in well(done, 2).stderr
+
+
+def test_long_values_are_not_repeated_whole(folder):
+    long = "x" * 3_000
+    for arguments in (
+        ["run", "f.yaml", "--set", f"name={long * 3}"],
+        ["run", "f.yaml", "--set", f"workload.model={long}"],
+        ["run", f"{long}.yaml"],
+        ["run", "f.yaml", f"--{long}"],
+        ["collective", "--ranks", long],
+        [long],
+        ["catalogue", long],
+        ["compare", "f.yaml", "--vary", f"{long}=1,2"],
+    ):
+        done = well(dpsim(folder, *arguments), 2)
+        assert max(map(len, done.stderr.splitlines())) < 1_000, arguments[:2]
+
+
+def test_bytes_that_are_no_text(folder):
+    well(dpsim(folder, "run", "f.yaml", "-o", "a.json"))
+    asked = b"How \xff long?"
+    done = dpsim(folder, "report", "a.json", "--html", "a.html", "--question", asked)
+    assert b"Traceback" not in done.stderr
+    assert done.returncode in (0, 2)
+    well(dpsim(folder, "run", b"\xff.yaml"), 2)
+    assert dpsim(folder, "run", "f.yaml", "-o", b"\xff.json").returncode in (0, 2)
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
+def test_other_versions_of_python_read_every_file(version, tmp_path):
+    """Without a warning; running needs that version's libraries."""
+    found = [
+        *Path.home().glob(f".pyenv/versions/{version}.*/bin/python"),
+        *Path("/usr/bin").glob(f"python{version}"),
+    ]
+    if not found:
+        pytest.skip(f"there is no Python {version} here")
+    code = (
+        "import pathlib, sys\n"
+        "for path in pathlib.Path(sys.argv[1]).rglob('*.py'):\n"
+        "    compile(path.read_text(encoding='utf-8'), str(path), 'exec')\n"
+    )
+    for package in ("dpsim", "validate", "app"):
+        subprocess.run([found[0], "-W", "error", "-c", code, ROOT / package], check=True)
