@@ -39,9 +39,7 @@ class _Limit:
     look: float
 
 
-_limit: ContextVar[_Limit] = ContextVar(
-    "limit of the simulation under way", default=_Limit(math.inf, math.inf)
-)
+_limit: ContextVar[_Limit | None] = ContextVar("limit of the simulation under way", default=None)
 
 
 @contextmanager
@@ -54,7 +52,7 @@ def limited() -> Iterator[None]:
     asks for.
     """
     limit = _limit.get()
-    if limit.end == math.inf:
+    if limit is None:
         seconds = time_limit()
         limit = _Limit(thread_time() + seconds, monotonic() + seconds)
     token = _limit.set(limit)
@@ -74,7 +72,7 @@ def check() -> None:
     """Raise FailedError where what is under way has had its time; costs less than a microsecond."""
     limit = _limit.get()
     # The clock costs a tenth of the thread's time, which is no more than has passed.
-    if monotonic() < limit.look:
+    if limit is None or monotonic() < limit.look:
         return
     now = thread_time()
     limit.look = monotonic() + limit.end - now
@@ -96,7 +94,8 @@ class Forecast:
 
     def check(self, done: int) -> None:
         """Raise FailedError where all would take more than twice the time that is left."""
-        now, end = thread_time(), _limit.get().end
+        limit, now = _limit.get(), thread_time()
+        end = math.inf if limit is None else limit.end
         if not self._first:
             self._begun, self._first = now, done
         spent, counted = now - self._begun, done - self._first

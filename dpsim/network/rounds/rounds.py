@@ -12,6 +12,8 @@ counts as the largest that goes its way.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +26,10 @@ from dpsim.network.rounds.cycles import Cycles, cycles_of
 from dpsim.network.rounds.timed_round import TimedRound
 from dpsim.topology import Network
 
+if TYPE_CHECKING:
+    from dpsim.network.rounds.rounds_in_chain import RoundsInChain
+
+_SMALL = 4096  # places whose single rounds are taken one by one
 # Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
 _KEPT = 1 << 22
 
@@ -78,8 +84,7 @@ class RoundsModel(ScheduleModel):
         ready = starts - begin
         if self.schedule.channels > 1:
             ready = np.tile(ready, self.schedule.channels)
-        for number, phase in enumerate(self.schedule.phases):
-            ready = self._phase(number, phase, chunking, ready)
+        ready = self._phases(chunking, ready)
         if self.schedule.channels > 1:
             ready = ready.reshape(-1, len(starts)).max(axis=0)
         return Outcome(begin + ready, self.loads(nbytes))
@@ -90,10 +95,30 @@ class RoundsModel(ScheduleModel):
             self._loads[nbytes] = self._count_loads(self.schedule.chunking(nbytes, self.itemsize))
         return self._loads[nbytes]
 
+    def _phases(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
+        """When each place is through all phases that is ready at ``ready`` (s)."""
+        if self._chain is not None:
+            chained = self._chain.step(chunking, ready)
+            if chained is not None:
+                return chained
+        for number, phase in enumerate(self.schedule.phases):
+            ready = self._phase(number, phase, chunking, ready)
+        return ready
+
+    @cached_property
+    def _chain(self) -> RoundsInChain | None:
+        """What takes small rounds that do not repeat by one compiled loop; None of others."""
+        small = self.schedule.places <= _SMALL
+        if not small or any(phase.rounds > 1 and phase.steady for phase in self.schedule.phases):
+            return None
+        from dpsim.network.rounds.rounds_in_chain import RoundsInChain
+
+        return RoundsInChain(self)
+
     def _phase(
         self, number: int, phase: Phase, chunking: Chunking, ready: FloatArray
     ) -> FloatArray:
-        if not phase.steady:
+        if not phase.steady or (phase.rounds == 1 and self.schedule.places <= _SMALL):
             for turn in range(phase.rounds):
                 check()
                 ready = self.timed_round(number, turn, chunking).step(ready)

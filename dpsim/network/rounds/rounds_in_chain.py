@@ -1,0 +1,103 @@
+"""Rounds that do not repeat, all of a collective in one compiled loop: the same to the last bit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsim.base.arrays import FloatArray
+from dpsim.collectives import Chunking
+from dpsim.network.kernel import kernel
+from dpsim.network.rounds.timed_round import TimedRound
+
+if TYPE_CHECKING:
+    from dpsim.network.rounds.rounds import RoundsModel
+
+# s that a round takes by numpy, and from how many of a model on the loops are asked.
+_SECONDS_A_ROUND = 2e-5
+_WORTH_COMPILING = 0.05
+_MOST_LAID_OUT = 1 << 20  # numbers of a collective
+
+
+class _Chain(ctypes.Structure):
+    """`Chain` of ``chain.c``, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("rounds", "places")),
+        *((name, ctypes.c_void_p) for name in ("first", "source", "destination", "seconds")),
+        *((name, ctypes.c_void_p) for name in ("overhead", "reduction", "room")),
+    )
+
+
+class RoundsInChain:
+    """The rounds of ``model``, laid out for the loop once much has been done without."""
+
+    def __init__(self, model: RoundsModel) -> None:
+        self._model = model
+        self._rounds = sum(phase.rounds for phase in model.schedule.phases)
+        self._spent = 0.0  # s, estimated
+        self._laid_out: dict[int, _LaidOut | None] = {}
+
+    def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
+        """When each place is through that is ready at ``ready`` (s).
+
+        None where it is not worth it, or the machine has no compiler.
+        """
+        self._spent += self._rounds * _SECONDS_A_ROUND
+        if self._spent < _WORTH_COMPILING:
+            return None
+        size = chunking.total
+        if size not in self._laid_out:
+            self._laid_out[size] = self._lay_out(chunking)
+        chain = self._laid_out[size]
+        return None if chain is None else chain.step(ready)
+
+    def _lay_out(self, chunking: Chunking) -> _LaidOut | None:
+        loops, schedule = kernel(), self._model.schedule
+        numbers = self._rounds * schedule.places + schedule.transfers
+        if loops is None or numbers > _MOST_LAID_OUT:
+            return None
+        rounds = [
+            self._model.timed_round(number, turn, chunking)
+            for number, phase in enumerate(schedule.phases)
+            for turn in range(phase.rounds)
+        ]
+        return _LaidOut(loops["chain_step"], rounds)
+
+
+class _LaidOut:
+    """Rounds one after the other, for one size."""
+
+    def __init__(self, function: Callable[..., Any], rounds: list[TimedRound]) -> None:
+        self._step = function
+        self._step.argtypes = [ctypes.c_void_p] * 2  # type: ignore[attr-defined]
+        self._kept: list[NDArray[Any]] = []  # what the loop holds pointers to
+        places = len(rounds[0].overhead)
+        self._chain = _Chain(len(rounds), places)
+        self._at = ctypes.byref(self._chain)
+        first = np.cumsum([0, *(len(each.source) for each in rounds)])
+        self._keep("first", first, np.int64)
+        for name, kind in (
+            ("source", np.int32),
+            ("destination", np.int32),
+            ("seconds", np.float64),
+        ):
+            self._keep(name, np.concatenate([getattr(each, name) for each in rounds]), kind)
+        for name in ("overhead", "reduction"):
+            self._keep(name, np.concatenate([getattr(each, name) for each in rounds]), np.float64)
+        self._keep("room", np.empty(places), np.float64)
+
+    def _keep(self, name: str, array: NDArray[Any], kind: type) -> None:
+        kept: NDArray[Any] = np.ascontiguousarray(array, dtype=kind)
+        self._kept.append(kept)
+        setattr(self._chain, name, kept.ctypes.data)
+
+    def step(self, ready: FloatArray) -> FloatArray:
+        """When each place is through that is ready at ``ready`` (s)."""
+        through = np.array(ready, dtype=np.float64)
+        self._step(self._at, through.ctypes.data)
+        return through
