@@ -1,6 +1,7 @@
 """Jobs kept for the next scenario: one that differs in its seed alone is not prepared again.
 
-A sweep over seeds so builds cluster, routes, schedules and plan once in each process.
+A sweep over seeds so builds cluster, routes, schedules and plan once in each process; one over
+strategies builds the cluster once, and times each size of a collective once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from dpsim.base.config import BY_CONTENT
 from dpsim.engine.job import Job
-from dpsim.engine.preparation import prepare
+from dpsim.engine.preparation import KeptNetwork, prepare
 from dpsim.scenario import Scenario
 
 _MOST_WORKERS = 4096  # a larger job holds too much memory to be kept for what may never come
@@ -23,6 +24,7 @@ class KeptJobs:
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
+        self._network = KeptNetwork()
 
     def prepare(self, scenario: Scenario) -> Job:
         """The job of ``scenario``, prepared where none that is kept will do."""
@@ -30,7 +32,7 @@ class KeptJobs:
             return prepare(scenario)
         key = _key(scenario)
         kept = self._jobs.pop(key, None)
-        job = prepare(scenario) if kept is None else _again(kept, scenario)
+        job = prepare(scenario, network=self._network) if kept is None else _again(kept, scenario)
         self._jobs[key] = job  # last, as the one that was asked for last
         if len(self._jobs) > _MOST_JOBS:
             del self._jobs[next(iter(self._jobs))]

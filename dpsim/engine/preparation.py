@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,16 +12,17 @@ import numpy as np
 
 from dpsim.base.arrays import IntArray
 from dpsim.base.budget import check_memory
+from dpsim.base.config import BY_CONTENT
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
 from dpsim.engine.calls import LOSS
 from dpsim.engine.job import Job, counted_steps
 from dpsim.engine.utilisation import accelerator
 from dpsim.hardware import CalibrationProfile, Gpu, Transport
-from dpsim.network import Conditions, MessageCosts, ModelKind
+from dpsim.network import CollectiveModel, Conditions, MessageCosts, ModelKind
 from dpsim.scenario import Scenario
 from dpsim.strategy.aggregation import Setting, Turns
-from dpsim.topology import Cluster, build_cluster
+from dpsim.topology import Cluster, ClusterConfig, build_cluster
 from dpsim.workload import (
     Efficiency,
     LayerTimes,
@@ -45,11 +48,32 @@ def reduction_cost(gpu: Gpu) -> float:
     return _REDUCTION_TRAFFIC / gpu.memory_bandwidth.value
 
 
-def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None) -> Job:
+class KeptNetwork:
+    """The cluster that was built last, and the models of collectives on it, for the next job."""
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._cluster: Cluster | None = None
+        self._models: dict[Hashable, CollectiveModel] = {}
+
+    def built(self, config: ClusterConfig) -> tuple[Cluster, dict[Hashable, CollectiveModel]]:
+        """The cluster of ``config`` and its models, those of the last one where it is the same."""
+        # By content: a file that it names may hold something else by now.
+        key = json.dumps(config.model_dump(mode="json", context=BY_CONTENT), sort_keys=True)
+        if self._cluster is None or key != self._key:
+            self._key, self._cluster, self._models = key, build_cluster(config), {}
+        return self._cluster, self._models
+
+
+def prepare(
+    scenario: Scenario,
+    transformer: TransformerEfficiency | None = None,
+    network: KeptNetwork | None = None,
+) -> Job:
     """The job that ``scenario`` describes, with the catalogue's compute times.
 
-    ``transformer`` replaces the constants of transformers. Raises DpsimError where it asks for too
-    much.
+    ``transformer`` replaces the constants of transformers; ``network`` is what may be there from
+    the job before. Raises DpsimError where it asks for too much.
     """
     workers = scenario.cluster.ranks
     counted = counted_steps(scenario)
@@ -68,7 +92,7 @@ def prepare(scenario: Scenario, transformer: TransformerEfficiency | None = None
         _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,
         f"simulating {workers:,} workers",
     )
-    setting = _setting(scenario)
+    setting = _setting(scenario, network)
     cluster = setting.cluster
     model = scenario.build_model()
     collectives = _collectives(scenario, setting)
@@ -103,7 +127,7 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
     return measured_models(scenario, calibration, setting.library, found, _setting)
 
 
-def _setting(scenario: Scenario) -> Setting:
+def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
     """What the aggregation may know of the rest, with what the calibration says of messages."""
     transport = scenario.transport
     config = scenario.cluster
@@ -111,7 +135,7 @@ def _setting(scenario: Scenario) -> Setting:
         from dpsim.topology import cluster_over_transport
 
         config = cluster_over_transport(config, transport)
-    cluster = build_cluster(config)
+    cluster, models = (build_cluster(config), None) if network is None else network.built(config)
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     asked, met = scenario.run.network_model, scenario.disturbance
     kind: ModelKind
@@ -130,6 +154,7 @@ def _setting(scenario: Scenario) -> Setting:
         scenario.run.seed,
         transport,
         _between_cells(scenario.cell),
+        models=models,
     )
 
 

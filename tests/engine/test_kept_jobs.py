@@ -38,9 +38,9 @@ def test_seeds_answer_as_ever(case):
 def test_what_seeds_share_is_made_once(monkeypatch):
     made = []
 
-    def counted(asked):
+    def counted(asked, **rest):
         made.append(asked)
-        return prepare(asked)
+        return prepare(asked, **rest)
 
     monkeypatch.setattr("dpsim.engine.kept_jobs.prepare", counted)
     jobs = KeptJobs()
@@ -66,6 +66,29 @@ def test_an_algorithm_that_is_left_out_is_not_one_that_is_asked_for():
         with prepared_by(jobs.prepare):
             kept = told(simulate(scenario(overrides)))
         assert kept == told(simulate(scenario(overrides)))
+
+
+def test_scenarios_on_one_cluster_share_it_and_the_models_of_its_collectives():
+    jobs = KeptJobs()
+    first = jobs.prepare(scenario([], "strategy.overlap={kind: wfbp}"))
+    same = jobs.prepare(scenario([], "strategy.overlap={kind: sequential}", "run.steps=4"))
+    other = jobs.prepare(scenario([], "strategy.aggregation.algorithm=butterfly"))
+    assert same.cluster is other.cluster is first.cluster
+    assert same.collectives == first.collectives
+    assert other.collectives["all-reduce"] != first.collectives["all-reduce"]
+    elsewhere = jobs.prepare(scenario([], "cluster.network.nic=100GbE"))
+    assert elsewhere.cluster is not first.cluster
+    assert elsewhere.collectives["all-reduce"] != first.collectives["all-reduce"]
+
+
+@pytest.mark.parametrize("kind", ["auto", "rounds", "flows"])
+def test_strategies_answer_as_ever_on_a_cluster_that_is_kept(kind):
+    jobs = KeptJobs()
+    for strategy in ("algorithm=ring", "algorithm=auto", "kind=sharded", "algorithm=butterfly"):
+        asked = scenario([f"strategy.aggregation.{strategy}", f"run.network_model={kind}"])
+        with prepared_by(jobs.prepare):
+            kept = told(simulate(asked))
+        assert kept == told(simulate(asked))
 
 
 def test_a_collective_that_is_drawn_is_drawn_anew():

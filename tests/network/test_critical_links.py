@@ -11,6 +11,7 @@ from dpsim.network import MessageCosts, RoundsModel, schedule_on
 from dpsim.network.kernel import kernel
 from dpsim.network.rounds.compiled_rings import CompiledRings
 from dpsim.network.rounds.critical_links import CriticalLinks
+from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 from dpsim.topology import ClusterConfig, build_cluster
 
 CHUNK = 4000
@@ -103,6 +104,28 @@ def test_the_compiled_loop_is_taken_for_many_ranks(monkeypatch):
     assert isinstance(
         few.timed_round(0, 0, few.schedule.chunking(10**8, 4))._critical, CriticalLinks
     )
+
+
+@pytest.mark.skipif(kernel() is None, reason="there is no compiler")
+@pytest.mark.parametrize("name", ["double-binary-tree", "halving-doubling", "butterfly", "swing"])
+def test_rounds_in_chain_give_the_same_to_the_last_bit(monkeypatch, name):
+    network = build_cluster(ClusterConfig(nodes=4, node="dgx1-v100"))
+    model = RoundsModel(schedule_on(network, algorithm(name)), network, COSTLY)
+    starts = 1e-4 * np.random.default_rng(3).random(network.ranks)
+    one_by_one = model.finish(starts, 10_000_004).finishes
+    monkeypatch.setattr("dpsim.network.rounds.rounds._WORTH_COMPILING", 0.0)
+    calls = []
+    step = RoundsInChain.step
+
+    def noted(*given):
+        calls.append(step(*given))
+        return calls[-1]
+
+    monkeypatch.setattr(RoundsInChain, "step", noted)
+    np.testing.assert_array_equal(model.finish(starts, 10_000_004).finishes, one_by_one)
+    assert [found is None for found in calls] == [False]
+    ring = RoundsModel(schedule_on(network, algorithm("ring")), network, COSTLY)
+    assert ring._single_rounds == 0
 
 
 def ring_through_nodes(nodes):

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
 _SMALL = 4096  # places whose single rounds are taken one by one
+# s that such a round takes by numpy, and from how many of a model on a compiled loop is asked.
+_SECONDS_A_ROUND = 2e-5
+_WORTH_COMPILING = 0.05
 # Numbers kept of rounds whose pattern moves, at most: 32 MiB an array.
 _KEPT = 1 << 22
 
@@ -73,6 +76,7 @@ class RoundsModel(ScheduleModel):
         self._patterns: dict[tuple[int, int], _Pattern] = {}
         self._timed: dict[tuple[int, int, int], TimedRound] = {}
         self._loads: dict[int, FloatArray] = {}
+        self._spent = 0.0  # s by numpy, estimated, in what a compiled loop could do
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank finishes (s) that enters at ``starts`` (s), both vectors over ranks.
@@ -97,7 +101,8 @@ class RoundsModel(ScheduleModel):
 
     def _phases(self, chunking: Chunking, ready: FloatArray) -> FloatArray:
         """When each place is through all phases that is ready at ``ready`` (s)."""
-        if self._chain is not None:
+        self._spent += self._single_rounds * _SECONDS_A_ROUND
+        if self._spent >= _WORTH_COMPILING:
             chained = self._chain.step(chunking, ready)
             if chained is not None:
                 return chained
@@ -106,11 +111,17 @@ class RoundsModel(ScheduleModel):
         return ready
 
     @cached_property
-    def _chain(self) -> RoundsInChain | None:
-        """What takes small rounds that do not repeat by one compiled loop; None of others."""
+    def _single_rounds(self) -> int:
+        """How many rounds there are that a compiled loop can take: none where some repeat."""
+        phases = self.schedule.phases
         small = self.schedule.places <= _SMALL
-        if not small or any(phase.rounds > 1 and phase.steady for phase in self.schedule.phases):
-            return None
+        if not small or any(phase.rounds > 1 and phase.steady for phase in phases):
+            return 0
+        return sum(phase.rounds for phase in phases)
+
+    @cached_property
+    def _chain(self) -> RoundsInChain:
+        """What takes rounds that do not repeat by one compiled loop."""
         from dpsim.network.rounds.rounds_in_chain import RoundsInChain
 
         return RoundsInChain(self)

@@ -17,9 +17,6 @@ from dpsim.network.rounds.timed_round import TimedRound
 if TYPE_CHECKING:
     from dpsim.network.rounds.rounds import RoundsModel
 
-# s that a round takes by numpy, and from how many of a model on the loops are asked.
-_SECONDS_A_ROUND = 2e-5
-_WORTH_COMPILING = 0.05
 _MOST_LAID_OUT = 1 << 20  # numbers of a collective
 
 
@@ -34,22 +31,17 @@ class _Chain(ctypes.Structure):
 
 
 class RoundsInChain:
-    """The rounds of ``model``, laid out for the loop once much has been done without."""
+    """The rounds of ``model``, laid out for the loop."""
 
     def __init__(self, model: RoundsModel) -> None:
         self._model = model
-        self._rounds = sum(phase.rounds for phase in model.schedule.phases)
-        self._spent = 0.0  # s, estimated
         self._laid_out: dict[int, _LaidOut | None] = {}
 
     def step(self, chunking: Chunking, ready: FloatArray) -> FloatArray | None:
         """When each place is through that is ready at ``ready`` (s).
 
-        None where it is not worth it, or the machine has no compiler.
+        None where that is too much to lay out, or the machine has no compiler.
         """
-        self._spent += self._rounds * _SECONDS_A_ROUND
-        if self._spent < _WORTH_COMPILING:
-            return None
         size = chunking.total
         if size not in self._laid_out:
             self._laid_out[size] = self._lay_out(chunking)
@@ -58,15 +50,16 @@ class RoundsInChain:
 
     def _lay_out(self, chunking: Chunking) -> _LaidOut | None:
         loops, schedule = kernel(), self._model.schedule
-        numbers = self._rounds * schedule.places + schedule.transfers
+        rounds = sum(phase.rounds for phase in schedule.phases)
+        numbers = rounds * schedule.places + schedule.transfers
         if loops is None or numbers > _MOST_LAID_OUT:
             return None
-        rounds = [
+        timed = [
             self._model.timed_round(number, turn, chunking)
             for number, phase in enumerate(schedule.phases)
             for turn in range(phase.rounds)
         ]
-        return _LaidOut(loops["chain_step"], rounds)
+        return _LaidOut(loops["chain_step"], timed)
 
 
 class _LaidOut:

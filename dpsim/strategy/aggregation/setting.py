@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,8 @@ class Setting:
     ``config`` is the cluster as described, ``cluster`` as built, ``transport`` what was measured.
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
-    ``libraries`` gathers what was chosen for the scenario.
+    ``libraries`` gathers what was chosen for the scenario. ``models`` are those that were made on
+    this very cluster, for other scenarios, too; None where none are kept.
     """
 
     config: ClusterConfig
@@ -50,6 +51,7 @@ class Setting:
     transport: Transport | None = None
     groups: Groups | None = None
     libraries: list[LibraryChoice] = field(default_factory=list)
+    models: dict[Hashable, CollectiveModel] | None = None
 
     def timed(
         self,
@@ -64,6 +66,21 @@ class Setting:
         """
         groups = groups or self.groups
         conditions = self.conditions(self.cluster, self.workers)
+        if self.models is None or self.transport is not None or conditions:
+            return self._timed(algorithm, operation, library, groups, conditions)
+        asked = self.kind, self.costs, algorithm, operation, library, groups
+        if asked not in self.models:
+            self.models[asked] = self._timed(algorithm, operation, library, groups, conditions)
+        return self.models[asked]
+
+    def _timed(
+        self,
+        algorithm: str,
+        operation: str,
+        library: str,
+        groups: Groups | None,
+        conditions: Conditions,
+    ) -> CollectiveModel:
         # What was measured holds for an undisturbed network only, and has no say where the scenario
         # asks for a model by name.
         undisturbed = self.kind == "auto" and not conditions

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
-from dpsim.engine import Recording, Result, Run, run_scenario, simulate
+from dpsim.engine import KeptJobs, Recording, Result, Run, prepared_by, run_scenario, simulate
 from dpsim.scenario import MeasuredCell, MeasuredStep, Scenario
 from dpsim.studies.explain.changed import Values, as_options, changed
 from dpsim.studies.explain.critical_path import CriticalPath, critical_path
@@ -163,7 +163,14 @@ def explain(
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
     DpsimError as `simulate` does.
     """
+    # Most knobs leave the cluster as it is.
+    with prepared_by(KeptJobs().prepare):
+        return _explained(scenario, progress, tick)
 
+
+def _explained(
+    scenario: Scenario, progress: Callable[[int], None], tick: Callable[[], None]
+) -> Explanation:
     def predict(given: Scenario) -> Result:
         return simulate(given, lambda _: tick())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.disturbance import DisturbanceConfig
-from dpsim.engine import Result, exchange_cycle, run_scenario
+from dpsim.engine import KeptJobs, Result, exchange_cycle, prepared_by, run_scenario
 from dpsim.scenario import Document, Plain, Scenario, apply_overrides, validate
 from dpsim.studies.explain import as_options
 from dpsim.studies.sweep import scenario_key
@@ -85,6 +85,7 @@ class Evaluator:
         self._document = document
         self._limits = limits
         self._results = results
+        self._jobs = KeptJobs()
         self._found: dict[Choice, Evaluation | Refused] = {}
         self._simulated: set[str] = set()
 
@@ -182,7 +183,8 @@ class Evaluator:
         key = scenario_key(scenario)
         if key not in self._results:
             try:
-                self._results[key] = run_scenario(scenario, settle=settle).result
+                with prepared_by(self._jobs.prepare):
+                    self._results[key] = run_scenario(scenario, settle=settle).result
             except DpsimError as error:
                 raise _NotPossibleError(
                     f"cannot be simulated: {str(error).splitlines()[0]}"
