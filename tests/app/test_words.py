@@ -1,0 +1,51 @@
+"""What people call a scenario, its fields, and what has changed in it."""
+
+import pytest
+
+from app import forms
+from app.answers import node_counts
+from app.presets import preset_names
+from app.reading import scenario
+from app.spec import Spec
+from app.words import changes, choice_words, described, field_words, kind_words
+
+FIRST = Spec("resnet50-32-v100-25gbe")
+
+
+def test_fields_have_names_without_underscores_and_short_forms():
+    assert field_words("pue") == "power overhead of the building (PUE)"
+    assert field_words("batch_per_gpu") == "batch per GPU"
+    for path in ("cluster", "workload", "cost", "run"):
+        for field in forms.fields(forms.part(path), path):
+            assert "_" not in field_words(field.name)
+
+
+def test_kinds_and_columns_are_words():
+    assert (kind_words("bsp"), kind_words("ring")) == ("BSP", "ring")
+    assert choice_words("step_time_s") == "step time s"
+
+
+def test_a_scenario_is_described_by_what_is_in_it():
+    assert described(scenario(FIRST)) == (
+        "resnet50, 32 v100-sxm2-16gb in 4 nodes over ethernet-25g; 64 samples a GPU and step; "
+        "all-reduce, BSP"
+    )
+
+
+def test_changes_are_told_with_both_values_and_of_many_the_first():
+    changed = FIRST.with_value("cluster.nodes", "8").with_kind("strategy.sync", "kind", "ssp")
+    assert changes(FIRST, changed) == "nodes 4 to 8, sync BSP to SSP"
+    assert changes(FIRST, FIRST) == ""
+    many = changed.with_options(
+        ["workload.batch_per_gpu=32", "run.steps=4", "run.warmup=1", "run.seed=3"]
+    )
+    assert changes(FIRST, many).endswith(" and 2 more")
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_a_curve_has_a_few_numbers_of_nodes_with_one_and_the_scenarios(preset):
+    counts = list(map(int, node_counts(Spec(preset))))
+    assert counts == sorted(set(counts))
+    assert counts[0] == 1
+    assert scenario(Spec(preset)).cluster.nodes in counts
+    assert len(counts) <= 7
