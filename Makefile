@@ -34,12 +34,14 @@ test-long: .venv/.dev ## what takes longer: fuzzing and full-size runs
 bench: .venv/.dev ## speed and memory, as a table, against their limits
 	@$(BIN)/python -m pytest -m bench tests/bench
 
-lint: .venv/.dev ## ruff, mypy and import-linter alone
+lint: .venv/.dev ## ruff, mypy, import-linter, bandit and pip check alone
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tools.doors
+	@$(BIN)/python -m bandit -q -c pyproject.toml -r dpsim validate app tools
+	@$(BIN)/python -m pip --disable-pip-version-check check -q
 
 golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.md and quoted outputs anew; look at the difference before you commit it
 	@$(BIN)/python tests/test_golden.py

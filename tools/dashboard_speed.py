@@ -138,7 +138,7 @@ def _server() -> Iterator[tuple[str, int]]:
 def _wait_for(address: str) -> None:
     while True:
         try:
-            with urlopen(address, timeout=5):
+            with urlopen(address, timeout=5):  # nosec B310 - localhost, by this program
                 return
         except OSError:
             time.sleep(0.1)

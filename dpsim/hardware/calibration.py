@@ -243,7 +243,10 @@ class Transport(Config):
         default=None, ge=0, description="s of a copy without bytes between a GPU and its host."
     )
     copy_rate: float | None = Field(
-        default=None, gt=0, description="B/s of a long copy between a GPU and its host, pinned."
+        default=None,
+        ge=1e-3,
+        le=1e18,
+        description="B/s of a long copy between a GPU and its host, pinned.",
     )
 
     @property

@@ -1,5 +1,8 @@
 """Files that a scenario names are looked for beside it."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dpsim import load_scenario
@@ -50,3 +53,14 @@ def test_a_node_file_that_is_not_there(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     with pytest.raises(ScenarioError, match=r"mine\.yaml: cannot be read: No such file"):
         load_scenario(tmp_path / "scenario.yaml")
+
+
+def test_a_profile_of_copies_at_no_rate_at_all_is_refused(tmp_path):
+    profile = Path("validate/profiles/testbed.json").read_text()
+    edited = json.loads(profile)
+    edited["parameters"]["copy_rate"] = {"value": 1e-300, "unit": "B/s"}
+    (tmp_path / "slow.json").write_text(json.dumps(edited))
+    text = Path("scenarios/quickstart.yaml").read_text() + "calibration: slow.json\n"
+    (tmp_path / "f.yaml").write_text(text)
+    with pytest.raises(ScenarioError, match="copy_rate"):
+        load_scenario(tmp_path / "f.yaml")

@@ -50,7 +50,7 @@ def compute(key: str, content: bytes, where: Workplace) -> Row:
     answer: Row = {"error": None, "retry": False}
     try:
         with prepared_by(_jobs().prepare):
-            answer |= row(simulate(pickle.loads(content)))
+            answer |= row(simulate(pickle.loads(content)))  # nosec B301 - this sweep's own
     except DpsimError as error:
         answer["error"] = "; ".join(str(error).splitlines())
     except Exception as error:  # a row for each point, whatever happens to it

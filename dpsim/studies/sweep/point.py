@@ -35,7 +35,7 @@ class Point:
     @property
     def scenario(self) -> Scenario:
         """The scenario; only where there is one."""
-        loaded = pickle.loads(self.content)
+        loaded = pickle.loads(self.content)  # nosec B301 - made by this process
         assert isinstance(loaded, Scenario)
         return loaded
 
