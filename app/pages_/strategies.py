@@ -15,7 +15,7 @@ from dpsim.report.figures.paths_figure import paths_figure
 from dpsim.studies.lanes import OVERLAPPED, SHARDED, SYNCHRONISED, WORKERS, Strategies
 
 _SYNC, _OVERLAP, _SHARDS, _WEIGHTS = "synchronisation", "overlap", "sharding", "ways of the weights"
-_SLOWER = ("1", "1.25", "1.5", "2", "3")
+_SLOWER = ("1", "1.25", "1.5", "2", "3", "5", "10")
 _STEPS, _FEW = 8, 2
 _SSP = "SSP, at most 2 ahead"
 _AVERAGED = {
@@ -79,7 +79,7 @@ def _sync(spec: Spec) -> None:
     if not _lanes(spec, SYNCHRONISED, WORKERS, "Four workers, the same computing"):
         return
     st.markdown("**The three parts of SSP's window**")
-    clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "6"))
+    clock = int(controls.slide("step", [str(step) for step in range(2, _STEPS + 1)], "step", "5"))
     found = finished(
         "looking at what is read",
         ("window", spec, clock),
