@@ -338,9 +338,13 @@ class CalibrationProfile(Config):
                 f"parameters of a transport must be among {', '.join(Transport.model_fields)}, "
                 f"but got {unknown[0]}"
             )
-        return Transport.model_validate(
-            {name: parameter.value for name, parameter in self.parameters.items()}
-        )
+        values = {name: parameter.value for name, parameter in self.parameters.items()}
+        try:
+            return Transport.model_validate(values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            (name, *_), rule = first["loc"], first["msg"]
+            raise ValueError(f"{name} of {self.name!r}: {rule}, but got {first['input']}") from None
 
     @property
     def tables(self) -> tuple[Measured, ...]:
