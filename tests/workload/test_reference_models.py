@@ -203,6 +203,51 @@ def test_a_configuration_is_built_without_the_library_as_well(tmp_path, family):
     assert flop_by_layer(built) == flop_by_layer(ours())
 
 
+# As users write them: a factory of the library's own class, without its weights.
+CLASSES = {
+    "llama": ("LlamaForCausalLM", "LlamaConfig"),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config"),
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config"),
+    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig"),
+    "mixtral": ("MixtralForCausalLM", "MixtralConfig"),
+}
+
+
+@pytest.mark.parametrize("family", CLASSES)
+def test_import_torch_takes_the_librarys_classes(dpsim, tmp_path, family):
+    values, _, _ = FAMILIES[family]
+    kind, config = CLASSES[family]
+    (tmp_path / "mine.py").write_text(
+        f"from transformers import {config}, {kind}\n\n\n"
+        f"def build():\n    return {kind}({config}(**{values!r}))\n"
+    )
+    written = tmp_path / "profile.json"
+    code, _, err = dpsim(
+        "import", "torch", f"{tmp_path / 'mine.py'}:build", "--input", TOKENS,
+        "--dtype", "int64", "-o", written,
+    )  # fmt: skip
+    assert code == 0, err
+    profile = json.loads(written.read_text())
+    assert profile["tokens"] == TOKENS
+    layers = profile["layers"]
+    assert sum(layer["backward_flop"] for layer in layers) > sum(
+        layer["forward_flop"] for layer in layers
+    )
+
+
+def test_import_torch_says_what_a_module_asks_of_data_that_a_trace_has_not(dpsim, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from transformers import Wav2Vec2Config, Wav2Vec2Model\n\n\n"
+        f"def build():\n    return Wav2Vec2Model(Wav2Vec2Config(**{OTHERS['wav2vec2']!r}))\n"
+    )
+    code, out, err = dpsim(
+        "import", "torch", f"{tmp_path / 'mine.py'}:build", "--input", 16_000, "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["layers"]
+    assert "asks for data (nonzero)" in err
+
+
 # By the library alone: parameters as its own modules count them, and FLOP of a pass where they
 # follow from the sizes.
 OTHERS = {
