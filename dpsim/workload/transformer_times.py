@@ -17,7 +17,7 @@ A board with fewer watts for its peak than its generation's first keeps less of 
 grows with the clock and the square of the voltage, which rises with it.
 
 The constants stand in ``transformers.yaml`` beside this module with their errors. ``python -m
-tools.refits.transformer_fit`` writes them.
+tools.refits.transformer_refit`` writes them.
 """
 
 from __future__ import annotations
@@ -221,6 +221,9 @@ def transformer_efficiency(
         content["execution"][execution],
     )
     values = {name: float(entry["value"]) for part in parts for name, entry in part.items()}
-    for name, entry in content["kernels"][kernels].items():
-        values[name] *= float(entry["value"])
+    # What kernels of a year do not fuse, a compiler does.
+    by_year = [content["kernels"], *([content["unfused"]] if execution == "eager" else [])]
+    for table in by_year:
+        for name, entry in table[kernels].items():
+            values[name] *= float(entry["value"])
     return TransformerEfficiency(**values, measured_on=measured_on)

@@ -21,6 +21,7 @@ import validate.published.llm
 from dpsim.base.arrays import FloatArray
 from tools.refits.step_constants import rounded
 from validate.published.llm import (
+    REFERENCE_KERNELS,
     REQUIRED,
     TABLE,
     Constants,
@@ -40,7 +41,6 @@ HEADER = (
     "# SI units; error: relative standard error of the fit, with its priors.\n"
 )
 _ROUNDS = 2
-_REFERENCE = "2023"  # the kernels that others are measured against
 
 
 def content(found: Constants) -> dict[str, Any]:
@@ -69,9 +69,8 @@ def content(found: Constants) -> dict[str, Any]:
     for execution in shown["execution"].values():
         execution["launch"] = fixed["launch"]
     shown["execution"]["graph"] = shown["execution"]["compile"]
-    shown["kernels"] = {
-        year: {} if year == _REFERENCE else values for year, values in shown["kernels"].items()
-    }
+    for part in ("kernels", "unfused"):
+        shown[part][REFERENCE_KERNELS] = {}
     return {**shown, "extrapolated": settings["extrapolated"]}
 
 

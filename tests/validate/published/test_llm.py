@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsim.engine import memory_use
 from validate.published import compare_steps
 from validate.published.llm import (
     REQUIRED,
@@ -91,6 +92,17 @@ def test_a_row_becomes_the_scenario_that_it_describes(tmp_path):
     assert len(aggregation.units(model)) == pytest.approx(25, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("sharding", "stated", "taken"),
+    [("hsdp", "", "node"), ("fsdp_full", "", "all"), ("hsdp", "4", 4), ("zero1", "node", "node")],
+)
+def test_a_shard_group_that_is_not_stated_is_what_the_sharding_means(
+    sharding, stated, taken, tmp_path
+):
+    row = read_row(columns(sharding=sharding, shard_group=stated, gpus="16"), 0)
+    assert scenario_of(row, tmp_path).strategy.aggregation.shard_group == taken
+
+
 def test_rows_apart_have_reasons_and_others_predictions(tmp_path):
     file = table(tmp_path / "t.csv", {}, {"tp": "2"}, {"quality": "caution"}, {"step_time_s": ""})
     found = compare_steps(file, "llm").to_json()
@@ -142,6 +154,36 @@ def _jobs(rows, constants):
     with TemporaryDirectory() as folder:
         for row in rows:
             yield job_of(scenario_of(row, Path(folder)), constants)
+
+
+def test_whatever_ran_is_said_to_fit(tmp_path):
+    """All rows that the table calls ok, among them those that fill their GPUs."""
+    found = []
+    for row in fitted_rows(packaged_table(TABLE, REQUIRED)):
+        use = memory_use(scenario_of(row, tmp_path))
+        found.append(use.held.total / use.capacity)
+    assert len(found) > 600
+    assert max(found) <= 1
+    assert sum(share > 0.8 for share in found) > 30
+
+
+def test_what_a_compiler_fuses_does_not_depend_on_the_year_of_eager_kernels():
+    """torchtitan's two rows that differ in this alone, by constants that saw none of its rows."""
+    without = shipped_without()["source torchtitan benchmarks/llama3_h100_202412"]
+    years = ("2022", "2023", "2024")
+    moved = {
+        execution: [without.efficiency("hopper", execution, year).elementwise for year in years]
+        for execution in ("eager", "compile")
+    }
+    assert len(set(moved["compile"])) == 1
+    assert min(moved["eager"]) > moved["compile"][0]
+    titan = "titan-h100-8b-bf16"
+    table = packaged_table(TABLE, REQUIRED)
+    known = [row for row in fitted_rows(table) if row.case_id.startswith(titan)]
+    rows = {row.compiled: row for row in known if row.gpus == 8}
+    eager, compiled = (next(_jobs([rows[compiled]], without)) for compiled in (False, True))
+    gain = step_of(eager) / step_of(compiled)
+    assert gain == pytest.approx(rows[False].measured / rows[True].measured, rel=0.05)
 
 
 def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():

@@ -7,17 +7,19 @@ from validate.published.llm.comparison import (
     group_of,
     shipped_without,
 )
-from validate.published.llm.fit import Constants, fit
+from validate.published.llm.fit import REFERENCE_KERNELS, Constants, fit
 from validate.published.llm.rows import REQUIRED, LlmRow
 from validate.published.llm.simulate import job_of, step_of, works_of
-from validate.published.llm.work import RowWork
+from validate.published.llm.work import RowWork, Work
 
 __all__ = [
+    "REFERENCE_KERNELS",
     "REQUIRED",
     "TABLE",
     "Constants",
     "LlmRow",
     "RowWork",
+    "Work",
     "compare",
     "fit",
     "fitted_rows",

@@ -16,6 +16,7 @@ from validate.published.tables import Block, constants_file, fit_blocks
 
 # Where constants stand that all rows share.
 EVERY = "every"
+REFERENCE_KERNELS = "2023"  # the year that others are measured against
 _ENOUGH = 150.0  # rows from which on more rows weigh no more against priors
 
 Values = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -25,7 +26,7 @@ Values = Mapping[str, Mapping[str, Mapping[str, float]]]
 class Constants:
     """Fitted values by part, member and name, and their relative standard errors.
 
-    Parts are those of ``transformers.yaml``: shared, generations, execution and kernels.
+    Parts are those of ``transformers.yaml``: shared, generations, execution, kernels and unfused.
     """
 
     values: Values
@@ -89,12 +90,17 @@ def _blocks(rows: Sequence[RowWork], priors: Mapping[str, Any]) -> Iterator[Bloc
 
 
 def _members_of(generation: str, execution: str, kernels: str) -> dict[str, str]:
-    """Whose constants count, in each part; graphs are compiled too."""
+    """Whose constants count, in each part; graphs are compiled too.
+
+    What kernels of a year do not fuse, a compiler does.
+    """
+    eager = execution == "eager"
     return {
         "shared": EVERY,
         "generations": standing_for(generation),
-        "execution": "eager" if execution == "eager" else "compile",
+        "execution": "eager" if eager else "compile",
         "kernels": kernels,
+        "unfused": kernels if eager else REFERENCE_KERNELS,
     }
 
 

@@ -172,9 +172,10 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
 
 
 def _group(row: LlmRow) -> str | int:
-    """The shard group: all, node, or a number of workers."""
-    if row.shard_group in ("node", "all"):
-        return row.shard_group if row.nodes > 1 else "all"
+    """The shard group: all, node, or a number of workers; not stated, what the sharding means."""
+    stated = row.shard_group or ("node" if row.sharding == "hsdp" else "all")
+    if stated in ("node", "all"):
+        return stated if row.nodes > 1 else "all"
     if row.shard_group.isdecimal():
         return int(row.shard_group)
     raise NotSimulatedError(f"shard group not known: {row.shard_group!r}")
