@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dpsim.report.theme import COLOUR, SURFACES
+from dpsim.report.theme import COLOUR, SURFACES, ink_on
 
 _LIGHT, _DARK = SURFACES["light"], SURFACES["dark"]
 
-# `light-dark` follows the mode that Streamlit sets on the page.
+# Everything follows the mode at once, without asking the server: `light-dark` what Streamlit sets
+# on the page, mixtures the colour of the text around them, and so do words and grounds of charts.
 STYLE = f"""
 :root {{
   --dp-good: light-dark({_LIGHT.good}, {_DARK.good});
   --dp-bad: light-dark({_LIGHT.bad}, {_DARK.bad});
-  --dp-muted: light-dark({_LIGHT.muted}, {_DARK.muted});
-  --dp-border: light-dark({_LIGHT.border}, {_DARK.border});
-  --dp-panel: light-dark({_LIGHT.panel}, {_DARK.panel});
-  --dp-full: {COLOUR["vermilion"]};
-  --dp-held: {COLOUR["blue"]};
+  --dp-link: light-dark({_LIGHT.link}, {_DARK.link});
+  --dp-on-link: light-dark({ink_on(_LIGHT.link)}, {ink_on(_DARK.link)});
+  --dp-muted: color-mix(in srgb, currentColor 76%, transparent);
+  --dp-border: color-mix(in srgb, currentColor 20%, transparent);
 }}
+.js-plotly-plot .main-svg {{background: transparent !important}}
+.js-plotly-plot .bglayer .bg {{fill: transparent !important}}
+.js-plotly-plot :is(.gtitle, .gtitle-subtitle, .xtitle, .ytitle, .cbtitle text, .legendtext,
+  .legendtitletext, .annotation-text, .textpoint text, .xtick text, .ytick text, .cbaxis text,
+  .bartext-outside) {{fill: currentColor !important}}
 [data-testid=stMainBlockContainer] {{padding: 4.2rem 2.5rem 2rem}}
 [data-testid=stSidebarHeader] {{height: 2.5rem}}
 [data-testid=stMainBlockContainer] [data-testid=stVerticalBlock] {{gap: 0.8rem}}
@@ -33,17 +38,16 @@ dl.dp-row {{display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5re
 .dp-delta.bad {{color: var(--dp-bad); font-weight: 600}}
 .dp-bar {{height: 0.5rem; border-radius: 0.25rem; background: var(--dp-border); margin: 0.25rem 0;
   overflow: hidden}}
-.dp-bar > i {{display: block; height: 100%; background: var(--dp-held)}}
-.dp-bar > i.over {{background: var(--dp-full)}}
+.dp-bar > i {{display: block; height: 100%; background: {COLOUR["blue"]}}}
+.dp-bar > i.over {{background: {COLOUR["vermilion"]}}}
 .dp-verdict {{font-size: 1.15rem; font-weight: 600; margin: 0.2rem 0 0}}
 .dp-title {{font-size: 1.5rem; font-weight: 650; line-height: 1.25; margin: 0}}
 .dp-about {{color: var(--dp-muted); margin: 0.15rem 0 0}}
 [data-testid=stCaptionContainer] {{color: var(--dp-muted); opacity: 1}}
 [data-testid=stCaptionContainer] p {{color: inherit}}
-/* On the colour of links white is read in light mode, black in dark mode. */
-[data-testid=stMultiSelectTagsContainer] [data-tag] {{color: light-dark(#ffffff, #000000)}}
-[data-testid=stIconMaterial][color*="0.6"] {{color: var(--dp-muted) !important}}
-:focus-visible {{outline: 2px solid light-dark({_LIGHT.link}, {_DARK.link}); outline-offset: 1px}}
+[data-testid=stMultiSelectTagsContainer] [data-tag] {{color: var(--dp-on-link)}}
+[data-testid=stIconMaterial][color*="0.6"] {{color: inherit !important}}
+:focus-visible {{outline: 2px solid var(--dp-link); outline-offset: 1px}}
 /* Two charts side by side are one below the other where each would be too narrow. */
 @media (max-width: 1100px) {{
   .st-key-pictures [data-testid=stColumn] {{min-width: calc(100% - 1rem)}}

@@ -42,11 +42,12 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
         textposition=["middle left" if x == 0 else "bottom center" for x, _ in place.values()],
         marker={"size": 11, "symbol": "square", "color": LOAD[0]},
         hoverinfo="skip",
+        cliponaxis=False,
     )
     said = _title(classes)
     rows = len({y for _, y in place.values()})
     axes = {
-        "xaxis": {"visible": False, "range": [-0.8, 2.1], "fixedrange": True},
+        "xaxis": {"visible": False, "range": [-0.9, 2.1], "fixedrange": True},
         "yaxis": {"visible": False, "fixedrange": True},
     }
     height = 110 + _ROW * max(rows, 2)
