@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app import pages_
+from dpsim.report.theme import SURFACES
 
 pytestmark = pytest.mark.browser
 
@@ -102,14 +103,34 @@ def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_not
     assert errors == []
 
 
-def test_the_mode_of_the_system_is_the_pages_and_its_charts(look):
-    page, _ = look("", "dark")
-    page.wait_for_selector(".js-plotly-plot .main-svg")
-    grounds = page.evaluate(
-        """() => [document.querySelector(".stApp"), document.querySelector(".main-svg")]
-        .map((each) => getComputedStyle(each).background || "")"""
+def colours(page):
+    """Of the page's ground, the words of its charts and the notes below its numbers."""
+    return page.evaluate(
+        """() => [
+          getComputedStyle(document.querySelector(".stApp")).backgroundColor,
+          getComputedStyle(document.querySelector(".js-plotly-plot .gtitle")).fill,
+          getComputedStyle(document.querySelector(".js-plotly-plot .main-svg")).backgroundColor,
+        ]"""
     )
-    assert all("rgb(14, 17, 23)" in ground for ground in grounds)
+
+
+def rgb(colour):
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgb({red}, {green}, {blue})"
+
+
+def test_the_mode_is_the_systems_and_charts_follow_it_at_once(look):
+    page, _ = look("", "light")
+    page.wait_for_selector(".js-plotly-plot .gtitle")
+    for mode in ("light", "dark", "light"):
+        page.emulate_media(color_scheme=mode)
+        surface = SURFACES[mode]
+        page.wait_for_function(
+            "(ground) => getComputedStyle(document.querySelector('.stApp')).backgroundColor === ground",
+            arg=rgb(surface.background),
+        )
+        found = [rgb(surface.background), rgb(surface.text), "rgba(0, 0, 0, 0)"]
+        assert colours(page) == found
 
 
 def test_who_asks_for_less_motion_gets_none(look):
