@@ -36,6 +36,7 @@ _BATCHES = tuple(2**power for power in range(11))
 _LESS = (1, 4)  # batches of a GPU: the scenario's over these
 _MOST_GPUS = 1_024
 _MOST_LEARNERS = 6
+_WIDE = 510  # pixels
 _FACTORS = ("2", "3", "4", "5")
 _GOYAL = "goyal_rn50_err_vs_batch"
 _RECORDS = (
@@ -87,18 +88,16 @@ def _batches(spec: Spec) -> None:
     if found is None:
         return
     runs = list(found.values())
-    left, right = st.columns(2)
-    with left:
-        chart(utilisation_figure(runs), "utilisation")
+    figures = {"utilisation": utilisation_figure(runs)}
+    if has_targets(runs):
+        figures |= {
+            "epochs": epochs_figure(runs),
+            "time": time_to_target_figure(runs),
+            "cost": _cost(spec, runs),
+        }
+    _side_by_side(figures)
     if not has_targets(runs):
         _no_task()
-        return
-    with right:
-        chart(epochs_figure(runs), "epochs")
-    with left:
-        chart(time_to_target_figure(runs), "time")
-    with right:
-        chart(_cost(spec, runs), "cost")
 
 
 def _gpus(spec: Spec) -> None:
@@ -125,11 +124,7 @@ def _gpus(spec: Spec) -> None:
     if not has_targets(runs):
         _no_task()
         return
-    left, right = st.columns(2)
-    with left:
-        chart(time_to_target_figure(runs), "time")
-    with right:
-        chart(_cost(spec, runs), "cost")
+    _side_by_side({"time": time_to_target_figure(runs), "cost": _cost(spec, runs)})
 
 
 def _learners(spec: Spec) -> None:
@@ -215,6 +210,14 @@ def _rows(name: str) -> list[dict[str, str]]:
 def _cost(spec: Spec, runs: list[Result]) -> go.Figure:
     cost = scenario_of(spec).cost
     return cost_figure(runs, cost.price_per_gpu_hour, cost.currency)
+
+
+def _side_by_side(figures: dict[str, go.Figure]) -> None:
+    """As many in a row as there is room for."""
+    with st.container(horizontal=True):
+        for key, figure in figures.items():
+            with st.container(width=_WIDE):
+                chart(figure, key)
 
 
 def _no_task() -> None:

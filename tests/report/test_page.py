@@ -221,5 +221,5 @@ def test_a_study_of_batches_shows_time_and_cost_to_the_target(dpsim, tmp_path):
     page = tmp_path / "page.html"
     assert dpsim("report", study, "--html", page)[0] == 0
     text = page.read_text()
-    for title in ("Utilisation against the", "Epochs to top-1", "Cost against time"):
+    for title in ("Utilisation against the batch", "Epochs to top-1", "Cost against time"):
         assert title in text

@@ -19,14 +19,12 @@ from dpsim.report.figures.style import (
     answer,
     styled,
     time_unit,
-    wrapped,
 )
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _LOG = {"type": "log"}
-_LINE = 24  # letters of a line of a title, where two figures stand side by side
 _RUNS = Sequence[Result | Answer]
 
 
@@ -62,7 +60,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     )
     unit = "epochs" if known else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
-    return styled(figure, wrapped(title, _LINE), "global batch (samples)", unit, xaxis=_LOG)
+    return styled(figure, title, "global batch (samples)", unit, xaxis=_LOG)
 
 
 def time_to_target_figure(runs: _RUNS) -> go.Figure:
@@ -103,7 +101,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
         )
     across = "GPUs" if by_gpus else "global batch (samples)"
     title = f"Time to {answers[0]['to_target']['target']}"
-    return styled(figure, wrapped(title, _LINE), across, f"time ({unit})", xaxis=_LOG, yaxis=_LOG)
+    return styled(figure, title, across, f"time ({unit})", xaxis=_LOG, yaxis=_LOG)
 
 
 def utilisation_figure(runs: _RUNS) -> go.Figure:
@@ -131,9 +129,7 @@ def utilisation_figure(runs: _RUNS) -> go.Figure:
     up = "share of the peak (MFU)" if known else "samples/s of a GPU"
     axis = {"rangemode": "tozero", **({"tickformat": ".0%"} if known else {})}
     title = "Utilisation against the batch"
-    return styled(
-        figure, wrapped(title, _LINE), "batch of a GPU (samples)", up, xaxis=_LOG, yaxis=axis
-    )
+    return styled(figure, title, "batch of a GPU (samples)", up, xaxis=_LOG, yaxis=axis)
 
 
 def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
@@ -153,7 +149,7 @@ def learners_figure(runs: Sequence[tuple[int, Result | Answer]]) -> go.Figure:
     axes: dict[str, Any] = {"xaxis": {"dtick": 1}, "yaxis": {"rangemode": "tozero"}}
     return styled(
         figure,
-        wrapped("Throughput against learners", _LINE),
+        "Throughput against learners",
         "learners on a GPU",
         "samples/s",
         **axes,
@@ -191,7 +187,7 @@ def cost_figure(
         )
     up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
     title = f"Cost against time to {answers[0]['to_target']['target']}"
-    return styled(figure, wrapped(title, _LINE), f"time ({unit})", up, xaxis=_LOG, yaxis=_LOG)
+    return styled(figure, title, f"time ({unit})", up, xaxis=_LOG, yaxis=_LOG)
 
 
 def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.Figure:
@@ -209,9 +205,7 @@ def error_figure(rows: Sequence[tuple[float, float, float]], title: str) -> go.F
         marker={"size": 8},
         hovertemplate="batch %{x:,}: %{y:.2f} %<extra></extra>",
     )
-    return styled(
-        figure, wrapped(title, _LINE), "global batch (samples)", "top-1 error (%)", xaxis=_LOG
-    )
+    return styled(figure, title, "global batch (samples)", "top-1 error (%)", xaxis=_LOG)
 
 
 def _targets(runs: _RUNS) -> list[Any]:
