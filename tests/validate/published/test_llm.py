@@ -1,6 +1,7 @@
 """Language models beside published steps: rows as scenarios, regimes, figures of three models."""
 
 import csv
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from validate.published.llm import (
     REQUIRED,
     TABLE,
     Constants,
+    LlmRow,
     fit,
     fitted_rows,
     group_of,
@@ -33,6 +35,12 @@ BASE = {
     "micro_batch": "8", "grad_accum": "1", "step_time_s": "1.0", "quality": "ok", "framework": "f",
     "note": "",
 }  # fmt: skip
+
+
+@cache
+def fitted() -> list[LlmRow]:
+    """The rows of the public table that constants are fitted on."""
+    return fitted_rows(packaged_table(TABLE, REQUIRED))
 
 
 def table(path: Path, *changes: dict[str, str]) -> Path:
@@ -131,7 +139,7 @@ def test_calibrated_rows_stand_beside_constant_tokens_a_second(tmp_path):
 
 
 def test_a_fit_finds_the_constants_that_made_the_steps():
-    rows = fitted_rows(packaged_table(TABLE, REQUIRED))[::12]
+    rows = fitted()[::12]
     works = works_of(rows)
     changed = shipped_without()["model mpt-7b"]
     values = {
@@ -159,7 +167,7 @@ def _jobs(rows, constants):
 def test_whatever_ran_is_said_to_fit(tmp_path):
     """All rows that the table calls ok, among them those that fill their GPUs."""
     found = []
-    for row in fitted_rows(packaged_table(TABLE, REQUIRED)):
+    for row in fitted():
         use = memory_use(scenario_of(row, tmp_path))
         found.append(use.held.total / use.capacity)
     assert len(found) > 600
@@ -178,8 +186,7 @@ def test_what_a_compiler_fuses_does_not_depend_on_the_year_of_eager_kernels():
     assert len(set(moved["compile"])) == 1
     assert min(moved["eager"]) > moved["compile"][0]
     titan = "titan-h100-8b-bf16"
-    table = packaged_table(TABLE, REQUIRED)
-    known = [row for row in fitted_rows(table) if row.case_id.startswith(titan)]
+    known = [row for row in fitted() if row.case_id.startswith(titan)]
     rows = {row.compiled: row for row in known if row.gpus == 8}
     eager, compiled = (next(_jobs([rows[compiled]], without)) for compiled in (False, True))
     gain = step_of(eager) / step_of(compiled)
@@ -187,7 +194,7 @@ def test_what_a_compiler_fuses_does_not_depend_on_the_year_of_eager_kernels():
 
 
 def test_every_row_that_was_fitted_on_has_constants_that_did_not_see_it():
-    rows = fitted_rows(packaged_table(TABLE, REQUIRED))
+    rows = fitted()
     assert {group_of(row) for row in rows} == set(shipped_without())
 
 

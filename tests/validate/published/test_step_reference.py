@@ -231,13 +231,14 @@ def cluster_rows(growth):
 @pytest.mark.parametrize(("growth", "apart"), [(0.0, False), (100.0, False), (200.0, True)])
 def test_series_that_no_network_explains_stand_apart_and_say_so(growth, apart, tmp_path):
     path = written(tmp_path / "series.csv", cluster_rows(growth))
-    result = compare_steps(path, "adaptdl", fit_on=[DATA / TABLES["adaptdl"]])
+    result = compare_steps(path, "adaptdl", fit_on=[path])
     reasons = [row.to_json()["reason"] for row in result.apart]
     assert len(reasons) == (2 if apart else 0)
     assert all("no network does that" in reason for reason in reasons)
     assert set(result.to_json()["apart_by_reason"]) == set(reasons)
 
 
+@pytest.mark.long
 def test_rows_of_a_cluster_that_is_described_as_weak_stand_apart_for_that():
     weak = lines("adaptdl", lambda row: row["cluster"].startswith("azure"))[0]["cluster"]
     result = compare_steps(DATA / TABLES["adaptdl"], "adaptdl")
