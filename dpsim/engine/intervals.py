@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.9
 _DRAWS = 4000
+# As how many machines more the residuals of all families count beside those of one: a few machines
+# do not show how far off the next may be.
+_BORROWED = 2
 _MIB = 2**20
 _OTHER_LIBRARY = "what a library takes beyond ideal transfers was not compared on this network"
 
@@ -209,9 +212,10 @@ def nccl_doubt(
 ) -> Doubt:
     """The error of NCCL's model on machines of a ``generation``.
 
-    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Where no machine of
-    the generation was measured, that of its like with whole generations left out. ``residuals``
-    stand in for the shipped ones.
+    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Residuals of the
+    family's machines, and with less weight those of all families with whole generations left out.
+    Where one machine of the generation was measured or none, the latter alone. ``residuals`` stand
+    in for the shipped ones.
     """
     table = _of_nccl() if residuals is None else residuals
     by_operation = {
@@ -220,11 +224,14 @@ def nccl_doubt(
         if generation in family["generations"] and family["sizes"] == sizes
     }
     found = by_operation.get(operation) or by_operation.get("any")
-    if found is not None and found["machines"] > 1:
-        basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
-        return Doubt(basis, table["quantiles"], found["machine_left_out"])
-    apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
-    return _pooled(is_one_node, sizes, apart, table)
+    if found is None or found["machines"] == 1:
+        apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
+        return _pooled(is_one_node, sizes, apart, table)
+    basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
+    others = _pooled(is_one_node, sizes, "", table)
+    both = np.array([found["machine_left_out"], others.quantiles])
+    quantiles = _mixed(both, [found["machines"], _BORROWED])
+    return Doubt(basis, table["quantiles"], quantiles)
 
 
 def _pooled(is_one_node: bool, sizes: str, apart: str, table: Mapping[str, Any]) -> Doubt:

@@ -33,7 +33,7 @@ from dpsim.network.libraries.nccl import (
     generation,
     written,
 )
-from tools.refits.nccl_residuals import residual_table
+from tools.refits.nccl_residuals import coverage, residual_table
 from validate.published.nccl import (
     LEFT_OUT_FILE,
     MACHINE_KEY,
@@ -79,6 +79,8 @@ on rows of quality ok of the tables below.
 # left_out_error: mean over machines of each machine's mean absolute percentage error, \
 predicted without it; a fraction.
 # generation_left_out_error: the same without all machines of its generation or transport.
+# coverage: mean over machines of each machine's share of rows inside the interval of nine in ten, \
+its own residuals left out.
 """
 
 
@@ -175,6 +177,8 @@ def constants_text(
         *_error_lines(by_machine),
         "generation_left_out_error:",
         *_error_lines(by_generation),
+        "coverage:",
+        *(f"  {group}: {share:.3f}" for group, share in coverage(by_machine, by_generation).items()),
     ]
     units = {p.name: (p.unit, p.text) for p in PARAMS}
     lines.append("groups:")
