@@ -170,6 +170,7 @@ def constants_text(
             strict=True,
         )
     )
+    inside = coverage(by_machine, by_generation)
     lines = [
         "fitted_on:",
         *(f"  - validate/published/data/{name}" for name, _ in TABLES),
@@ -178,7 +179,7 @@ def constants_text(
         "generation_left_out_error:",
         *_error_lines(by_generation),
         "coverage:",
-        *(f"  {group}: {share:.3f}" for group, share in coverage(by_machine, by_generation).items()),
+        *(f"  {group}: {share:.3f}" for group, share in inside.items()),
     ]
     units = {p.name: (p.unit, p.text) for p in PARAMS}
     lines.append("groups:")
