@@ -33,7 +33,8 @@ pytestmark = [
 class Sweeper:
     """A sweep that is begun, killed and resumed in a folder, again and again."""
 
-    def __init__(self, path, folder, options, victims):
+    def __init__(self, path, folder, options, victims, say):
+        self.say = say
         self.path, self.folder, self.options, self.victims = path, folder, options, victims
         self.random = random.Random(options[0])
         self.kills = Counter()
@@ -69,23 +70,28 @@ class Sweeper:
 
     def _killed(self, process, out):
         """Whether a victim was found at a random moment, before the sweep was done."""
+        least = rows = rows_written(out)
+        at_work = self.random.random() < 0.8  # the others are killed while they begin, too
         moment = time.monotonic() + self.random.uniform(0, self.longest_s)
-        while time.monotonic() < moment:
+        while time.monotonic() < moment or (at_work and rows <= least):
             if process.poll() is not None:
                 return False
-            time.sleep(0.005)
+            time.sleep(0.02)
+            rows = rows_written(out)
+            least = min(least, rows)  # journals end in shards when a sweep is resumed
         kind = self.random.choice(("parent", "worker", "all"))
-        at_work = self.victims(out)
-        if kind != "parent" and not at_work:
+        victims = self.victims(out)
+        if kind != "parent" and not victims:
             kind = "parent"
         if kind == "parent":
             _kill(process.pid)
         elif kind == "worker":
-            _kill(self.random.choice(sorted(at_work)))
+            _kill(self.random.choice(sorted(victims)))
         else:
-            for pid in (process.pid, *at_work):
+            for pid in (process.pid, *victims):
                 _kill(pid)
         self.kills[kind] += 1
+        self.say(f"{rows_written(out):,} rows, then {kind}: {sum(self.kills.values())} kills")
         if kind == "worker":
             # The sweep goes on without it, or says what happened; then it is ended as well.
             time.sleep(self.random.uniform(0, 1))
@@ -113,7 +119,12 @@ def _campaign(tmp_path, options, victims, capsys):
     path = tmp_path / "tiny.yaml"
     path.write_text(f"{TINY}sweep: {seeds(POINTS)}\n")
     sweep(path, tmp_path / "one-worker", workers=1)
-    sweeper = Sweeper(path, tmp_path, options, victims)
+
+    def say(text):
+        with capsys.disabled():
+            print(f"{options[0]}: {text}")
+
+    sweeper = Sweeper(path, tmp_path, options, victims, say)
     made = sweeps = 0
     while made < KILLS:
         out = tmp_path / f"out{sweeps}"
@@ -123,8 +134,7 @@ def _campaign(tmp_path, options, victims, capsys):
         made, sweeps = made + begun, sweeps + 1
         assert _bytes(out) == _bytes(tmp_path / "one-worker")
         assert not (out / "journals").exists()
-        with capsys.disabled():
-            print(f"{options[0]}: {made} kills {dict(sweeper.kills)}, {sweeps} sweeps whole")
+        say(f"{made} kills {dict(sweeper.kills)}, {sweeps} sweeps whole")
     assert rows_written(out) == 0
 
 
