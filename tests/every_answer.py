@@ -40,6 +40,7 @@ LINES = (
     ),
     *(f"explain {name} {SHORT} {SMALL}" for name in ("host", "parameter-server-asp")),
     f"compare quickstart {SHORT} {SMALL} --vary {ALGORITHMS} --vary strategy.sync.kind=bsp,local-sgd",
+    f"compare quickstart {SHORT} {SMALL} --alternative sync.kind=ssp --by bytes",
     f"tune quickstart {SHORT} --over {ALGORITHMS} --over "
     "strategy.overlap.kind=sequential,wfbp,mg-wfbp --evaluations 8 --seed 5",
     *(

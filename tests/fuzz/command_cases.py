@@ -92,7 +92,7 @@ def answered(random: Random) -> Case:
     """A page of an answer that was spoiled, and of a folder of results."""
     kind = random.choice(list(OF_ANSWERS))
     first = Step({"f.yaml": files.SCENARIO}, (*OF_ANSWERS[kind], "-o", "a.json"))
-    last = ("report", "a.json", "--html", "a.html")
+    last = random.choice((("report", "a.json", "--html", "a.html"), ("plot", "a.json")))
     return Case({}, last, before=(first, Step({}, spoil="a.json", seed=random.getrandbits(32))))
 
 
