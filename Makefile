@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install -c constrain
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run app all bundle test test-long bench lint golden clean
+.PHONY: help run app all bundle docs test test-long bench lint golden clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ lint: .venv/.dev ## ruff, mypy, import-linter, bandit and pip check alone
 	@$(BIN)/python -m bandit -q -c pyproject.toml -r dpsim validate app tools
 	@$(BIN)/python -m pip --disable-pip-version-check check -q
 
+docs: .venv/.dev ## the documentation as a site, in docs/site
+	@$(BIN)/python -m tools.site
+
 golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.md and quoted outputs anew; look at the difference before you commit it
 	@$(BIN)/python tests/test_golden.py
 	@$(BIN)/python tests/engine/test_combinations.py
@@ -51,7 +54,7 @@ golden: .venv/.dev ## write tests/golden, the JSON Schema and docs/combinations.
 	@$(BIN)/python tests/docs/test_documents.py
 
 clean: ## remove .venv and everything else that was made here
-	@rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv build dist docs/site .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The build backend comes from constraints.txt too, so it is installed first and the build is not isolated.

@@ -1,0 +1,122 @@
+"""The documentation as a site: ``python -m tools.site`` builds it into ``docs/site`` (make docs).
+
+MkDocs builds it from the same Markdown that stands in the repository. The pages are laid out beside
+one another as there, so that every link between them holds, and three are written: the first one,
+the scenarios with a picture each, and the reference of the Python face. A link that leads nowhere
+is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import dpsim
+from dpsim.base.errors import DpsimError
+from dpsim.commands.scenarios import about, shipped
+from dpsim.report.plots.files import write_figure
+
+ROOT = Path(__file__).parents[1]
+LAID_OUT = ROOT / "build" / "site"
+SITE = ROOT / "docs" / "site"
+# What the pages link to, from the root of the repository.
+PARTS = (
+    "README.md",
+    "DESIGN.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "docs",
+    "scenarios",
+)
+Draw = Callable[[Path, Path], bool]
+_STEPS = ("run.steps=4", "run.warmup=1")
+
+
+def lay_out(folder: Path, draw: Draw) -> None:
+    """Put all pages, and the files that they link to, into ``folder``.
+
+    ``draw`` draws a scenario's step into a file; it says whether there was something to draw.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    pages = folder / "pages"
+    for part in PARTS:
+        source, target = ROOT / part, pages / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("site"))
+        elif source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    (pages / "scenarios" / "gallery.md").write_text(
+        "\n".join(gallery(pages, draw)), encoding="utf-8"
+    )
+    (pages / "docs" / "api.md").write_text("\n".join(api()), encoding="utf-8")
+    shutil.copy(ROOT / "tools" / "mkdocs.yml", folder / "mkdocs.yml")
+
+
+def gallery(pages: Path, draw: Draw) -> Iterator[str]:
+    """A page of all shipped scenarios: what each is about, its step as a picture, its file."""
+    yield "# Scenarios"
+    yield ""
+    yield "Every file that comes with dpsim; the [tour](tour.md) explains them one after the other."
+    files = shipped()
+    pictures = pages / "scenarios" / "pictures"
+    with ProcessPoolExecutor() as pool:
+        drawn = pool.map(draw, files.values(), [pictures / f"{name}.svg" for name in files])
+        for (name, path), is_drawn in zip(files.items(), drawn, strict=True):
+            yield ""
+            yield f"## {name}"
+            yield ""
+            yield about(path.read_text(encoding="utf-8"))
+            yield ""
+            if is_drawn:
+                yield f"![The parts of a step of {name}](pictures/{name}.svg)"
+                yield ""
+            yield f"[{name}.yaml]({name}.yaml)"
+
+
+def draw_step(scenario: Path, picture: Path) -> bool:
+    """Draw the mean of a few steps of a scenario; False where it cannot be simulated alone."""
+    try:
+        result = dpsim.simulate(dpsim.load_scenario(scenario, list(_STEPS)))
+    except DpsimError:
+        return False
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    write_figure(result.plot(), picture)
+    return True
+
+
+def api() -> Iterator[str]:
+    """The page of the names in ``dpsim.__all__``, from their docstrings."""
+    yield "# Python reference"
+    yield ""
+    yield "What `from dpsim import ...` gives; [Python](python.md) shows how it is used."
+    for name in dpsim.__all__:
+        if not name.startswith("_"):
+            found = getattr(dpsim, name)
+            yield ""
+            yield f"::: {found.__module__}.{found.__qualname__}"
+
+
+def main() -> None:
+    """Build the site. Exits with MkDocs' code where a link or a page is wrong."""
+    lay_out(LAID_OUT, draw_step)
+    sys.exit(build(LAID_OUT, SITE))
+
+
+def build(laid_out: Path, site: Path) -> int:
+    """Build what `lay_out` has laid out; MkDocs' exit code, not 0 after any warning."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    places = ["--config-file", str(laid_out / "mkdocs.yml"), "--site-dir", str(site)]
+    # The theme's announcement of its successor is no warning about these pages.
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run([*command, *places], check=False, env=environment).returncode
+
+
+if __name__ == "__main__":
+    main()
