@@ -174,7 +174,7 @@ def _serve():
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp://"
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp://"
     ) as cluster:
         print(cluster.scheduler_address, flush=True)
         sys.stdin.read()
