@@ -54,16 +54,17 @@ def collective(
     nodes: int | None = None,
     algorithms: Iterable[str] | None = None,
     operation: str = "all-reduce",
-    library: str = "ideal",
+    library: str | None = None,
 ) -> CollectiveTimes:
     """How long one collective takes at each size, on a scenario's cluster or on nodes by name.
 
     ``sizes``: bytes of a rank's vector, as numbers or text (``"1 MiB"``, nccl-tests' ``"1M"``).
-    ``nodes`` replaces the file's number of nodes; it is 1 for a node's name. ``algorithms``: the
-    ring, or what a library chooses, if None. Raises DpsimError for what is not known.
+    ``nodes`` replaces the file's number of nodes; it is 1 for a node's name. ``algorithms``:
+    what the library chooses if None. ``library``: that of the machines (NCCL on NVIDIA GPUs) if
+    None, or of algorithms that are named the ideal one. Raises DpsimError for what is not known.
     """
     from dpsim.base.budget import limited
-    from dpsim.network import MessageCosts
+    from dpsim.network import MessageCosts, automatic_library
     from dpsim.studies.collective import (
         CollectiveTimes,
         collective_rows,
@@ -72,6 +73,9 @@ def collective(
     )
 
     network, gamma = named_cluster(str(cluster), nodes)
+    if library is None:
+        automatic, _ = automatic_library("auto", network, operation=operation)
+        library = "ideal" if algorithms else automatic
     names = algorithms or (("ring",) if library == "ideal" else ("auto",))
     nbytes = [parse_size(size) if isinstance(size, str) else size for size in sizes]
     with limited():
