@@ -107,7 +107,8 @@ class InPairs(MeetingPoint):
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
             return
-        partner = int(self._random[worker.rank].choice(choices))
+        # As `Generator.choice` draws, without making an array of them.
+        partner = choices[int(self._random[worker.rank].integers(len(choices)))]
         # Taken in the order of ranks: no circle of workers can wait for one another's thread.
         both = sorted((worker.rank, partner))
         lower, higher = (self._threads[rank] for rank in both)
