@@ -78,21 +78,21 @@ LARGE = {
         "cluster.node=dgx-h100",
         "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
         "checkpointing: full}",
-        "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2, unit_size: 3 GB}",
+        "strategy.aggregation={kind: sharded, library: ideal, stage: 3, weight_bytes: 2, unit_size: 3 GB}",
         "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
     ],
     "Llama 2 70B, sharded (ZeRO 3, small units)": [  # 1,365 collectives a step
         "cluster.node=dgx-h100",
         "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
         "checkpointing: full}",
-        "strategy.aggregation={kind: sharded, stage: 3, weight_bytes: 2}",
+        "strategy.aggregation={kind: sharded, library: ideal, stage: 3, weight_bytes: 2}",
         "strategy.overlap={kind: buckets}",
     ],
     "Llama 2 70B, sharded (ZeRO 1)": [
         "cluster.node=dgx-h100",
         "workload={model: llama2-70b, batch_per_gpu: 1, precision: bf16, optimizer: adam, "
         "checkpointing: full}",
-        "strategy.aggregation={kind: sharded, stage: 1, weight_bytes: 2}",
+        "strategy.aggregation={kind: sharded, library: ideal, stage: 1, weight_bytes: 2}",
         "strategy.overlap={kind: buckets, bucket_size: 3 GB}",
         # 140 GB of weights on GPUs of 80 GB: simulated all the same.
         "run.allow_out_of_memory=true",
@@ -160,7 +160,8 @@ def test_a_million_gpus_three_steps(measured, name, limits):
 
 def resnet(nodes, steps):
     """ResNet-50 as in the quickstart: a ring, buckets and jitter."""
-    scenario = load_scenario(QUICKSTART, [f"cluster.nodes={nodes}", f"run.steps={steps}"])
+    ring = "strategy.aggregation={kind: allreduce, library: ideal, algorithm: ring}"
+    scenario = load_scenario(QUICKSTART, [f"cluster.nodes={nodes}", f"run.steps={steps}", ring])
     assert scenario.strategy.overlap.kind == "buckets"
     assert scenario.disturbance.jitter is not None
     return simulate(scenario)
