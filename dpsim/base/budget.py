@@ -23,7 +23,7 @@ from dpsim.base.errors import DpsimError, FailedError
 TIME_LIMIT = "DPSIM_TIME_LIMIT"
 MOST_SECONDS = 3600.0
 _SURE = 0.02  # the part of the limit after which the steps done so far say how long all will take
-_LOOKS = 0.02  # s between two looks at how long all will take
+_LOOKS = 0.002  # s between two looks at how long all will take
 _DOUBT = 2.0  # steps may become faster than the first ones were
 
 _WAY_OUT = "take fewer nodes or steps, or larger buckets"
