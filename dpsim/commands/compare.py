@@ -73,7 +73,8 @@ def compare(
         return
     from dpsim.report.text.tables import comparison_table
 
-    show(comparison_table(found))
+    notes = ["", *found.notes] if found.notes else []
+    show(comparison_table(found), *notes)
 
 
 @contextmanager

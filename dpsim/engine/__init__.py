@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
-        Doubt,
-        PredictionInterval,
-        collective_interval,
         language_model_interval,
         machine_interval,
-        nccl_doubt,
         prediction_interval,
     )
     from dpsim.engine.job import Job, exchange_cycle
@@ -65,7 +61,6 @@ __all__ = [
     "PARTS",
     "Act",
     "Constants",
-    "Doubt",
     "Engine",
     "Gradients",
     "Interval",
@@ -78,7 +73,6 @@ __all__ = [
     "OnLinks",
     "Part",
     "PartName",
-    "PredictionInterval",
     "Recording",
     "RefittedModel",
     "Result",
@@ -95,7 +89,6 @@ __all__ = [
     "bytes_in_step",
     "calibrated",
     "clock_gaps",
-    "collective_interval",
     "constants_of",
     "engine_for",
     "exact_for",
@@ -109,7 +102,6 @@ __all__ = [
     "machine_interval",
     "memory_use",
     "model_flop",
-    "nccl_doubt",
     "neighbours",
     "one_time_costs",
     "overlapping",

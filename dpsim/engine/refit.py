@@ -20,6 +20,7 @@ from itertools import product
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.base.doubt import Doubt
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic
 from dpsim.hardware import CalibrationProfile, Measured
@@ -62,6 +63,10 @@ class RefittedModel(CollectiveModel):
         empty = min(_seconds(self.base, _SMALLEST), whole)
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         return replace(found, finishes=found.finishes + (float(refitted) - whole))
+
+    def doubt(self, nbytes: int) -> Doubt:
+        """The base's, which is the more doubtful."""
+        return self.base.doubt(nbytes)
 
     def traffic(self, nbytes: int) -> Traffic:
         """The base's."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.lazy import Shown
 from dpsim.disturbance import Goodput
-from dpsim.engine.intervals import PredictionInterval
 from dpsim.engine.link_loads import StepTraffic
 from dpsim.engine.memory import MemoryUse
 from dpsim.engine.parts import PARTS, PartName
@@ -124,6 +124,20 @@ class Result(Shown):
             f"steps had not settled: {self.unsettled}; raise run.warmup and run.steps until they "
             "have",
         ]
+
+    def alike(self, other: Result, own_figure: float, other_figure: float) -> bool:
+        """Whether the models' errors leave open which of two figures is the less.
+
+        The figures are in proportion to the mean steps. Errors that both share, of the same GPU or
+        network, cancel.
+        """
+        if self.interval is None or other.interval is None:
+            return False
+        own, others = (
+            figure / result.step_time_s["mean"]
+            for figure, result in ((own_figure, self), (other_figure, other))
+        )
+        return self.interval.includes(other.interval, others / own)
 
     @property
     def throughput_samples_per_s(self) -> float:

@@ -314,7 +314,11 @@ def _cautions(job: Job) -> tuple[str, ...]:
     """What is to be known of the cluster, and of what was measured elsewhere or nowhere."""
     scenario = job.scenario
     calibration = scenario.calibration
-    said = (*scenario.cluster.warnings, *dict.fromkeys(_extrapolations(job)))
+    said = (
+        *scenario.cluster.warnings,
+        *dict.fromkeys(_extrapolations(job)),
+        *job.setting.cautions,
+    )
     if not isinstance(calibration, CalibrationProfile):
         return said
     gpus = sorted({part.accelerator.name for part in scenario.cluster.parts})

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         named_model,
         schedule_on,
     )
+    from dpsim.network.residuals import machine_doubt, nccl_doubt
     from dpsim.network.rounds import ConfirmedRounds, RoundsModel
     from dpsim.network.servers import Servers, ServersModel
     from dpsim.network.transport import TransportModel, transport_model
@@ -67,8 +68,10 @@ __all__ = [
     "collective_model",
     "finish_together",
     "library_model",
+    "machine_doubt",
     "max_min_rates",
     "named_model",
+    "nccl_doubt",
     "schedule_on",
     "transport_model",
 ]

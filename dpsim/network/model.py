@@ -19,6 +19,7 @@ from dpsim.collectives import OPERATIONS, Schedule, Traffic, ranks_array, traffi
 from dpsim.topology import Network
 
 if TYPE_CHECKING:
+    from dpsim.base.doubt import Doubt
     from dpsim.network.flows import SharedNetwork
 
 Leave = Callable[[IntArray], None]
@@ -115,6 +116,16 @@ class CollectiveModel(ABC):
 
     def _finish_after(self, starts: FloatArray, nbytes: int, rested_at: float) -> Outcome:
         return self._finish(starts, nbytes)
+
+    def doubt(self, nbytes: int) -> Doubt:
+        """How far its time for ``nbytes`` may be off.
+
+        A library says what its own model left of measured machines; the others are ideal.
+        """
+        from dpsim.network.residuals import described, ideal_doubt
+
+        nodes = getattr(self.network, "nodes", self.network.ranks)
+        return ideal_doubt(nodes, nbytes, described(self.network))
 
     @property
     def saved(self) -> float:

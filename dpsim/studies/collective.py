@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from dpsim.base.arrays import FloatArray
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.base.units import DATA, parse
 from dpsim.collectives import OPERATIONS
-from dpsim.engine import PredictionInterval, collective_interval, reduction_cost
+from dpsim.engine import reduction_cost
 from dpsim.hardware import nodes as known_nodes
 from dpsim.network import Ability, MessageCosts, ModelKind, named_model
 from dpsim.scenario import load_scenario
@@ -125,9 +126,7 @@ def collective_rows(
                 moved.total,
                 library,
                 busy / (time - float(begin.min())) if busy else 0.0,
-                collective_interval(network, library, operation, size, time)
-                if isinstance(network, Cluster)
-                else None,
+                model.doubt(size).around(time) if isinstance(network, Cluster) else None,
             )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from dpsim.base.doubt import CONFIDENCE
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
@@ -23,11 +24,15 @@ Variant = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What variants are ranked by: the least comes first. ``read``: None where it is not known."""
+    """What variants are ranked by: the least comes first. ``read``: None where it is not known.
+
+    ``of_time``: it is in proportion to the step, and so are the models' errors of it.
+    """
 
     name: str
     title: str
     read: Callable[[Result], float | None]
+    of_time: bool = True
 
 
 def _time_to_target(result: Result) -> float | None:
@@ -54,8 +59,14 @@ RANKINGS: Registry[Ranking] = Registry(
                 "memory",
                 "memory on a GPU",
                 lambda result: None if result.memory is None else result.memory.held.total,
+                of_time=False,
             ),
-            Ranking("bytes", "bytes sent per sample", lambda result: result.bytes_per_sample),
+            Ranking(
+                "bytes",
+                "bytes sent per sample",
+                lambda result: result.bytes_per_sample,
+                of_time=False,
+            ),
         )
     },
 )
@@ -95,10 +106,44 @@ class Comparison(Shown):
         best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
         return None if not best or own is None else own / best - 1
 
+    def is_best_too(self, row: Compared) -> bool | None:
+        """Whether the models' errors leave open if a variant is better than the best.
+
+        None where it is ranked by what has no such error.
+        """
+        best, own = self.ranking.read(self.best.result), self.ranking.read(row.result)
+        if not self.ranking.of_time or best is None or own is None:
+            return None
+        return self.best.result.alike(row.result, best, own)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of the order, a sentence each."""
+        alike = [row for row in self.rows[1:] if self.is_best_too(row)]
+        said = []
+        if alike:
+            said.append(
+                f"~ is not told apart from the best by the models' errors ({CONFIDENCE:.0%}); "
+                "errors that both share (the same GPU, the same network) cancel in differences"
+            )
+        libraries = {each.library for row in self.rows for each in row.result.libraries}
+        if len(libraries) > 1:
+            said.append(
+                f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
+                "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
+            )
+        return said
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim compare``."""
-        rows = [row.to_json() for row in self.rows]
-        return {"schema_version": 1, "kind": "compare", "by": self.ranking.name, "rows": rows}
+        rows = [{**row.to_json(), "is_best_too": self.is_best_too(row)} for row in self.rows]
+        return {
+            "schema_version": 1,
+            "kind": "compare",
+            "by": self.ranking.name,
+            "rows": rows,
+            "notes": self.notes,
+        }
 
 
 def compare(

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpsim import load_scenario, simulate
-from dpsim.engine import collective_interval, nccl_doubt
-from dpsim.engine.intervals import Doubt, _mixed, _of_nccl
+from dpsim.base.doubt import Doubt, drawn_interval, mixed
 from dpsim.hardware import nodes
+from dpsim.network import named_model, nccl_doubt
 from dpsim.topology import ClusterConfig, build_cluster
 
 QUICKSTART = "scenarios/quickstart.yaml"
@@ -52,10 +52,12 @@ def test_hidden_communication_counts_only_as_far_as_it_may_come_out():
 
 def test_collectives_of_machines_that_were_measured_are_surer():
     h100 = build_cluster(ClusterConfig(nodes=1, node=nodes()["dgx-h100"]))
-    found = collective_interval(h100, "nccl", "all-reduce", 2**30, 1.0)
+    found, ideal = (
+        named_model("auto", "auto", h100, library=library).doubt(2**30).around(1.0)
+        for library in ("nccl", "ideal")
+    )
     assert 0.7 < found.low < 1 < found.high < 1.6
     assert found.extrapolated == ()
-    ideal = collective_interval(h100, "ideal", "all-reduce", 2**30, 1.0)
     assert ideal.high / ideal.low > found.high / found.low
     assert ideal.extrapolated
 
@@ -79,7 +81,8 @@ def test_a_family_of_few_machines_borrows_more_from_all():
             "machine_left_out": narrow,
             "generation_left_out": wide,
         }
-        table = {"quantiles": _of_nccl()["quantiles"], "families": [family]}
+        levels = nccl_doubt("roce", False, "all_reduce", "from 1 MiB").levels
+        table = {"quantiles": levels, "families": [family]}
         found = nccl_doubt("ib", False, "all_gather", "from 1 MiB", table).around(1.0)
         return np.log(found.high / found.low)
 
@@ -87,18 +90,44 @@ def test_a_family_of_few_machines_borrows_more_from_all():
 
 
 def test_a_mixture_of_alike_is_like_each_and_of_unlike_between_them():
+    levels = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975]
     alike = np.array([[-0.5, -0.3, -0.1, 0.0, 0.1, 0.3, 0.5]] * 2)
-    assert _mixed(alike, [1, 5]) == pytest.approx(alike[0].tolist())
-    apart = np.array([alike[0] - 1, alike[0] + 1])
-    mixed = _mixed(apart, [1, 1])
-    assert mixed == sorted(mixed)
-    assert mixed[0] < -1 < 1 < mixed[-1]
+    assert mixed(levels, alike, [1, 5]) == pytest.approx(alike[0].tolist())
+    between = mixed(levels, np.array([alike[0] - 1, alike[0] + 1]), [1, 1])
+    assert [*between] == sorted(between)
+    assert between[0] < -1 < 1 < between[-1]
 
 
 def test_draws_follow_their_quantiles():
-    levels = _of_nccl()["quantiles"]
+    levels = [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
     doubt = Doubt("", levels, [np.log(1 + level) for level in levels])
-    drawn = doubt.factors(np.random.default_rng(1))
+    drawn = doubt.factors()
     assert np.quantile(drawn, 0.5) == pytest.approx(1.5, rel=0.01)
     assert drawn.min() == pytest.approx(1.05)
     assert drawn.max() == pytest.approx(1.95)
+
+
+def test_the_library_that_auto_is_says_how_far_it_is_off():
+    """NCCL's own residuals on H100s, those of no library where links are ideal."""
+    h100 = ["cluster.node=dgx-h100", "cluster.nodes=1"]
+    auto, nccl, ideal = (
+        interval(*h100, f"strategy.aggregation.library={library}")
+        for library in ("auto", "nccl", "ideal")
+    )
+    assert auto == nccl
+    assert "machines of single-node NVLink" in auto.basis
+    assert any("transfers are ideal" in each for each in ideal.extrapolated)
+
+
+def test_errors_that_both_share_cancel_in_differences():
+    """A step that computes 10 % longer on the same GPU is told apart from it, for both have the
+    same error of 30 %; one on another GPU, whose error is its own, is not.
+    """
+    levels, quantiles = (0.05, 0.5, 0.95), (-0.3, 0.0, 0.3)
+    own, other = (Doubt("left out", levels, quantiles, of=gpu).factors() for gpu in ("a", "b"))
+    one, alike, apart = (
+        drawn_interval(seconds, "", ()) for seconds in (own, 1.1 * own, 1.1 * other)
+    )
+    assert not one.includes(alike)
+    assert one.includes(alike, scale=1 / 1.1)
+    assert one.includes(apart)

@@ -51,8 +51,21 @@ def test_an_all_reduce_is_nccls_where_it_has_the_algorithm(asked, same_as):
 
 
 def test_a_library_that_is_asked_for_is_said_too():
-    (chosen,) = run({"kind": "allreduce", "library": "ideal"}).libraries
+    result = run({"kind": "allreduce", "library": "ideal"})
+    (chosen,) = result.libraries
     assert (chosen.library, chosen.why) == ("ideal", "as asked for")
+
+
+def test_ideal_links_are_a_warning_only_where_they_are_asked_for_on_gpus_that_a_library_serves():
+    def warned(aggregation, **more):
+        said = run(aggregation, **more).to_json()["warnings"]
+        return [each for each in said if each.startswith("library ideal on GPUs that nccl serves")]
+
+    ideal = {"kind": "allreduce", "library": "ideal"}
+    assert len(warned(ideal)) == 1
+    assert warned({"kind": "allreduce", "algorithm": "swing"}) == []
+    assert warned({"kind": "allreduce"}) == []
+    assert warned(ideal, node="tpu-v3") == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ FAR_APART = Path(__file__).parents[2] / "scenarios" / "far-apart.yaml"
 
 def loss(every, fragments, overlap):
     outer = f"{{every: {every}, fragments: {fragments}, overlap: {overlap}}}"
-    settings = [f"strategy.sync.outer={outer}", "run.steps=50"]
+    settings = [f"strategy.sync.outer={outer}"]
     return 1 - simulate(load_scenario(FAR_APART, settings)).scaling_efficiency
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import nccl_doubt
+from dpsim.network import nccl_doubt
 from dpsim.network.libraries.nccl import generation
 from tools.refits.residual_quantiles import QUANTILES, residual_quantiles
 from validate.published.nccl import MIB, Score, transport_group

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.base.doubt import Doubt
 from dpsim.collectives import Traffic, ranks_array
 from dpsim.network.model import CollectiveModel, Outcome
 from dpsim.topology import SubNetwork
@@ -42,6 +43,10 @@ class OneGroup(CollectiveModel):
         """Bytes that each rank of the group sends and receives."""
         moved = self.whole.traffic(nbytes)
         return Traffic(moved.sent[self.ranks], moved.received[self.ranks])
+
+    def doubt(self, nbytes: int) -> Doubt:
+        """That of the whole."""
+        return self.whole.doubt(nbytes)
 
     def algorithm_for(self, nbytes: int) -> str:
         """That of the whole."""

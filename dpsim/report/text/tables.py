@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.units import DATA, POWER, RATE, TIME, human, size
 from dpsim.engine import (
     PARTS,
     LinkLoads,
     PartName,
-    PredictionInterval,
     Result,
     TimeToTarget,
     Utilisation,
@@ -218,20 +218,22 @@ def _spending_notes(result: Result) -> list[str]:
 
 def comparison_table(found: Comparison) -> Table:
     """Variants side by side, best first; ``change`` is that of what they are ranked by."""
-    table = compare_table(
-        [(row.values, row.result) for row in found.rows], [found.change(row) for row in found.rows]
-    )
+    changes = [found.change(row) for row in found.rows]
+    alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
+    table = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
     table.title = f"ranked by {found.ranking.title}"
     return table
 
 
 def compare_table(
-    rows: Iterable[tuple[Mapping[str, str], Result]], changes: Iterable[float | None] | None = None
+    rows: Iterable[tuple[Mapping[str, str], Result]],
+    changes: Iterable[float | None] | None = None,
+    alike: Iterable[bool] | None = None,
 ) -> Table:
     """Variants side by side, in the order given.
 
     A field that a variant leaves as it is in the file is ``-``. ``changes`` are shares; of the step
-    time against the first where they are left out.
+    time against the first where they are left out. Those that are ``alike`` are marked.
     """
     listed = list(rows)
     tokens = any(result.utilisation.tokens_per_s is not None for _, result in listed)
@@ -252,11 +254,12 @@ def compare_table(
         "efficiency",
     ):
         table.add_column(heading, justify="right")
-    for (variant, result), change in zip(listed, changes, strict=True):
+    marks = [False] * len(listed) if alike is None else alike
+    for (variant, result), change, marked in zip(listed, changes, marks, strict=True):
         table.add_row(
             *(variant.get(path, "-") for path in paths),
             human(result.step_time_s["mean"], TIME),
-            _change(change),
+            f"~ {_change(change)}" if marked else _change(change),
             *(human(result.parts_s[part], TIME, 3) for part in _COMPARED),
             *rate_cells(result, tokens=tokens).values(),
             f"{result.scaling_efficiency:.1%}",

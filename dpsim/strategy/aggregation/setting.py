@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dpsim.collectives import Groups
 
 
+_ASKED = "as asked for"
+
+
 @dataclass(frozen=True, slots=True)
 class LibraryChoice:
     """Whose collectives are timed, and why in words."""
@@ -120,7 +123,7 @@ class Setting:
         Measured messages, other traffic, faults and a network model that is asked for are for no
         library. Which it was, and why, goes to the ``libraries``.
         """
-        found, why = library, "as asked for"
+        found, why = library, _ASKED
         if library == "auto":
             found, why = self._automatic(algorithm, operation, groups or self.groups)
         choice = LibraryChoice(found, why)
@@ -139,6 +142,21 @@ class Setting:
         from dpsim.network import automatic_library
 
         return automatic_library(algorithm, self.cluster, operation=operation, groups=groups)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What is asked for that no machine does: ideal links where a library serves the GPUs."""
+        if not any(each.library == "ideal" and each.why == _ASKED for each in self.libraries):
+            return []
+        from dpsim.network import automatic_library
+
+        found, _ = automatic_library("auto", self.cluster)
+        if found == "ideal" or self.transport is not None:
+            return []
+        return [
+            f"library ideal on GPUs that {found} serves: links without its launches, protocols and "
+            "rates, which no training runs on"
+        ]
 
     @property
     def library(self) -> str:

@@ -75,6 +75,14 @@ class Turn:
         return max(NOTHING, math.hypot(_scatter(self.base), _scatter(self.result)))
 
     @property
+    def within_error(self) -> bool:
+        """Whether the models' errors leave open if it gains; what both runs share cancels."""
+        if self.result is None:
+            return False
+        before, after = (1 / each.throughput_samples_per_s for each in (self.base, self.result))
+        return self.base.alike(self.result, before, after)
+
+    @property
     def gains(self) -> bool:
         """Whether it makes training faster."""
         return self.change_per_sample <= -self.nothing
@@ -102,6 +110,10 @@ class Turn:
             "step_change": self.step_change,
             "change_per_sample": self.change_per_sample,
             "nothing_below": self.nothing,
+            "within_error": self.within_error,
+            "interval_s": None
+            if self.result is None or self.result.interval is None
+            else self.result.interval.to_json(),
             "elasticity": self.elasticity,
             "why": self.why,
         }
@@ -138,6 +150,7 @@ class Explanation(Shown):
             "name": self.base.name,
             "verdict": verdict(self.base),
             "step_time_s": _step(self.base),
+            "interval_s": None if self.base.interval is None else self.base.interval.to_json(),
             "parts_s": self.base.parts_s,
             "overlapped_comm_s": self.base.overlapped_comm_s,
             "throughput_samples_per_s": self.base.throughput_samples_per_s,
@@ -296,10 +309,11 @@ def _with_reasons(turns: Iterable[Turn]) -> list[Turn]:
 
 def _gain(turn: Turn) -> str:
     assert turn.change is not None
+    doubt = ", which the models' errors leave open" if turn.within_error else ""
     if abs(turn.step_change - turn.change_per_sample) < NOTHING:
-        return f"{turn.change.words}: {_percent(turn.step_change)}"
+        return f"{turn.change.words}: {_percent(turn.step_change)}{doubt}"
     per_sample, step = _percent(turn.change_per_sample), _percent(turn.step_change)
-    return f"{turn.change.words}: {per_sample} per sample (step {step})"
+    return f"{turn.change.words}: {per_sample} per sample (step {step}){doubt}"
 
 
 def _no_gain(turn: Turn) -> str:

@@ -13,6 +13,7 @@ from dpsim.scenario import Scenario
 from dpsim.strategy.overlap import OverlapConfig
 from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.network_knobs import latency, network_bandwidth, node_bandwidth
+from dpsim.studies.explain.strategy_knobs import averaging, codec, library, sharding
 from dpsim.workload import StorageInput
 
 _SOURCE = "changed to see what it does"
@@ -223,6 +224,10 @@ KNOBS: Registry[Knob] = Registry(
         "overlap": Knob("overlap policy", "exposed_comm", _overlap),
         "algorithm": Knob("all-reduce algorithm", "exposed_comm", _algorithm),
         "compression": Knob("compression", "exposed_comm", _compression),
+        "codec": Knob("codec", "exposed_comm", codec),
+        "library": Knob("library", "exposed_comm", library),
+        "sharding": Knob("sharding stage", "exposed_comm", sharding),
+        "averaging": Knob("how often workers meet", "exposed_comm", averaging),
     },
 )
 

@@ -55,6 +55,24 @@ COLUMNS = (
     _step("p95", "95th percentile"),
     _step("low", "lower end of the 95 % interval of the mean over seeds"),
     _step("high", "upper end of that"),
+    Column(
+        "interval_low_s",
+        "lower end of the 90 % interval of the models' error of the mean step",
+        float,
+        lambda result: None if result.interval is None else result.interval.low,
+    ),
+    Column(
+        "interval_high_s",
+        "upper end of that",
+        float,
+        lambda result: None if result.interval is None else result.interval.high,
+    ),
+    Column(
+        "extrapolated",
+        "what is unlike all that was measured",
+        str,
+        lambda result: "" if result.interval is None else "; ".join(result.interval.extrapolated),
+    ),
     *map(_part, PARTS),
     Column(
         "overlapped_comm_s",
@@ -122,6 +140,12 @@ COLUMNS = (
         "names of the algorithms used, with commas",
         str,
         lambda result: ",".join(result.traffic.algorithms),
+    ),
+    Column(
+        "libraries",
+        "whose collectives they are, with commas",
+        str,
+        lambda result: ",".join(each.library for each in result.libraries),
     ),
     Column(
         "busiest_link", "name of the busiest link", str, lambda result: result.traffic.busiest_link

@@ -45,6 +45,7 @@ class Evaluation:
             "set": as_options(self.values),
             "figure": self.figure,
             "step_time_s": self.result.step_time_s["mean"],
+            "interval_s": None if self.result.interval is None else self.result.interval.to_json(),
             "throughput_samples_per_s": self.result.throughput_samples_per_s,
             **asdict(self.result.utilisation),
             "workers": self.result.workers,

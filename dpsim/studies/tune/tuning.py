@@ -78,6 +78,14 @@ class Tuning(Shown):
             return None
         return self.objective.gain(self.baseline.figure, evaluation.figure)
 
+    def is_best_too(self, evaluation: Evaluation) -> bool:
+        """Whether the models' errors leave open if a configuration is better than the best."""
+        best, own = (
+            1 / each.figure if self.objective.higher else each.figure
+            for each in (self.best, evaluation)
+        )
+        return self.best.result.alike(evaluation.result, best, own)
+
     @property
     def unit(self) -> str:
         """The unit of costs."""
@@ -108,6 +116,7 @@ class Tuning(Shown):
                 "the file's own configuration, which is none of those that were tried, "
                 "is better than all of them"
             )
+        yield from self._note_on_errors()
         differs = inexact(self.best.scenario)
         if differs:
             yield (
@@ -121,6 +130,21 @@ class Tuning(Shown):
             yield (
                 f"{self.simulated:,} of {self.space.size:,} configurations were simulated: "
                 "a better one may be among the others"
+            )
+
+    def _note_on_errors(self) -> Iterator[str]:
+        """Which of those that are shown are within the models' errors of the best."""
+        shown = {"as the file is": self.baseline, "with the same updates": self.exact}
+        alike = [
+            words
+            for words, each in shown.items()
+            if isinstance(each, Evaluation) and each is not self.best and self.is_best_too(each)
+        ]
+        if alike:
+            yield (
+                f"the best and the one {' and the one '.join(alike)} are within the models' errors "
+                "of one another; errors that both share (the same GPU, the same network) cancel "
+                "in differences"
             )
 
     def _note_on_batch(self) -> Iterator[str]:
@@ -177,7 +201,9 @@ class Tuning(Shown):
             "exact": None if self.exact is None else self.exact.to_json(),
             "why": [asdict(each) for each in self.why],
             "why_exact": [asdict(each) for each in self.why_exact],
-            "front": [each.to_json() for each in self.front],
+            "front": [
+                {**each.to_json(), "is_best_too": self.is_best_too(each)} for each in self.front
+            ],
             "span": self.objective.span,
             "cost_unit": self.unit,
             "rows": [each.to_json() for each in self.evaluations],

@@ -25,7 +25,11 @@ def turns(found):
     [
         ("quickstart", ["run.steps=15"], "gpu-speed"),
         ("ranking-flips", [], "gpu-speed"),
-        ("ranking-flips", ["cluster.network.nic=1GbE", "strategy.compression.kind=cast"], "batch"),
+        (
+            "ranking-flips",
+            ["cluster.network.nic=1GbE", "strategy.compression.kind=cast"],
+            "averaging",
+        ),
         (
             "quickstart",
             ["workload.input.kind=storage", "workload.input.loader_workers=1", "run.steps=15"],
@@ -88,8 +92,10 @@ def test_every_change_comes_true_by_set():
     for turn in found.turns:
         if turn.change is not None:
             after = simulate(load_scenario(path, turn.to_json()["set"]))
+            # The file's steps need not be whole periods of averaging.
+            near = 2e-3 if turn.name == "averaging" else 1e-6
             assert after.step_time_s["mean"] / found.base.step_time_s["mean"] - 1 == pytest.approx(
-                turn.step_change, abs=1e-6
+                turn.step_change, abs=near
             )
 
 

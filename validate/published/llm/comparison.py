@@ -18,8 +18,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpsim.base.doubt import PredictionInterval
 from dpsim.base.errors import DpsimError
-from dpsim.engine import PredictionInterval, language_model_interval, memory_use, scale_to
+from dpsim.engine import language_model_interval, memory_use, scale_to
 from validate.published.llm.fit import Constants, fit
 from validate.published.llm.rows import IDENTITY, REQUIRED, LlmRow, NotSimulatedError, read_row
 from validate.published.llm.scenarios import assumed_network, scenario_of

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.engine import PredictionInterval, machine_interval
+from dpsim.base.doubt import PredictionInterval
+from dpsim.engine import machine_interval
 from dpsim.network.libraries.nccl import NVMESH, NVSWITCH, PCIE, NcclMachine
 from validate.published.nccl.regimes import Predicted
 from validate.published.nccl.table import Case

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from dpsim.engine import Doubt
+from dpsim.base.doubt import Doubt
 
 FILE = "residuals.json"
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dpsim.engine import Doubt, PredictionInterval
+from dpsim.base.doubt import Doubt, PredictionInterval
 from validate.published.tables.columns import Columns
 
 StepKind = Literal["single-gpu", "adaptdl", "vtrain", "scaling", "overlap", "imagenet", "llm"]

@@ -22,6 +22,7 @@ from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
 
 if TYPE_CHECKING:
+    from dpsim.base.doubt import Doubt
     from dpsim.collectives import Groups
     from dpsim.network.libraries.nccl.explanation import Explanation
 
@@ -198,6 +199,12 @@ class NcclModel(CollectiveModel):
     def algorithm_for(self, nbytes: int) -> str:
         """NCCL's choice at this size, such as ``nvls/Simple``."""
         return self._time(max(nbytes, 1))[1]
+
+    def doubt(self, nbytes: int) -> Doubt:
+        """What the model left of machines of this generation."""
+        from dpsim.network.residuals import machine_doubt
+
+        return machine_doubt(self.machine, self.operation, nbytes)
 
     def explain(self, nbytes: int) -> Explanation:
         """Why NCCL chooses what it does at this size."""

@@ -1,0 +1,107 @@
+"""How far a prediction may be off, by what models left of measurements that no fit saw.
+
+A `Doubt` is one source of error, a `PredictionInterval` what doubts make of a prediction.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+
+CONFIDENCE = 0.9
+ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
+_DRAWS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionInterval:
+    """Seconds between which what is predicted lies with a probability of ``confidence``.
+
+    ``basis``: the measurements by which the models were judged. ``extrapolated``: what is unlike
+    all of them, for which whole generations were left out; a sentence each. ``drawn``: the
+    prediction under each draw of the errors, where it was drawn.
+    """
+
+    low: float
+    high: float
+    confidence: float
+    basis: str
+    extrapolated: tuple[str, ...]
+    drawn: FloatArray | None = field(default=None, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object ``interval_s`` of JSON answers."""
+        return {
+            "low": self.low,
+            "high": self.high,
+            "confidence": self.confidence,
+            "basis": self.basis,
+            "extrapolated": list(self.extrapolated),
+        }
+
+    def includes(self, other: PredictionInterval, scale: float = 1.0) -> bool:
+        """Whether ``scale`` times the other is not told apart from this one by the models' errors.
+
+        An error that both share, of the same GPU or network, is the same draw in both, and cancels.
+        """
+        assert self.drawn is not None
+        assert other.drawn is not None
+        low, high = np.quantile(scale * other.drawn - self.drawn, ENDS)
+        return bool(low <= 0 <= high)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What is known of an error: quantiles of ln(measured / predicted); no error if there are none.
+
+    Between quantiles it is interpolated by straight lines; beyond the outermost nothing is drawn.
+    ``of``: whose error it is, such as a GPU's or a network's. Doubts of the same are one error.
+    """
+
+    basis: str
+    levels: Sequence[float] = ()
+    quantiles: Sequence[float] = ()
+    extrapolated: tuple[str, ...] = ()
+    of: str = ""
+
+    def around(self, seconds: float) -> PredictionInterval:
+        """The interval of what is predicted to take ``seconds``."""
+        if not self.levels:
+            return PredictionInterval(seconds, seconds, CONFIDENCE, self.basis, self.extrapolated)
+        low, high = np.exp(np.interp(ENDS, self.levels, self.quantiles)) * seconds
+        return PredictionInterval(
+            float(low), float(high), CONFIDENCE, self.basis, self.extrapolated
+        )
+
+    def factors(self) -> FloatArray:
+        """Measured over predicted seconds, drawn; the same draws for the same error."""
+        if not self.levels:
+            return np.ones(_DRAWS)
+        generator = np.random.default_rng(zlib.crc32(f"{self.basis}: {self.of}".encode()))
+        at = generator.uniform(size=_DRAWS)
+        return np.asarray(np.exp(np.interp(at, self.levels, self.quantiles)))
+
+
+def drawn_interval(
+    drawn: FloatArray, basis: str, extrapolated: tuple[str, ...]
+) -> PredictionInterval:
+    """The interval of a prediction that was drawn."""
+    low, high = np.quantile(drawn, ENDS)
+    return PredictionInterval(float(low), float(high), CONFIDENCE, basis, extrapolated, drawn)
+
+
+def mixed(
+    levels: Sequence[float], members: FloatArray, weights: Sequence[float]
+) -> tuple[float, ...]:
+    """Quantiles at ``levels`` of a mixture of distributions that are known by those."""
+    values = np.sort(members.ravel())
+    below = np.zeros(len(values))
+    for quantiles, weight in zip(members, weights, strict=True):
+        below += weight * np.interp(values, quantiles, levels, left=0.0, right=1.0)
+    return tuple(np.interp(levels, below / sum(weights), values).tolist())

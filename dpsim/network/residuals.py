@@ -1,0 +1,110 @@
+"""What NCCL's model leaves of machines that were left out of its fit, and what follows for others.
+
+The quantiles of ln(measured / predicted) stand in residuals.json, by families of machines, beside
+the constants; with one machine left out at a time, and with whole generations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsim.base.doubt import Doubt, mixed
+from dpsim.topology import Cluster, Network
+
+if TYPE_CHECKING:
+    from dpsim.network.libraries.nccl import NcclMachine
+
+# As how many machines more the residuals of all families count beside those of one: a few machines
+# do not show how far off the next may be.
+_BORROWED = 2
+_MIB = 2**20
+_IDEAL = "transfers are ideal: what a library takes beyond them was not compared on this network"
+
+
+def machine_doubt(machine: NcclMachine, operation: str, nbytes: float) -> Doubt:
+    """The error of NCCL's ``operation``, by its own name, on a machine that is described."""
+    from dpsim.network.libraries.nccl import generation
+
+    kind = generation(machine)
+    of = f"{machine.gpu}, {kind}"
+    return nccl_doubt(kind, machine.nodes == 1, operation, _size_class(nbytes), of=of)
+
+
+def ideal_doubt(nodes: int, nbytes: float, of: str) -> Doubt:
+    """The error of transfers without a library: that of NCCL's where nothing like it was known."""
+    return _pooled(nodes == 1, _size_class(nbytes), _IDEAL, of, _residuals())
+
+
+def described(network: Network) -> str:
+    """The GPUs and cards of a network, whose errors are the same on as many nodes as you like."""
+    kinds = network.kinds if isinstance(network, Cluster) else ()
+    return ", ".join(sorted({f"{kind.node.gpu.name} {kind.node.nics.link.name}" for kind in kinds}))
+
+
+def _size_class(nbytes: float) -> str:
+    return "from 1 MiB" if nbytes >= _MIB else "below 1 MiB"
+
+
+def nccl_doubt(
+    generation: str,
+    is_one_node: bool,
+    operation: str,
+    sizes: str,
+    residuals: Mapping[str, Any] | None = None,
+    of: str = "",
+) -> Doubt:
+    """The error of NCCL's model on machines of a ``generation``.
+
+    ``operation`` by NCCL's name; ``sizes`` is "below 1 MiB" or "from 1 MiB". Residuals of the
+    family's machines, and with less weight those of all families with whole generations left out.
+    Where one machine of the generation was measured or none, the latter alone. ``residuals`` stand
+    in for the shipped ones.
+    """
+    table = _residuals() if residuals is None else residuals
+    by_operation = {
+        family["operation"]: family
+        for family in table["families"]
+        if generation in family["generations"] and family["sizes"] == sizes
+    }
+    found = by_operation.get(operation) or by_operation.get("any")
+    if found is None or found["machines"] == 1:
+        apart = f"of {generation} {'one machine' if found else 'no machine'} was measured"
+        return _pooled(is_one_node, sizes, apart, of, table)
+    basis = f"communication: {found['machines']} machines of {found['family']}, each left out"
+    others = _pooled(is_one_node, sizes, "", of, table)
+    both = np.array([found["machine_left_out"], others.quantiles])
+    levels = table["quantiles"]
+    return Doubt(basis, levels, mixed(levels, both, [found["machines"], _BORROWED]), of=of)
+
+
+def _pooled(is_one_node: bool, sizes: str, apart: str, of: str, table: Mapping[str, Any]) -> Doubt:
+    """The error over all families inside nodes or between them, generations left out.
+
+    Families count by their machines. ``apart`` says what is unlike all of them.
+    """
+    families = [
+        family
+        for family in table["families"]
+        if family["operation"] == "any"
+        and family["sizes"] == sizes
+        and family["family"].startswith("single-node") == is_one_node
+    ]
+    weights = [family["machines"] for family in families]
+    members = np.array([family["generation_left_out"] for family in families])
+    basis = "communication: NCCL's tables of all such networks, whole generations left out"
+    levels = table["quantiles"]
+    return Doubt(basis, levels, mixed(levels, members, weights), (apart,), of)
+
+
+@cache
+def _residuals() -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads(
+        files("dpsim.network").joinpath("libraries/nccl/residuals.json").read_bytes()
+    )
+    return content

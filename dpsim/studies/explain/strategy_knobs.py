@@ -1,0 +1,101 @@
+"""Knobs of the strategy that are choices: library, sharding, codec, and how often models meet.
+
+Each way is tried in a few steps. Of many workers only the first ways are, lest one knob takes as
+long as all the others.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from dpsim.base.config import Config
+from dpsim.engine import prepare
+from dpsim.scenario import Scenario
+from dpsim.strategy.compression import CompressionConfig
+from dpsim.studies.explain.knob import Change, Options
+
+_AFFORDABLE = 2**16  # workers, over all ways that are tried
+_CAST = "cast"  # has a knob of its own, since the updates stay nearly as they are
+_PERIODS = (4, 16)  # steps between two averagings of models
+_STAGES = (1, 2, 3)
+
+
+def _affordable(changes: list[Change], scenario: Scenario) -> Options:
+    most = max(1, _AFFORDABLE // scenario.cluster.ranks)
+    return tuple(changes[:most])
+
+
+def library(scenario: Scenario) -> Options:
+    """The library that auto would take, or links without any."""
+    aggregation = scenario.strategy.aggregation
+    if "library" not in type(aggregation).model_fields:
+        return "what is communicated is no library's collective"
+    now = prepare(scenario).setting.library
+    path = "strategy.aggregation.library"
+    if now != "ideal":
+        return (Change(f"library {now} -> ideal, links without its overheads", {path: "ideal"}),)
+    found = prepare(_with_library(scenario, "auto")).setting.library
+    if found == "ideal":
+        return "no library serves these GPUs and this algorithm, or the network is to be as asked"
+    return (Change(f"library ideal -> {found}, as it runs", {path: found}),)
+
+
+def _with_library(scenario: Scenario, library: str) -> Scenario:
+    aggregation = scenario.strategy.aggregation.model_copy(update={"library": library})
+    strategy = scenario.strategy.model_copy(update={"aggregation": aggregation})
+    return scenario.model_copy(update={"strategy": strategy})
+
+
+def sharding(scenario: Scenario) -> Options:
+    """ZeRO's other stages, or any of them in place of an all-reduce."""
+    aggregation = scenario.strategy.aggregation
+    now = aggregation.sharding_stage
+    if now is None and aggregation.all_reduce is None:
+        return "gradients do not meet in an all-reduce"
+    words = "all-reduce" if now is None else f"stage {now}"
+    changes = [
+        Change(
+            f"{words} -> sharded, stage {stage}",
+            {"strategy.aggregation": {"kind": "sharded", "stage": stage}}
+            if now is None
+            else {"strategy.aggregation.stage": stage},
+        )
+        for stage in _STAGES
+        if stage != now
+    ]
+    return _affordable(changes, scenario)
+
+
+def codec(scenario: Scenario) -> Options:
+    """Every codec that loses something, which changes the updates."""
+    compression = scenario.strategy.compression
+    if not compression.exact:
+        return f"gradients are compressed already ({compression.kind})"
+    changes = [
+        Change(
+            f"gradients by {kind}, which changes updates", {"strategy.compression": {"kind": kind}}
+        )
+        for kind in map(_kind, get_args(get_args(CompressionConfig)[0]))
+        if kind not in (compression.kind, "none", _CAST)
+    ]
+    return _affordable(changes, scenario)
+
+
+def _kind(config: type[Config]) -> str:
+    (name,) = get_args(config.model_fields["kind"].annotation)
+    return str(name)
+
+
+def averaging(scenario: Scenario) -> Options:
+    """Models that are averaged now and then in place of gradients in every step."""
+    sync = scenario.strategy.sync
+    if sync.difference:
+        return f"workers do not meet in every step already ({sync.kind})"
+    changes = [
+        Change(
+            f"models averaged every {period} steps, which changes updates",
+            {"strategy.sync": {"kind": "local-sgd", "every": period}},
+        )
+        for period in _PERIODS
+    ]
+    return _affordable(changes, scenario)
