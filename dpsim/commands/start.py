@@ -43,7 +43,7 @@ def start(program: Callable[[], Any]) -> None:
 def _run(program: Any) -> None:
     # Importing takes a while, in which users may change their minds.
     from dpsim.base.errors import DpsimError
-    from dpsim.base.files import inputs_kept
+    from dpsim.base.files import inputs_kept, shown_path
     from dpsim.base.terminal import Talk, choices_kept, says
     from dpsim.commands.help import Interrupted
 
@@ -58,6 +58,11 @@ def _run(program: Any) -> None:
             # Nobody reads on. What Python flushes when it ends must not meet the closed pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
+        except OSError as error:
+            if says(Talk.VERBOSE):
+                raise
+            named = f"{shown_path(str(error.filename))}: " if error.filename else ""
+            _fail(f"{named}{error.strerror or error}", 1)
         except Exception as error:
             if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
                 raise

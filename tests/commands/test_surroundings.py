@@ -155,6 +155,7 @@ def test_long_values_are_not_repeated_whole(folder):
         ["collective", "--ranks", long],
         [long],
         ["catalogue", long],
+        ["memory", long],
         ["compare", "f.yaml", "--vary", f"{long}=1,2"],
     ):
         done = well(dpsim(folder, *arguments), 2)
@@ -187,3 +188,10 @@ def test_other_versions_of_python_read_every_file(version, tmp_path):
     )
     for package in ("dpsim", "validate", "app"):
         subprocess.run([found[0], "-W", "error", "-c", code, ROOT / package], check=True)
+
+
+def test_a_folder_whose_name_is_too_long(folder):
+    done = dpsim(folder, "sweep", "f.yaml", "--resume", "-o", "o" * 300)
+    assert done.returncode in (1, 2)
+    assert b"too long" in done.stderr
+    assert b"failed:" not in done.stderr
