@@ -45,7 +45,8 @@ class UtilisationPoint(Config):
 
     batch: PositiveInt = Field(description="samples in flight")
     samples_per_s: float = Field(
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="samples per second, forward and backward, without communication and update",
     )
 
