@@ -59,8 +59,6 @@ def _run(program: Any) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except OSError as error:
-            if says(Talk.VERBOSE):
-                raise
             named = f"{shown_path(str(error.filename))}: " if error.filename else ""
             _fail(f"{named}{error.strerror or error}", 1)
         except Exception as error:
