@@ -170,6 +170,7 @@ def records_of(paths: Iterable[str | os.PathLike[str]]) -> list[RunRecord]:
         if not path.is_dir():
             found += load_run_records(path).runs
             continue
+        # In order of names, so that reports do not depend on the file system's.
         files = sorted({*path.rglob("run*.json"), *path.rglob("run*.json.gz")})
         if not files:
             raise DpsimError(f"{path}: must have files run*.json below it, but has none")
@@ -197,4 +198,5 @@ def _parsed(text: bytes) -> RunRecords:
         try:
             return RunRecords(runs=(RunRecord.model_validate_json(text),))
         except ValidationError:
+            # A file that is neither is told as what it was most likely meant to be: many records.
             raise error from None

@@ -41,6 +41,7 @@ _EXCEPTIONS: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("mpi", "cpu"): {"reduce_scatter": _NO},
     ("mpi", "cuda"): {**dict.fromkeys(OPERATIONS, _MAYBE), "reduce_scatter": _NO},
 }
+
 # The same table in the documentation of torch 1.7, by which backends are still taught.
 CLASSIC = "https://pytorch.org/docs/1.7.1/distributed.html#backends"
 _CLASSIC: Mapping[tuple[str, str], Mapping[str, str]] = {
@@ -171,6 +172,7 @@ def _tried(backend: str, device: str, ranks: int, timeout: float) -> Iterator[Ce
             yield _answer(backend, device, operation, problem)
             left.remove(operation)
         if ended and left:
+            # Operations are tried in order: the ranks ended in the first one without an answer.
             yield _answer(backend, device, left.pop(0), ended)
 
 
@@ -187,6 +189,7 @@ def _ranks_say(
         str(timeout),
         *left,
     ]
+    # An operation may use up its group's timeout, and then the store's, which is three of them.
     limit_s = _START_S + 4 * timeout * len(left)
     ended = ""
     try:

@@ -119,6 +119,7 @@ def _of_messages(
         given = known(one.testbed for one in messages)
         own, transport = fit_one_way(messages, given)
         parameters = {**own, **known_parameters(given, own)}
+    # Last, beside a whole transport: its ratio takes what one way costs from there.
     parameters["duplex"] = fit_duplex(messages, transport)
     whole = transport.model_copy(update={"duplex": parameters["duplex"].value})
     groups = {"messages": list(messages)}

@@ -56,6 +56,7 @@ def step_errors(model: MeasuredModel) -> list[float]:
     sizes = np.array(model.batch_sizes, dtype=float)
     steps = np.array(model.forward_s).sum(axis=1) + np.array(model.backward_s).sum(axis=1)
     errors = []
+    # The ends stay: without one of them its time would be extrapolated.
     for left_out in range(1, len(sizes) - 1):
         other_sizes = np.delete(sizes, left_out)
         other_steps = np.delete(steps, left_out)[:, None]

@@ -120,10 +120,13 @@ def fit(
     grid = [dict(zip(names, point, strict=True)) for point in points]
     values = {name: start for name, (start, _) in START.items() if name not in known}
     for _ in range(_PASSES if len(grid) > 1 else 1):
+        # (points, cases): kept by case, since the bootstrap sums them over other draws of cases.
         costs = np.array([_soft(residuals({**known, **values, **point})) for point in grid])
         best = grid[int(costs.sum(axis=1).argmin())]
         descent = _descend(residuals, values, {**known, **best})
         values = descent.values
+
+    # Both kinds of parameter see the same draws.
     draws = list(np.random.default_rng(_SEED).integers(0, len(cases), (_RESAMPLES, len(cases))))
     parameters = {**_fitted(descent, draws), **_tried(grid, costs, best, draws)}
     return Fit(parameters, Transport.model_validate({**known, **values, **best}))
@@ -159,6 +162,7 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
     names = list(start)
     begin = np.array([START[name][0] for name in names])
     first = np.array([start[name] for name in names]) / begin
+    # A link cannot carry more than its rate: the bound of efficiency is 1 itself.
     high = np.array([1 / START[name][0] if name == "efficiency" else _HIGH for name in names])
 
     @cache  # slopes begin where least squares has just been, and are asked for again at the end
@@ -174,6 +178,7 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         # Downwards where a step up would leave the bounds.
         relative = np.where(multiples * (1 + _STEP) > high, -_STEP, _STEP)
         steps = np.diag(relative * multiples)
+        # Each step moves one parameter, so that its sum is that move: (cases, parameters).
         return np.stack([(at(multiples + step) - here) / step.sum() for step in steps], axis=1)
 
     found = least_squares(
@@ -187,6 +192,8 @@ def _descend(residuals: Residuals, start: Values, fixed: Values) -> _Descent:
         ftol=1e-3,
         x_scale=first,
     )
+
+    # Slopes along the multiples become slopes along relative changes, which the bootstrap steps in.
     values = dict(zip(names, (begin * found.x).tolist(), strict=True))
     return _Descent(values, at(found.x), slopes(found.x) * found.x)
 

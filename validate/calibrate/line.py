@@ -70,6 +70,7 @@ def _line(amounts: FloatArray, seconds: FloatArray, least: float) -> tuple[float
         predicted = constant * seconds.min() + slope * scale * amounts
         return np.asarray(predicted / seconds - 1) / _RELATIVE
 
+    # The constant is at most the shortest time measured: the rest of a time is never negative.
     start = [0.5, max(1.0, 1.01 * least / scale)]
     bounds = ([0.0, least / scale], [1.0, np.inf])
     constant, slope = least_squares(off, start, bounds=bounds, loss="soft_l1").x

@@ -51,6 +51,7 @@ def measure(
         with Testbed(testbed) as up:
             before = count
 
+            # A default argument holds what was done before this testbed: ``count`` goes on.
             def on_line(rank: int, stream: str, line: str, before: int = before) -> None:
                 if rank == 0 and stream == "stdout" and line.startswith("measured "):
                     done(before + int(line.split()[1]))
@@ -116,6 +117,7 @@ def _measured(collective: Collective, case: CollectiveCase) -> tuple[list[float]
         begin = _agreed(world)
         time.sleep(max(begin - time.monotonic(), 0))
         collective.run(source, target)
+        # From the agreed moment, not from when this rank woke up: a late waker counts as late.
         ends.append(time.monotonic() - begin)
         # Or the checks of those who are done would keep the processors from the others.
         world.barrier()

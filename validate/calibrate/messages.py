@@ -36,6 +36,7 @@ _SCHEDULES = {
 }
 _LEAST_SIZES = 3
 _RELATIVE = 0.02  # the relative error from which on a row counts less
+# From two directions that share one rate, to two that have it each.
 _FACTORS = np.linspace(0.5, 1, 501)
 _PREDICTED = np.linspace(0.5, 1, 11)
 
@@ -90,7 +91,9 @@ def fit_one_way(
         )
     burst = given.get("burst", 0.0)  # seconds' worth of bytes that a limiter lets pass at once
     limited_s = [max(one.nbytes / _rate(one.testbed) - burst, 0.0) for one in rows]
+    # The slope is 1 / efficiency, over seconds at the full rate: below 1, a link would beat it.
     lines = fit_lines(np.array(limited_s), [one.times_s for one in rows], least=1.0)
+    # A message pays the latency twice: its receive is announced to the sender before bytes flow.
     parameters = {
         "latency": parameter(lines[:, 0] / 2, "s"),
         "efficiency": parameter(1 / lines[:, 1], "1"),
@@ -115,7 +118,10 @@ def fit_duplex(messages: Sequence[Messages], transport: Transport) -> Parameter:
         [np.interp(_FACTORS, _PREDICTED, _predicted_ratios(*pair, transport)) for pair in pairs]
     )
     found = []
+
+    # The medians as measured come first, so that the first factor found is the value.
     for times in drawn([one.times_s for pair in pairs for way in pair for one in way]):
+        # (testbeds, factors): all factors are judged at once.
         off = predicted - _ratios(pairs, times)[:, None]
         found.append(_FACTORS[_cost(off / _RELATIVE).argmin()])
     return parameter(np.array(found), "1")
@@ -127,6 +133,7 @@ def _both(messages: Sequence[Messages]) -> list[tuple[list[Messages], list[Messa
     for testbed in dict.fromkeys(one.testbed for one in messages):
         large = [one for one in messages if one.testbed == testbed and one.nbytes >= LARGE]
         ways = [one for one in large if not one.both_ways], [one for one in large if one.both_ways]
+        # One size has no slope, and the slope is all that the ratio compares.
         if all(len({one.nbytes for one in way}) > 1 for way in ways):
             found.append(ways)
     return found

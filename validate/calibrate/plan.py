@@ -27,6 +27,7 @@ SIZES = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 16384 *
 _LONGEST = 0.6  # seconds of one repetition: longer ones are left out
 _REPETITIONS = ((0.02, 11), (0.1, 7), (_LONGEST, 4))  # up to so many seconds, so many
 _RATES = ("50 Mbit/s", "100 Mbit/s", "200 Mbit/s", "400 Mbit/s")
+
 # No power of two, unequal rates, and racks whose uplinks are narrower than their hosts together.
 _OTHERS: tuple[dict[str, Any], ...] = (
     {"hosts": 3, "rate": "100 Mbit/s"},
@@ -97,6 +98,8 @@ def _about(testbed: TestbedConfig, algorithm: str, size: int) -> float:
         "butterfly": (m - 1).bit_length(),
     }
     sent = round(size * times.get(algorithm, 2)) or 1
+
+    # Between the first host and the last one, which is in the other rack where there are two.
     seconds = nominal_s(testbed, [(0, m - 1, sent)])
     if testbed.racks:
         seconds *= max(1, max(testbed.rates) / testbed.racks.uplink)

@@ -53,6 +53,7 @@ def with_predictions(
     return found
 
 
+# A fit predicts many cases over the same few testbeds before it changes the transport.
 @lru_cache(maxsize=64)
 def _cluster(testbed: TestbedConfig, transport: Transport) -> Cluster:
     return build_cluster(cluster_over_transport(testbed.cluster(), transport))

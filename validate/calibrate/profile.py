@@ -55,6 +55,8 @@ def fit_collectives(
         changes = {"predicted_s": predicted, "fitted": number % every == 0}
         told.append(record.model_copy(update=changes))
     not_fitted = known_parameters(found.transport.model_dump(), found.parameters)
+
+    # With every collective fitted on, nothing is held out: errors are then those of the fit itself.
     held_out = [record for record in told if not record.fitted]
     profile = CalibrationProfile(
         name=name,
@@ -71,6 +73,8 @@ def fit_collectives(
 
 def known(testbeds: Iterable[TestbedConfig]) -> dict[str, float]:
     """What need not be fitted: limiters' buckets, processors, and the queue at a sender's link."""
+    # In seconds a limiter's bucket is the same at every rate (but of the slowest links, where it is
+    # one frame), so that any of the testbeds says it.
     testbed = next(iter(testbeds))
     rate = max(testbed.rates)
     return {

@@ -83,6 +83,7 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
 def _is_microbenchmark(path: Path) -> bool:
     if path.suffix == ".gz":
         return False
+    # By the head of the text: records may be megabytes, and are parsed once they are known.
     begin = read_file(path)[:4096]
     return _MICROBENCH in begin.replace(b'"kind":"', b'"kind": "')
 

@@ -115,6 +115,7 @@ class Executor(Collective):
             vector.copy_(source)
         elif target is not source:
             target.copy_(source)
+        # Views are made once a tensor, which warm-up pays: the repetitions that count only send.
         if self._bound_to is not vector:
             self._bind(vector)
         self._run_channels()
@@ -188,6 +189,7 @@ class Executor(Collective):
                 continue
             received = scratch[receive.scratch : receive.scratch + receive.length]
             receives.append(([received], receive.peer))
+            # A signal's one element is waited for and dropped.
             if receive.end > receive.start:
                 finish.append((own, received, receive.reduce))
         for send in current.sends:

@@ -51,6 +51,7 @@ class LibraryCollective(Collective):
         self._chunk = whole // ranks
         parts = _parts(operation, world.rank, ranks, whole)
         super().__init__(operation, world.backend, world, (whole, whole), parts, dtype, redop)
+        # In place, what arrives would overwrite chunks that have not been sent yet.
         self.in_place = operation != "all-to-all"
         self._redop = _REDOPS[redop]
         self._call: Callable[[Any, Any], None] = getattr(self, "_" + operation.replace("-", "_"))
@@ -78,6 +79,7 @@ class LibraryCollective(Collective):
         dist.reduce(target, _ROOT, self._redop)
 
     def _broadcast(self, source: Any, target: Any) -> None:
+        # The others' vectors are overwritten anyhow, and a copy would count as time.
         if self.world.rank == _ROOT:
             _copied(source, target)
         dist.broadcast(target, _ROOT)

@@ -127,4 +127,5 @@ def lockstep(channels: Sequence[Sequence[RankRound]]) -> Iterator[RankRound]:
         for each in merged:
             sends += each.sends
             receives += each.receives
+        # Places are given anew: a transfer of another channel may touch what was a slice's alone.
         yield _with_scratch(number, sends, receives)

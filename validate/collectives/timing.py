@@ -70,6 +70,7 @@ def measure(
     for turn in range(-warmup, repetitions):
         collective.prepare(source, target)
         stamp = _timed(collective, source, target)
+        # Between the stamps of two repetitions, so that checking is in no time.
         wrong += collective.wrong(target)
         if turn >= 0:
             stamps[turn] = stamp
@@ -105,6 +106,7 @@ def _in_a_row(collective: Collective, source: Any, target: Any, repetitions: int
 
 def _gathered(world: World, stamps: FloatArray, in_a_row: float, wrong: int) -> Timing:
     everyone = world.gather((stamps, in_a_row, wrong))
+    # Each has a row a repetition and a column a rank.
     begins, ends, on_device = (
         np.stack([own[:, column] for own, _, _ in everyone], axis=1) for column in range(3)
     )

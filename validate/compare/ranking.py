@@ -60,6 +60,7 @@ def _alike(tried: list[RunRecord]) -> list[RunRecord]:
     """One record of those that are predicted alike, with the repetitions and names of all."""
     found: dict[str, RunRecord] = {}
     for record in tried:
+        # The same messages added up in another order differ in the last digits of a float.
         key = f"{record.predicted_s:.9g}"
         if key in found:
             names = f"{_algorithm(found[key])} = {_algorithm(record)}"

@@ -30,6 +30,7 @@ _MINUTES = 20.0
 
 def carry_piece(plan: Plan, name: str) -> None:
     """One piece: every row to its file as it is made; the file gets its name when it is whole."""
+    # A piece that is cut off leaves this file: the table reads it, and the next run starts it anew.
     unfinished = plan.folder / f"{name}.part"
     with unfinished.open("w") as file:
         for row in plan.pieces()[name]():
@@ -52,6 +53,7 @@ def carry_all(plan: Plan, minutes: float, command: Sequence[str]) -> None:
         begin = time.monotonic()
         own = [sys.executable, "-m", "validate.gpu_plan", *command, "--piece", name]
         try:
+            # A process of its own gives the device's memory back, however it ends.
             ran = subprocess.run(own, check=False, timeout=min(_PIECE_S, left))
             how = "done" if ran.returncode == 0 else f"ended with {ran.returncode}"
         except subprocess.TimeoutExpired:

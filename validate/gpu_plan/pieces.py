@@ -72,6 +72,8 @@ class Plan:
                 row: Row = {"what": "step", "model": model, "set": list(case.set)}
                 try:
                     found = carry_out(case.job(), world, "real")
+                # torch raises RuntimeError where memory runs out: the variants that fit still count.
+                # torch raises RuntimeError where memory runs out; the variants that fit still count.
                 except (DpsimError, RuntimeError) as error:
                     yield {**row, "failed": first_line(error)}
                     continue
@@ -104,10 +106,12 @@ class Plan:
     def case(self, workload: Row, strategy: Row, workers: int) -> Case:
         """A scenario on the hardware that is here, written beside the records."""
         file = self.folder / "scenario.yaml"
+        # JSON is YAML. The file's own workload is a stand-in: each case sets another one.
         text = {
             "name": "plan",
             "cluster": {"nodes": workers, "node": "testbed-host"},
             "workload": {"model": "resnet18", "batch_per_gpu": 1},
+            # What does not fit is found out on the device, and its row says so.
             "run": {"steps": self.size.steps, "warmup": 3, "allow_out_of_memory": True},
         }
         if not file.exists():

@@ -39,12 +39,14 @@ def table_of(plan: Plan) -> Any:
     for row in rows_of(plan.folder):
         if row["what"] != "step":
             continue
+        # The second setting of a case is its whole workload.
         workload = json.loads(row["set"][1].partition("=")[2])
         names = ("batch_per_gpu", "precision", "execution", "checkpoint")
         variant = ", ".join(str(workload[name]) for name in names)
         if "failed" in row:
             table.add_row(row["model"], variant, row["failed"][:40])
             continue
+        # Without the three steps of warm-up that the plan's scenario has.
         counted = sorted(row["step_s"][3:])
         measured = counted[len(counted) // 2]
         case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))

@@ -29,6 +29,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
         times = _measured(direction, memory, size, world, settings) if world.rank < at_once else []
         everyone = [own for own in world.gather(times) if own]
         tick()
+        # One rank's repetitions as a whole: they were not made in step with those of the others.
         slowest = max(everyone, key=lambda own: float(np.median(own)))
         columns = timed(slowest)
         yield {

@@ -47,6 +47,7 @@ class LayerClock:
         """Each module's share of a backward pass; they add up to 1."""
         with hooked(self._module, self._claim_input, self._claim_output), self._context():
             outputs = outputs_of(self._module, batch)
+        # Made outside of the timed pass, which then has the backward pass alone.
         gradients = [torch.ones_like(output) for output in outputs]
         with self._pass():
             torch.autograd.backward(outputs, gradients)
@@ -83,6 +84,7 @@ class LayerClock:
         self._cut(self._stack[-1] if self._stack else "")
 
     def _claim_input(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
+        # What led from one child's output to the next one's input is the work of the module around.
         self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 

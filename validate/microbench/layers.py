@@ -95,6 +95,7 @@ def _passes(module: Any, batch: Any, world: World, settings: Settings) -> dict[s
         forward_and_backward(module, batch)
         update.step()
 
+    # In this order: the update takes the gradients that the backward passes have left.
     apart = {
         "forward_pass_": seconds(lambda: module(batch), world, settings),
         "backward_pass_": seconds(

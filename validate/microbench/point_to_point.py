@@ -34,6 +34,7 @@ def _rows(world: World, settings: Settings, tick: Tick) -> Iterator[Row]:
     for pair, size, pattern in product(pairs, settings.sizes(), PATTERNS):
         times = world.gather(_measured(pattern, pair, size, world, settings))
         tick()
+        # Patterns begin and end on the first rank, whose clock has seen all of it.
         columns = timed(times[pair[0]])
         yield {
             "pattern": pattern,

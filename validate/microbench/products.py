@@ -45,6 +45,7 @@ def precisions(world: World) -> list[str]:
 
 
 def _products(precision: str, world: World, settings: Settings) -> Iterator[Row]:
+    # Small ones too: they show from which size on the device is filled.
     for side in _SIDES:
         square = torch.randn(side, side, device=world.device)
         multiply = partial(torch.matmul, square, square)
@@ -67,6 +68,7 @@ def _attention(precision: str, world: World, settings: Settings) -> Row:
     shape = _ATTENTION[world.face.kind]
     heads = [torch.randn(*shape, device=world.device) for _ in range(3)]
     batch, count, tokens, each = shape
+    # Two products, of queries with keys and of weights with values; the softmax counts nothing.
     flop = 4.0 * batch * count * tokens**2 * each
     attend = functional.scaled_dot_product_attention
     return _row("attention", precision, flop, world, settings, lambda: attend(*heads))
@@ -74,6 +76,7 @@ def _attention(precision: str, world: World, settings: Settings) -> Row:
 
 def _memory(world: World, settings: Settings) -> Row:
     vector = torch.randn(_VECTOR[world.face.kind], device=world.device)
+    # By 1: numbers stay what they are over all repetitions. Each is read once and written once.
     row = _row("memory", "fp32", 0.0, world, settings, lambda: vector.mul_(1.0))
     return {**row, "flop_per_s": None, "rate_Bps": rate(2 * vector.nbytes, row["time_s"])}
 

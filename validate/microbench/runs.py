@@ -127,6 +127,7 @@ def _listener(progress: Progress) -> Callable[[int, str, str], None]:
 
 
 def _run_file(settings: Settings, rows: Iterable[Row], failed: str | None) -> RunFile:
+    # Rank 0 says where everyone is before it measures: the first row is always that one.
     about, *rest = rows
     said = [each["row"] for each in rest]
     return RunFile(

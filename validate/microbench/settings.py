@@ -110,6 +110,7 @@ class Settings(Config):
             "operations": operations,
             "optimizers": optimizers,
             "batch_sizes": tuple(sorted(set(self.batch_sizes))),
+            # One alone is always measured: its rows are the utilisation curve.
             "learners": tuple(sorted({1, *self.learners})),
         }
         return self.model_copy(update=named)

@@ -147,6 +147,7 @@ def _qsgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     rounded = (exact + _drawn(vector, generator)).floor()
     # In float32 the sum at the largest element may come out one level too high.
     levels = rounded.clamp(-codec.levels, codec.levels)
+    # Packed numbers have no sign.
     from_zero = (levels + codec.levels).to(torch.int32)
     return TorchEncoded((norms, _pack(from_zero, codec.bits)))
 
@@ -178,6 +179,7 @@ def _onebit(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     inside = _buckets(torch.ones_like(vector), codec.column) > 0
     plus = (rows >= 0) & inside
     minus = inside & ~plus
+    # (columns, 2) in the order of the sign bits, which index it when decoding.
     means = torch.stack([_means(rows, minus), _means(rows, plus)], dim=1)
     signs = (vector >= 0).to(torch.int32)
     return TorchEncoded((means, _pack(signs, 1)))
@@ -238,6 +240,7 @@ def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
     start = torch.randn(columns, codec.rank, generator=generator, device=vector.device)
+    # One step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
     p, _ = torch.linalg.qr(matrix @ start)
     return TorchEncoded((p, matrix.T @ p))
 

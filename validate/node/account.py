@@ -31,9 +31,11 @@ def steps_of(job: Job, rows: Rows) -> Steps:
     rest = total - steps.input - steps.encode
     pauses = _column([row["pauses_s"] for row in workers], whole)
     own = pauses + np.array([row["alone_s"] for row in workers])
+    # A step may be shorter than what was measured alone: then all of it was computing.
     steps.compute[:] = np.minimum(own, rest)
     beyond = rest - steps.compute
     if not job.acts_alone:
+        # (steps, workers): how much longer the slowest worker computes in each step.
         behind = own.max(axis=1, keepdims=True) - own
         steps.straggler_wait[:] = np.minimum(behind, beyond)
     steps.exposed_comm[:] = beyond - steps.straggler_wait

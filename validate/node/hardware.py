@@ -89,6 +89,7 @@ def as_here(case: Case, node: Here, ranks_of_launcher: int | None) -> Case:
         }
         return Case(case.file, (*case.set, "testbed=null", f"cluster={json.dumps(cluster)}"))
     gpu = catalogue_name(node.name)
+    # A launcher may have started ranks on several nodes, of which this is one.
     count = min(wanted, node.count) if ranks_of_launcher is None else wanted
     for name in nodes():
         known = nodes()[name]

@@ -42,6 +42,7 @@ def measured_runs(
     end = time.monotonic() + 60 * minutes
     for settings, count in _plan(node, ranks, backend, models):
         left = end - time.monotonic()
+        # Under a launcher all ranks must take the same runs, and their clocks may differ.
         if left < _START_S and "RANK" not in os.environ:
             narrate(f"no time is left for {', '.join(settings.what)} by {count} ranks")
             continue

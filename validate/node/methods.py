@@ -40,10 +40,12 @@ def _buckets(scenario: Scenario) -> dict[str, float] | None:
     """How gradients are packed, None where DDP cannot pack them so."""
     overlap = scenario.strategy.overlap
     if not overlap.overlaps:
+        # One bucket closes when the backward pass ends: nothing is left to overlap with.
         return {"bucket_size": _WHOLE, "first_bucket": _WHOLE}
     if overlap.size_of_buckets is not None:
         first = getattr(overlap, "first_bucket", overlap.size_of_buckets)
         return {"bucket_size": overlap.size_of_buckets, "first_bucket": first}
+    # Wait-free backpropagation sends each tensor by itself.
     each = {"wfbp": {"bucket_size": _EACH, "first_bucket": _EACH}}
     return each.get(overlap.kind)
 

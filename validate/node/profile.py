@@ -94,6 +94,7 @@ def _tables(run: RunFile) -> list[Held]:
     found = []
     for operation, own in rows.items():
         own.sort(key=lambda row: int(row["bytes"]))
+        # From the second on: the smallest size, which says most of the entry, is always kept.
         out = own[1::EVERY]
         kept = [row for row in own if row not in out]
         if len(kept) >= _LEAST and out:
@@ -137,6 +138,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
             nothing = _of_model(base, 4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
                 whole = _of_model(base, size)
+                # t_0 of the formula: what the model takes for next to no bytes, never more than for all.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))
                 errors.append(predicted / measured - 1)

@@ -74,6 +74,7 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         face.reset_peak()
         record = train(method, world, training, task)
         peak = face.peak_bytes()
+        # What the training held goes first: the next replica need not fit beside it.
         gc.collect()
         alone = _alone(task, training, world, working)
     return {

@@ -53,6 +53,7 @@ def on_node(
         case = as_here(case, found, launched)
     scenario = case.scenario()
     check(scenario, replace(found, count=MOST_PROCESSES) if share else found, launched)
+    # Both are asked before any rank starts, so that a refusal is one line and not a failed run.
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)

@@ -142,6 +142,7 @@ class CpuFace(DeviceFace):
         """By Linux's ``clear_refs``; elsewhere the peak counts from the start of the process."""
         clear = Path("/proc/self/clear_refs")
         if clear.exists():
+            # 5 sets VmHWM back to what is resident now, and clears nothing else: see proc(5).
             clear.write_text("5")
 
     def peak_bytes(self) -> int:
@@ -227,6 +228,7 @@ class CudaFace(DeviceFace):
     def peak_bytes(self) -> int:
         """What torch's allocator held at most, with the context that the driver keeps beside."""
         free, total = torch.cuda.mem_get_info(self.index)
+        # The driver counts the whole device: memory of other processes would count as context, too.
         context = total - free - torch.cuda.memory_reserved(self.index)
         return int(torch.cuda.max_memory_reserved(self.index) + context)
 
@@ -234,6 +236,7 @@ class CudaFace(DeviceFace):
     def _cycles_per_second(self) -> float:
         torch.cuda._sleep(_TRIAL_CYCLES)  # the first launch loads the kernel
         self.finish()
+        # The driver says no clock that holds under load, so that one launch is timed.
         begin = self.mark()
         torch.cuda._sleep(_TRIAL_CYCLES)
         return _TRIAL_CYCLES / self.seconds(begin, self.mark())

@@ -272,6 +272,7 @@ def meet(place: Place, timeout: float) -> Any:
     Raises FailedError, naming rank and host, where they do not meet in time.
     """
     if place.size == 1 and "MASTER_PORT" not in os.environ:
+        # One rank alone has nobody to meet: no port is opened.
         return dist.HashStore()
     patience = timedelta(seconds=timeout)
     try:
@@ -303,5 +304,6 @@ def first_line(error: BaseException) -> str:
 def same_clock(world: World) -> bool:
     """Whether all ranks read one monotonic clock: whether they run on one booted machine."""
     boot = Path("/proc/sys/kernel/random/boot_id")
+    # The kernel draws this anew at each boot; network namespaces of one machine share it.
     mine = boot.read_text() if boot.exists() else _who(world.place)
     return len(set(world.gather(mine))) == 1

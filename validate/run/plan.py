@@ -77,6 +77,7 @@ def run_plan(
         }
         for run in _runs(list(wanted), plan.repetitions, failed):
             variant = wanted[run.case]
+            # Without a setting a case is ranked against nothing; its error counts all the same.
             yield run.record(
                 f"{group.setting}: {variant.name}", group.setting if variant.choice else ""
             )

@@ -92,6 +92,7 @@ def _predictable(case: Case, folder: Path) -> tuple[Case, Path]:
 
     All files are written to ``folder``: what was measured alone, the same stretched, and the waits.
     """
+    # Twice with a profile: the waits need the seconds alone, and the prediction those stretched.
     waits = folder / "waits.json"
     batch = case.scenario().workload.batch_per_gpu
     alone = _measured_profile(batch)

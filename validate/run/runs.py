@@ -72,6 +72,7 @@ def _on_one(
     repetitions: int,
     timeout_s: float | None,
 ) -> Iterator[StepRun]:
+    # Repetitions of a case stand next to each other, which the slices below rely on.
     sequence = [case for case in cases for _ in range(repetitions)]
     predicted = {case: run_job(job, EVERY_STEP) for case, job in cases.items()}
     limit = _limit(predicted.values(), repetitions) if timeout_s is None else timeout_s
@@ -82,6 +83,7 @@ def _on_one(
     said = "" if failure is None else str(failure)
     found = []
     for number, (case, simulated) in enumerate(predicted.items()):
+        # After a failure there are fewer: the last slices are short, or empty.
         repeated = everything[number * repetitions : (number + 1) * repetitions]
         run = step_run(case, simulated, repeated, said)
         if run is not None:

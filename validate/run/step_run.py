@@ -101,6 +101,7 @@ class StepRun:
             name=name or self.predicted.name,
             setting=setting,
             case=case,
+            # One number, of the typical steps: the means of the repetitions stand in the case.
             measured_s=(self.measured.step_time_s["mean"],),
             predicted_s=self.predicted.step_time_s["mean"],
             fitted=fitted,
@@ -121,11 +122,13 @@ def step_run(
     if not counted:
         return None
     steps = typical(counted, alone=predicted.alone)
+    # The same bytes in another time: a link is busy for a share that goes with 1 / time.
     ratio = predicted.step_time_s["mean"] / float(steps.step.mean())
     traffic = replace(
         predicted.traffic,
         busiest_link_utilisation=predicted.traffic.busiest_link_utilisation * ratio,
     )
+    # Everything that is no time (traffic, sizes, the cluster) is the scenario's, and so the same.
     measured = replace(
         predicted,
         steps=steps,

@@ -26,6 +26,7 @@ def typical(repetitions: Sequence[Steps], *, alone: bool) -> Steps:
     totals = np.stack([each.step[:whole] for each in repetitions])
     if not alone:
         totals = np.broadcast_to(totals.mean(axis=2, keepdims=True), totals.shape)
+    # From (repetitions, steps, workers) to the number of a repetition, (steps, workers).
     middle = np.argsort(totals, axis=0, kind="stable")[(len(repetitions) - 1) // 2]
 
     def chosen(name: str) -> Any:

@@ -31,6 +31,7 @@ def waits_of(job: Job) -> Waits:
     """
     factors = slow_downs(job)
     stretch = 1 / min(float(factors.min()), 1.0)
+    # The last position of a worker's kind is where its step ends: all that it computes.
     alone = job.positions[-1, job.kind_of]
     # Rounding may leave a wait just below nothing.
     seconds = ((factors * stretch - 1) * alone).clip(min=0.0)

@@ -103,6 +103,8 @@ class Reducer:
             means = (flying.sums / self.world.size).split(sizes)
             for place, mean in zip(flying.bucket, means, strict=True):
                 self._gradient(place).copy_(mean.view_as(self.parameters[place]))
+
+        # The order stays for `rebuild`, which cuts by what the last pass has shown.
         self.order, self._arrived, self._flying = self._arrived, [], []
 
     def rebuild(self, first: int, cap: int) -> None:

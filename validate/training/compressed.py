@@ -79,12 +79,14 @@ class Peer:
 
     def _through_codec(self, vector: Floats) -> tuple[Floats, Floats]:
         encoded = self.codec.encode(vector, self._generator)
+        # What the others will see of this worker; the rest is its residual.
         own = self.codec.decode(encoded, len(vector))
         if self.codec.sums_in_flight:
             parts = tuple(self._summed(part) for part in encoded.parts)
             total = self.codec.decode(Encoded(parts, encoded.known), len(vector))
             return total / np.float32(self.workers), own
         decoded = [self.codec.decode(each, len(vector)) for each in self._gathered(encoded)]
+        # In the order of ranks on every worker, so that all come to the same bits.
         return np.stack(decoded).mean(axis=0, dtype=np.float32), own
 
     def _mean_of(self, values: Floats) -> Floats:

@@ -80,6 +80,7 @@ class Fsdp(Method):
         if self.group is None or self.group == ranks:
             mesh = init_device_mesh(kind, (ranks,))
         else:
+            # The second dimension shards and the first replicates: HSDP, as fully_shard reads a mesh.
             shape = (ranks // self.group, self.group)
             mesh = init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
         policy = MixedPrecisionPolicy(
@@ -89,6 +90,7 @@ class Fsdp(Method):
         settings = {"mesh": mesh, "reshard_after_forward": self.reshard, "mp_policy": policy}
         for unit in units(model, self.unit_size):
             fully_shard(unit, **settings)
+        # What is in no unit (embeddings, the head) makes up one more, which the root gathers.
         fully_shard(model, **settings)
 
     @contextmanager

@@ -36,6 +36,7 @@ class TimedAverage:
         number = bucket.index()
         begin = face.mark()
         sums = bucket.buffer()
+        # Before the sum, as torch's own hook divides.
         sums.div_(self._workers)
         work = dist.all_reduce(sums, group=self._group, async_op=True)
 
@@ -61,6 +62,7 @@ class CodecHook:
         self._group = worker.world.group
         self._workers = worker.workers
         self._lost: dict[Tensor, Tensor] = {}
+        # Workers who draw alike need not send which elements they have drawn.
         key = 0 if codec.common_randomness else worker.rank
         device = worker.world.device
         self._generator = torch.Generator(device).manual_seed(worker.training.seed + key)

@@ -133,6 +133,7 @@ class OuterStep:
                 left = self._weights[part].clone()
                 moved = self._anchors[part] - left
                 work = dist.all_reduce(moved, group=self._worker.world.group, async_op=True)
+                # What has left is kept: steps taken while it travels are told from what it was.
                 self._flying.append((step + self._settings.overlap, part, left, moved, work))
         if last or not self._settings.overlap:
             self.arrive(None)
@@ -152,6 +153,7 @@ class OuterStep:
     def _move(self, part: int, left: Tensor, mean: Tensor) -> None:
         """Nesterov's step from where all were; steps taken meanwhile stay on top of it."""
         settings, anchor, velocity = self._settings, self._anchors[part], self._velocities[part]
+        # Nesterov's momentum as in torch.optim.SGD: v = mu v + g, and the step is g + mu v.
         velocity.mul_(settings.momentum).add_(mean)
         anchor.sub_(mean + settings.momentum * velocity, alpha=settings.learning_rate)
         meanwhile = self._weights[part] - left

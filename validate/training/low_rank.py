@@ -43,6 +43,7 @@ class LowRank:
             )
         # Every worker decomposes the same mean, and so has the same P without sending it.
         p = np.linalg.qr(self._mean_of(matrix @ self._q))[0]
+        # Warm start: Q is kept, and begins the power iteration of the next step.
         self._q = self._mean_of(matrix.T @ p)
         mean = self.codec.decode(Encoded((p, self._q)), len(vector))
         return mean, mean

@@ -76,6 +76,7 @@ def drawn_partners(seed: int, active: int, ranks: int, steps: int) -> list[int]:
 
     It is known to both, so that nobody waits for a call that never comes.
     """
+    # Of an odd number of ranks the last one is active, too.
     passive = ranks // 2
     generator = np.random.default_rng([seed, active])
     return [2 * int(drawn) + 1 for drawn in generator.integers(passive, size=steps)]
@@ -115,12 +116,14 @@ class SharedModel:
         answer = dist.irecv(mean, passive, group)
         dist.send(self.weights, passive, group)
         answer.wait()
+        # Without the lock: an active worker has no thread but this one.
         self.weights.copy_(mean)
         self.worker.note(AVERAGED, passive, step)
 
     def answer(self, active: int) -> None:
         """The passive side, for one active worker: average whenever that one calls."""
         training, group = self.worker.training, self.worker.host_group
+        # Drawn again, as the active worker has drawn them: this side knows when it is called.
         partners = drawn_partners(training.seed, active, self.worker.workers, training.steps)
         for step, passive in enumerate(partners):
             if passive != self.worker.rank:

@@ -112,6 +112,7 @@ def serve(worker: Worker, state: ServerState, client: int) -> None:
     """Serve the worker ``client`` for all its steps."""
     change = torch.empty_like(state.weights)
     for _ in range(worker.training.steps):
+        # Announced before the worker has the weights that it answers with its change.
         pushed = dist.irecv(change, client, worker.host_group)
         _, weights = state.read(client)
         dist.send(weights, client, worker.host_group)

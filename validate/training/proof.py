@@ -106,6 +106,7 @@ def _proof(name: str, records: Sequence[Record], training: Training) -> Proof:
     if records[0].not_run:
         return Proof(name, (), 0.0, {}, 0.0, False, records[0].not_run)
     workers = [record for record in records if record.losses]
+    # Under backup workers not all take the same number of steps.
     steps = min(len(record.losses) for record in workers)
     losses = np.mean([record.losses[:steps] for record in workers], axis=0)
     parts = {

@@ -53,6 +53,7 @@ class Ddp(Method):
         """The model as torch keeps it alike on all ranks."""
         # torch takes no devices for a model on a CPU, and none where a GPU is only a stand-in.
         on_gpu = [worker.world.device] if worker.world.device.type == "cuda" else None
+        # torch counts in MiB, and has a smaller first bucket only where it is told no size.
         size = None if self.bucket_size == _BUCKET else self.bucket_size / 2**20
         with _first_bucket(int(self.first_bucket)):
             wrapped = DistributedDataParallel(

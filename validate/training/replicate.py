@@ -55,6 +55,7 @@ def _filled(value: Any, device: Any) -> Any:
     """The same nest, with room for the numbers."""
 
     def filled(tensor: Tensor) -> Tensor:
+        # Single numbers have come with the outline already.
         return torch.empty_like(tensor, device=device) if tensor.dim() else tensor
 
     return _each(value, filled)

@@ -75,6 +75,7 @@ def train(
         return Record(how.kind, world.rank, world.size, not_run=missing)
     workers = how.workers(world.size)
     worker = Worker(training or Training(), world, workers, how.kind, task, flat=how.flat)
+    # Where the model is not flat, its optimiser is made later, when a library has divided it.
     replicate(worker.replica.model, worker.replica.optimiser if how.flat else None, world.group)
     how.run(worker)
     return worker.done()

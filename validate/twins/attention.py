@@ -16,6 +16,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, fused: bool, causal: bo
     """Heads (batch, heads, tokens, each) to (batch, tokens, heads x each)."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
+        # Grouped queries (GQA): each key and value head serves so many query heads.
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
     if fused:
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)

@@ -106,6 +106,7 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     bound = signature.bind(*arguments, **given)
     bound.apply_defaults()
     sizes = dict(bound.arguments)
+    # ``more`` is where the family's function takes any other keyword arguments.
     sizes |= sizes.pop("more", {})
     shape = sizes.pop("shape", None)
     if is_dataclass(shape):

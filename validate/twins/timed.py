@@ -34,6 +34,7 @@ class _Spun(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         context.layer.face.spin(context.layer.backward_s)
         (weight,) = context.saved_tensors
+        # A gradient of nothing, but of the weights' size: it travels as a real one does.
         return gradient, torch.zeros_like(weight), None
 
 

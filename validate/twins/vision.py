@@ -13,6 +13,7 @@ _CLASSES = 1000
 
 
 def _unit(entering: int, leaving: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    # Without a bias: the batch norm behind it takes any constant away again.
     conv = nn.Conv2d(entering, leaving, kernel, stride, kernel // 2, bias=False)
     return [conv, nn.BatchNorm2d(leaving)]
 
@@ -49,6 +50,7 @@ def resnet(depths: Sequence[int], *, basic: bool) -> nn.Module:
     for stage, depth in enumerate(depths):
         for block in range(depth):
             width = 64 << stage
+            # The first block of a stage halves the image; the stem has done so for the first stage.
             stride = 2 if stage and not block else 1
             blocks.append(Residual(entering, width, stride, basic=basic))
             entering = width if basic else 4 * width

@@ -33,8 +33,12 @@ def environments(
             "LOCAL_WORLD_SIZE": str(ranks_on[host.name]),
             "MASTER_ADDR": hosts[0].address,
             "MASTER_PORT": str(port),
+            # Gloo would else take the address of the machine's name, which no host of a testbed has.
+            # Gloo would else take the address of the machine's name, which no testbed's host has.
             "GLOO_SOCKET_IFNAME": host.interface,
+            # Ranks share the cores, as under torchrun, which sets the same.
             "OMP_NUM_THREADS": "1",
+            # Progress is read from what ranks print, line by line.
             "PYTHONUNBUFFERED": "1",
             FOLDER: str(folder),
             **extra,

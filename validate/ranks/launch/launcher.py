@@ -61,6 +61,7 @@ def launch(
             output.add(rank, "stderr", process.stderr)
         limits = Limits(began, timeout_s, connect_timeout_s)
         trouble = Watch(group.processes, output, place).wait(limits)
+        # Before the rest are killed: who still ran then has no code of its own.
         codes = [process.poll() for process in group.processes]
         immortal = group.kill(ENDED_WITHIN_S / 2)
         output.drain(ENDED_WITHIN_S / 4)

@@ -34,6 +34,7 @@ class Output:
 
     def add(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
         """Read ``pipe`` as one stream of a rank."""
+        # A rank that prints half a line must not hold up the reading of all others.
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, selectors.EVENT_READ, (rank, stream))
         self._kept[rank, stream] = bytearray()

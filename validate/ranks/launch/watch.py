@@ -45,6 +45,7 @@ class Watch:
         self._processes = processes
         self._output = output
         self._folder = folder
+        # By the wall clock, as the times of the files that ranks write rows to.
         self._spoke = dict.fromkeys(range(len(processes)), time.time())
         self._unconnected = set(range(len(processes)))
 

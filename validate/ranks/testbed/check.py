@@ -72,6 +72,7 @@ def check(testbed: Testbed, repeats: int = 3, timeout_s: float = 60.0) -> list[C
     took = [_makespan(rows, number) for number in range(len(runs))]
     found = []
     for number, (name, flows) in enumerate(sized.items()):
+        # A slow moment of the machine then falls on runs of several patterns, not on all of one.
         of_pattern = tuple(took[number :: len(sized)])  # patterns take turns
         found.append(_row(testbed.config, name, flows, of_pattern))
     return found
@@ -86,6 +87,7 @@ def nominal_s(config: TestbedConfig, flows: list[Flow]) -> float:
     rates: dict[tuple[str, int], float] = {}
     rack = {host: number for number, members in enumerate(config.switches) for host in members}
     for source, destination, size in flows:
+        # A flow passes its sender's link and its receiver's, and between racks both uplinks.
         links = {
             ("from", source): config.rates[source],
             ("to", destination): config.rates[destination],

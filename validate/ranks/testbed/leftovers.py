@@ -108,4 +108,5 @@ def _start_time(pid: int) -> str | None:
     state, *fields = stat.rpartition(")")[
         2
     ].split()  # a program's name may hold spaces and brackets
+    # The state is field 3, so that field 22 is number 18 of those behind it. A zombie owns nothing.
     return None if state in "ZX" else fields[18]

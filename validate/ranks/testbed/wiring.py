@@ -83,6 +83,8 @@ def _uplinks(config: TestbedConfig) -> list[tuple[str, str]]:
 
 
 def _switch_limits(config: TestbedConfig) -> Iterator[str]:
+    # A limiter acts on what leaves a device. What a host receives leaves the switch's end of its
+    # link; what it sends is limited at its own end.
     for host, rate in enumerate(config.rates):
         yield limiter(f"host{host}", rate, config.mtu)
     for near, far in _uplinks(config):
