@@ -72,8 +72,7 @@ class Plan:
                 row: Row = {"what": "step", "model": model, "set": list(case.set)}
                 try:
                     found = carry_out(case.job(), world, "real")
-                # torch raises RuntimeError where memory runs out: the variants that fit still count.
-                # torch raises RuntimeError where memory runs out; the variants that fit still count.
+                # torch raises RuntimeError where memory runs out; what fits is measured still.
                 except (DpsimError, RuntimeError) as error:
                     yield {**row, "failed": first_line(error)}
                     continue

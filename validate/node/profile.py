@@ -138,7 +138,7 @@ def _of_collectives(tables: Sequence[Held], scenario: Scenario) -> dict[str, Res
             nothing = _of_model(base, 4)
             for size, measured in zip(held.out.sizes_bytes, held.out.times_s, strict=True):
                 whole = _of_model(base, size)
-                # t_0 of the formula: what the model takes for next to no bytes, never more than for all.
+                # t_0 of the formula: what the model takes for next to no bytes.
                 empty = np.array(min(nothing, whole))
                 predicted = float(constants.seconds(empty, np.array(whole)))
                 errors.append(predicted / measured - 1)

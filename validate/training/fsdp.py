@@ -80,7 +80,7 @@ class Fsdp(Method):
         if self.group is None or self.group == ranks:
             mesh = init_device_mesh(kind, (ranks,))
         else:
-            # The second dimension shards and the first replicates: HSDP, as fully_shard reads a mesh.
+            # fully_shard takes the last dimension to shard over, the first to replicate: HSDP.
             shape = (ranks // self.group, self.group)
             mesh = init_device_mesh(kind, shape, mesh_dim_names=("replicas", "shards"))
         policy = MixedPrecisionPolicy(

@@ -42,7 +42,7 @@ class Shard:
     def indices(self, step: int) -> Tensor:
         """The samples of step ``step`` from 0 on, (batch,)."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        # All are drawn to take a part: it needs no state between steps, and any step can be asked for.
+        # The whole epoch is drawn each time: no state is kept, and any step can be asked for.
         mine = permutation(self.samples, self.seed, epoch)[self.worker :: self.workers]
         return mine[place * self.batch : (place + 1) * self.batch]
 

@@ -21,7 +21,7 @@ def clock_gaps(log: Sequence[Event], workers: int) -> list[int]:
         if event.what == PUSHED:
             finished[event.worker] += 1
         elif event.what == READ:
-            # Over all workers, not over those in the counter: who has finished nothing is the slowest.
+            # Over all workers, not the counter's keys: who has finished nothing is the slowest.
             slowest = min(finished[worker] for worker in range(workers))
             gaps.append(event.clock - slowest)
     return gaps

@@ -33,7 +33,6 @@ def environments(
             "LOCAL_WORLD_SIZE": str(ranks_on[host.name]),
             "MASTER_ADDR": hosts[0].address,
             "MASTER_PORT": str(port),
-            # Gloo would else take the address of the machine's name, which no host of a testbed has.
             # Gloo would else take the address of the machine's name, which no testbed's host has.
             "GLOO_SOCKET_IFNAME": host.interface,
             # Ranks share the cores, as under torchrun, which sets the same.
