@@ -83,6 +83,8 @@ class Doubt:
         """Measured over predicted seconds, drawn; the same draws for the same error."""
         if not self.levels:
             return np.ones(_DRAWS)
+        # Seeded by the error's name, so that predictions made apart, even in two processes, share
+        # its draws.
         generator = np.random.default_rng(zlib.crc32(f"{self.basis}: {self.of}".encode()))
         at = generator.uniform(size=_DRAWS)
         return np.asarray(np.exp(np.interp(at, self.levels, self.quantiles)))
@@ -100,8 +102,11 @@ def mixed(
     levels: Sequence[float], members: FloatArray, weights: Sequence[float]
 ) -> tuple[float, ...]:
     """Quantiles at ``levels`` of a mixture of distributions that are known by those."""
+    # ``members`` has the shape (distributions, levels). The mixture's distribution function is
+    # taken at each quantile of any member, since it bends nowhere else.
     values = np.sort(members.ravel())
     below = np.zeros(len(values))
     for quantiles, weight in zip(members, weights, strict=True):
         below += weight * np.interp(values, quantiles, levels, left=0.0, right=1.0)
+    # With its axes exchanged the function is the mixture's quantiles.
     return tuple(np.interp(levels, below / sum(weights), values).tolist())

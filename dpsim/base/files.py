@@ -75,6 +75,7 @@ def read_limited(path: str | os.PathLike[str], most: int) -> bytes:
             content = _all(file.fileno(), most)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be read: {error.strerror}") from None
+    # A DpsimError is a ValueError too, which the clause below would take for a wrong name.
     except DpsimError:
         raise
     except ValueError:  # a null byte, or half of a surrogate pair

@@ -36,6 +36,8 @@ def on_demand(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
 
     ``file`` is the package's ``__init__``, which says under ``if TYPE_CHECKING`` where each is.
     """
+    # The block that type checkers read is the only list of homes: a second one could differ from
+    # it.
     homes = dict(_homes(ast.parse(Path(file).read_text(encoding="utf-8"))))
 
     def load(name: str) -> Any:

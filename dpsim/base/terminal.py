@@ -40,6 +40,7 @@ def show(*parts: Table | str) -> None:
     from rich.console import Console
 
     width = min(_WIDE, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDE
+    # Without markup: users' names may hold square brackets, which it would read as styles.
     console = Console(highlight=False, markup=False, width=_WIDE)
     for part in parts:
         if isinstance(part, str):
@@ -84,6 +85,7 @@ def _fit(table: Table, width: int, console: Console) -> None:
         return
     limits = [_limits(column, console, endless) for column in table.columns]
     spare = width - whole + sum(most - least for least, most in limits)
+    # The blanks on both sides of each column are given up only where that is enough.
     if spare < 0 <= spare + 2 * len(limits):
         table.padding = (0, 0)
         spare += 2 * len(limits)
@@ -218,6 +220,8 @@ def write_whole(path: Path, text: str | bytes) -> None:
             raise DpsimError(f"{shown}: must be a file, but is a folder")
         if status is not None and is_input(status):
             raise DpsimError(f"{shown}: must not be a file that is read, but is one")
+        # Asked of the open file and not of the name: /dev/stdout and /dev/fd/1 are two of its
+        # names.
         if status is not None and os.path.samestat(status, os.fstat(1)):
             _append_to_stdout(content)
         elif status is not None and not stat.S_ISREG(status.st_mode):
@@ -228,6 +232,7 @@ def write_whole(path: Path, text: str | bytes) -> None:
             _replace(target, content)
     except OSError as error:
         raise DpsimError(f"{shown}: cannot be written: {error.strerror}") from None
+    # A DpsimError is a ValueError too, which the clause below would take for a wrong name.
     except DpsimError:
         raise
     except ValueError:  # a null byte, or half of a surrogate pair
@@ -251,6 +256,7 @@ def _append_to_stdout(content: bytes) -> None:
 
 def _replace(target: Path, content: bytes) -> None:
     """Write a file beside ``target`` and put it in its place; nothing is left of it otherwise."""
+    # Beside the target, so in the same file system: only there is a replacement one act.
     number, temporary = tempfile.mkstemp(dir=target.parent, prefix=".dpsim-")
     try:
         with os.fdopen(number, "wb") as file:
@@ -265,6 +271,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 def _umask() -> int:
     """The process's mask for the rights of new files, which temporary files do not follow."""
+    # The mask can be read only by setting another.
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -51,6 +51,7 @@ def fit_law(
         off = _log_deviations(batch, measured, x) / _SIGMA
         # Half the sum of squares of these is the sum of the losses sqrt(1 + off^2) - 1.
         soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1))
+        # A normal prior on ln B_crit is one residual more; it stays a plain square.
         return np.append(soft, (x[1] - prior) / spread)
 
     # No run needs fewer samples than the smallest batch would: a start for E_min.
@@ -81,6 +82,7 @@ def left_out_errors(
         )
     errors = []
     for out, batch in enumerate(batches):
+        # Its batch and not the run alone: repeats with other seeds would tell the answer.
         kept = [index for index in range(len(batches)) if batches[index] != batch]
         noise = None
         if noise_scales is not None:
@@ -110,6 +112,7 @@ def _law(batch: FloatArray, measured: FloatArray, x: FloatArray, jacobian: Float
 
     Its noise is the spread of the runs about it (root mean square).
     """
+    # The residuals are over their standard deviations already, so this needs no further scale.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
     own, other = np.sqrt(np.diag(covariance))
     correlation = float(covariance[0, 1] / (own * other))

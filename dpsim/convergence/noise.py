@@ -53,6 +53,8 @@ def steps_from_noise(
     """
     if not target > 0:
         raise DpsimError(f"target must be above 0, but got {target}")
+    # One interval more, of the last noise, reaches to a target beyond the measured ones. Those
+    # beyond the target are cut to no width.
     last = max(target, float(progress[-1]))
     ends = np.minimum(np.append(progress, last), target)
     widths = np.diff(ends, prepend=0.0)

@@ -35,6 +35,7 @@ def expected_seconds(
     exponent = (interval + cost) / mtbf
     if exponent + restart / mtbf > 700:  # exp() would overflow
         return math.inf
+    # A period is often a small part of mtbf, and there exp() - 1 would lose its digits.
     return mtbf * math.exp(restart / mtbf) * math.expm1(exponent) * work / interval
 
 
@@ -46,6 +47,8 @@ def waiting_share(load: float, spares: int) -> float:
     then: a loss system of spares + 1 servers, and this is Erlang's B formula, whatever the
     distribution of repair times. Source: Erlang 1917; its insensitivity: Sevastyanov 1957.
     """
+    # Erlang's recursion, server by server: the powers and factorials of the formula itself
+    # overflow.
     blocked = 1.0
     for servers in range(1, spares + 2):
         blocked = load * blocked / (servers + load * blocked)

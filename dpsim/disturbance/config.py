@@ -116,6 +116,7 @@ def compute_factors(
     if jitter is not None:
         product = jitter.factors(workers, steps, seed, per_node)
     for entry, slowed in enumerate(slow):
+        # Shape (workers,): the same in every step.
         product = product * slowed.factors(workers, seed, per_node, entry)
     for entry, chain in enumerate(transient):
         product = product * chain.factors(workers, steps, seed, per_node, entry)

@@ -21,6 +21,7 @@ from dpsim.disturbance.jitter import Factors
 from dpsim.disturbance.random_streams import random_streams
 
 _HOUR = 3600.0
+# Not infinite: Daly's interval would be so too, and the one over the other no number.
 _NEVER = 1e15  # seconds between crashes where there are none
 _USUAL_COST = 60.0  # seconds of a checkpoint where nothing is said; an assumption
 
@@ -106,6 +107,7 @@ class FaultConfig(Config):
     def cause(self, workers: int, per_node: PerNode) -> Cause:
         """These faults in a job on that many workers."""
         struck = self._struck(workers, per_node)
+        # On average, since the last node or rack may be filled in part.
         taken = 0.0 if self.per == "job" else workers / struck
         return Cause(
             self.name,
@@ -224,7 +226,11 @@ class CrashesConfig(Config):
         write = self.write_seconds if self.asynchronous else 0.0
         stop = self.checkpoint_cost
         if stop is None:
+            # An asynchronous one's size says how long it is written, and nothing of how long the
+            # job stops to copy it first.
             stop = _USUAL_COST if self.asynchronous else self.write_seconds or _USUAL_COST
+        # To lose a share of the speed for a while costs as much as to stop for that share of the
+        # while.
         cost = stop + self.slowdown * write
         interval = self.checkpoint_interval or daly_interval(cost, mtbf)
         return Checkpoints(max(interval, write - cost), cost, write)
@@ -250,11 +256,17 @@ class CrashesConfig(Config):
 
         # Going back one checkpoint more while one is written has the effect of a longer restart.
         lost = restart + plan.write
+        # Of one period: what is expected is proportional to the work, and only shares are asked
+        # for.
         taken = expected_seconds(plan.interval, plan.interval, plan.cost, lost, mtbf)
         planned = sum(cause.rate for cause in causes if cause.planned)
+        # Seconds a second of running. What was announced need not be detected, but the job goes on
+        # only when the checkpoint is whole.
         stops = planned * (plan.cost + plan.write + restart - self.detection_time)
         load, size = _in_repair(causes)
         short = missing_share if self.elastic else waiting_share
+        # The queueing formulas count groups that are struck together, and a spare group is as many
+        # workers.
         spares = self.spares // size if size else 0
         waiting = short(load, int(spares))
         if self.elastic:
@@ -263,6 +275,7 @@ class CrashesConfig(Config):
         running = (1 - waiting) / (1 + stops)
         useful = running * plan.interval / taken
         checkpoints = running * plan.cost / taken
+        # What remains: work done again, restarts, and planned stops.
         lost_share = 1 - waiting - useful - checkpoints
         return Goodput(plan.interval, mtbf, useful, checkpoints, lost_share, waiting)
 

@@ -88,6 +88,7 @@ def _number(path: Path, line: int, text: str | None, read: Any) -> Any:
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     """The disturbance that step times of shape (steps, ranks) show."""
     ranks = times.shape[1]
+    # Shape (ranks,). A median, since the steps with stalls and delays are not off yet.
     pace = np.median(times, axis=0)
     paces = pace / np.median(pace)
     slow = tuple(
@@ -96,11 +97,14 @@ def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:
     )
     factors = times / pace
 
+    # Shape (steps,). The median over ranks is long only where most ranks are: a stall, and not one
+    # rank's delay.
     job = np.median(factors, axis=1)
     stalled = job > STALLED
     stalls = _stalls(job, stalled)
     logs = np.log(factors[~stalled])
     logs -= np.median(logs, axis=0)
+    # From here on logarithms, in which the parts of job, node and worker add up.
     delays, is_delayed = _delays(logs, "worker" if ranks > 1 else "job")
     logs = np.where(is_delayed, 0.0, logs)
     spreads = _spreads(logs, np.asarray(nodes))
@@ -124,12 +128,16 @@ def _delays(logs: Factors, of: str) -> tuple[dict[str, Any], NDArray[np.bool_]]:
     What a Lomax delay has above a limit is Lomax again, of the same index, which the ratio of its
     90th percentile to its median tells. Shorter delays stay in the spread of the rest.
     """
+    # One standard deviation below and above the median of a normal: the delays in the tail, which
+    # would inflate the deviation itself, do not move these.
     low, high = np.quantile(logs, [0.16, 0.84])
     limit = max(_APART * (high - low) / 2, 0.01)
     is_delayed = logs > limit
     found, least = np.expm1(logs[is_delayed]), math.expm1(limit)
     if found.size < 2:
         return {}, is_delayed
+    # What exceeds the limit. A Lomax quantile is its scale times (1 - p)**(-1/a) - 1: in a ratio of
+    # two the scale cancels, and the tail index a is left.
     median, far = np.quantile(found - least, [0.5, 0.9])
     spreads = (0.1 ** (-1 / _TAILS) - 1) / (0.5 ** (-1 / _TAILS) - 1)
     tail = float(_TAILS[np.argmin(np.abs(spreads - far / median))])
@@ -151,10 +159,13 @@ def _spreads(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
     if ranks == 1:
         return {"sigma": 0.0, "job_sigma": round(float(logs.std()), 6)}
     by_node = [logs[:, nodes == node] for node in np.unique(nodes)]
+    # Within a node what is common to the job and to the node cancels. Where each node has one rank,
+    # nothing tells node from worker, and all of it counts as the workers'.
     deep = [part for part in by_node if part.shape[1] > 1] or [logs]
     own = float(np.mean([part.var(axis=1, ddof=1).mean() for part in deep]))
     means = np.stack([part.mean(axis=1) for part in by_node], axis=1)
     sizes = np.array([part.shape[1] for part in by_node])
+    # The difference of two estimates may fall below 0, where the true variance is small.
     node = 0.0
     if len(by_node) > 1:
         node = max(0.0, float(means.var(axis=1, ddof=1).mean() - (own / sizes).mean()))
@@ -171,5 +182,6 @@ def _memory(logs: Factors) -> float:
     variance = float((logs**2).mean())
     if variance == 0:
         return 0.0
+    # Medians were taken off, so a mean of products is a covariance.
     correlation = float((logs[1:] * logs[:-1]).mean()) / variance
     return 0.0 if correlation < 0.1 else round(-1 / math.log(min(correlation, 0.9999)), 3)

@@ -122,6 +122,7 @@ class HistogramJitterConfig(Jitter):
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
         """Factors of the table, each as often as it was measured."""
         factors, cumulative = self.histogram().cumulative
+        # The shares may add up to a little less than 1, and a draw may lie above their sum.
         places = np.searchsorted(cumulative, generator.random(steps), side="right")
         drawn: Factors = factors[np.minimum(places, len(factors) - 1)]
         return drawn

@@ -100,6 +100,7 @@ class GammaJitterConfig(Jitter):
 
     def draw(self, generator: np.random.Generator, steps: int) -> Factors:
         """Gamma with shape 1 / cv**2 and scale cv**2."""
+        # Its limit: the shape would be infinite.
         if self.cv == 0:
             return np.ones(steps)
         return generator.gamma(self.cv**-2, self.cv**2, steps)
@@ -188,6 +189,7 @@ class CorrelatedJitterConfig(Jitter):
         if self.memory == 0 or steps == 0:
             return fresh
         kept = math.exp(-1 / self.memory)
+        # Not the first one, which so has the variance of the long run from the start.
         fresh[1:] *= math.sqrt(1 - kept**2)
         for step in range(1, steps):
             fresh[step] += kept * fresh[step - 1]
@@ -200,9 +202,12 @@ class CorrelatedJitterConfig(Jitter):
         product = np.ones((steps, workers))
         sigmas = {"worker": self.sigma, "node": self.node_sigma, "job": self.job_sigma}
         for level, sigma in sigmas.items():
+            # Shape (workers,): the group of each at this level.
             members = _members(level, workers, per_node)
             if sigma:
                 streams = random_streams(seed, members.max() + 1, f"jitter of a {level}")
+                # Shape (steps, groups); [:, members] hands each group's factors to all of its
+                # workers.
                 drawn = np.stack([self.draw(one, steps) for one in streams], axis=1)
                 product *= np.exp(sigma * drawn - sigma**2 / 2)[:, members]
             if self.delay_chance and level == self.delay_of:
@@ -212,6 +217,8 @@ class CorrelatedJitterConfig(Jitter):
     def _delays(self, members: NDArray[np.intp], steps: int, seed: int) -> Factors:
         """1 + a delay, over its mean; a Lomax delay is delay (a - 1) (u**(-1/a) - 1)."""
         streams = random_streams(seed, members.max() + 1, "delays")
+        # Shape (steps, groups, 2): whether there is a delay, and how long it would be. The second
+        # is drawn in any case, so that another chance leaves the lengths as they are.
         draws = np.stack([one.random((steps, 2)) for one in streams], axis=1)
         a = self.delay_tail
         length = self.delay * (a - 1) * ((1 - draws[..., 1]) ** (-1 / a) - 1)
@@ -221,6 +228,8 @@ class CorrelatedJitterConfig(Jitter):
     def _stalls(self, steps: int, seed: int) -> Factors:
         """Every so many steps one takes longer; the first comes at random."""
         phase = random_stream(seed, "stalls").random()
+        # How many stalls there were before each step: where the number grows, one falls into the
+        # step. An interval that is no whole number of steps is kept on average.
         passed = np.floor(np.arange(steps + 1) / self.stall_every + phase)
         stalled = np.diff(passed) > 0
         mean = 1 + (self.stall - 1) / self.stall_every

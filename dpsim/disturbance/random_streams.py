@@ -52,6 +52,7 @@ Streams = Iterator[np.random.Generator]
 def _in_turn(keys: NDArray[np.uint64]) -> Streams:
     philox = np.random.Philox(0)
     generator = np.random.Generator(philox)
+    # The counter at 0 and nothing in the buffer: with another key this is a fresh generator.
     start = philox.state
     for key in keys:
         start["state"]["key"] = key
@@ -69,14 +70,18 @@ def _keys(parent: np.random.SeedSequence, count: int) -> NDArray[np.uint64]:
     A child mixes one word more, its number, into the parent's pool.
     """
     child = np.arange(count, dtype=np.uint32)
+    # The hash's factor changes with each word hashed, and the parent's own words came before.
     factor = _FIRST_A * pow(_TIMES_A, _mixed_words(parent), _WORD) % _WORD
     pool = []
     for word in parent.pool.tolist():
         mixed, factor = _hashed(child, factor, _TIMES_A)
         old = np.uint32(_TIMES_OLD * word % _WORD)
+        # Wraps at 32 bits, as the original in C does; the child's number is an array, so that all
+        # children are mixed at once.
         new = old - _TIMES_NEW * mixed
         pool.append(new ^ (new >> _HALF))
 
+    # The sequence's output: two words of 32 bits, the lower one first, are one of 64.
     words = np.empty((count, _POOL), dtype="<u4")
     factor = _FIRST_B
     for place, mixed in enumerate(pool):

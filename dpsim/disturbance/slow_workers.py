@@ -65,5 +65,7 @@ class SlowWorkersConfig(GroupedDisturbance):
 
     def _drawn(self, groups: int, seed: int, entry: int) -> NDArray[np.bool_]:
         """Which groups are slow."""
+        # Drawn as numbers and compared: with a larger fraction the same groups are slow, and others
+        # too.
         draws = [stream.random() for stream in random_streams(seed, groups, "slow", entry)]
         return np.array(draws) < (self.fraction or 0.0)

@@ -52,6 +52,8 @@ class TransientConfig(GroupedDisturbance):
         """
         groups = self.groups(workers, per_node)
         streams = random_streams(seed, groups.max() + 1, "transient", entry)
+        # Shape (steps, groups). A chain needs its last state, so only the groups are computed at
+        # once.
         draws = np.stack([generator.random(steps) for generator in streams], axis=1)
 
         # A slow spell of mean length n ends with chance 1/n at each step (geometric).
