@@ -131,6 +131,8 @@ class Catalogue(Registry[M]):
         A name or alias counts where it stands as whole words, whatever its spaces and hyphens. One
         that lies inside a longer one does not: "A100 80GB PCIe" does not mention the A100.
         """
+        # Words without what stands between them, and where each begins and ends: a name is sought
+        # from edge to edge alone, and so matches whole words.
         squeezed, edges = "", [0]
         for word in _WORD.findall(text.casefold()):
             squeezed += word

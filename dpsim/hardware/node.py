@@ -231,6 +231,8 @@ def _check_ways(node: Node, neighbours: dict[str, list[str]]) -> None:
     GPUs forward nothing, so no way may lead over one.
     """
     gpus = {f"gpu{i}": None for i in range(node.gpus)}
+    # Without its GPUs a node falls into parts. Two GPUs can meet where a link joins them, or where
+    # both have one to the same part.
     part = _parts(neighbours, gpus)
     near = {gpu: {part[other] for other in neighbours[gpu] if other in part} for gpu in gpus}
     apart = [
@@ -259,6 +261,7 @@ def _parts(neighbours: dict[str, list[str]], gpus: Collection[str]) -> dict[str,
         waiting = [] if first in part or first in gpus else [first]
         while waiting:
             device = waiting.pop()
+            # A new part's number is how many devices had one before: no other part can have it.
             part[device] = part.get(first, len(part))
             waiting += [
                 other for other in neighbours[device] if other not in part and other not in gpus

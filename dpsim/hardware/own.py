@@ -56,6 +56,8 @@ def add_entry(path: Path) -> Added:
 def _kind_of(path: Path, text: str) -> tuple[Catalogue[Any], type[Gpu | Link | Node]]:
     """What a file describes, by the key that only such an entry has."""
     keys = {line.partition(":")[0].strip("\"' ") for line in text.splitlines()}
+    # Keys of what stands inside count as well, and so the widest comes first: a node may describe
+    # GPUs and links of its own.
     if "devices" in keys:
         return nodes(), Node
     if "peak" in keys:

@@ -39,6 +39,7 @@ class Sourced(Config, Generic[T]):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         full = handler(core_schema)
+        # What is written out always has both; only a file may leave the source away.
         if handler.mode == "serialization":
             return full
         properties: dict[str, Any] = handler.resolve_ref_schema(full)["properties"]

@@ -110,6 +110,7 @@ def collective_rows(
         for size in sizes:
             outcome = model.finish(begin, size)
             time = float(outcome.finishes.max())
+            # Seconds that the busiest link needs for what it carried; over the whole time a share.
             busy = float((outcome.loads / model.network.capacities).max(initial=0.0))
             moved = model.traffic(size)
             rate = size / time if time > 0 else 0.0
@@ -180,6 +181,7 @@ def size_range(begin: int, end: int, factor: float) -> list[int]:
         )
     sizes = [begin]
     while sizes[-1] * factor <= end:
+        # A factor close to 1 would round a small size to itself, again and again.
         sizes.append(max(round(sizes[-1] * factor), sizes[-1] + 1))
         if len(sizes) > 10_000:
             raise DpsimError(

@@ -274,6 +274,9 @@ def simulate_variants(
     is not a scenario.
     """
     fixed = list(overrides)
+
+    # A list, and not a generator: a mistake in the last variant is to show before minutes are spent
+    # on those before it.
     scenarios = [
         (v, load_scenario(path, [*fixed, *(f"{key}={value}" for key, value in v.items())]))
         for v in chosen
@@ -336,5 +339,7 @@ def saturation(curve: list[tuple[int, float]]) -> int | None:
 
     ``curve`` is of (nodes, samples/s).
     """
+    # Of equal throughputs max takes the first, so a curve that stays flat saturates where it begins
+    # to.
     nodes, _ = max(curve, key=lambda point: point[1])
     return None if nodes == max(point[0] for point in curve) else nodes

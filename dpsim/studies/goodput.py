@@ -157,6 +157,7 @@ def goodput_study(
     """
     expected = crashes.goodput(workers, loading, per_node)
     plan = crashes.checkpoints(expected.mtbf)
+
     machine = Machine(
         workers,
         crashes.causes(workers, per_node),
@@ -166,6 +167,8 @@ def goodput_study(
         crashes.spares,
         crashes.elastic,
     )
+
+    # What is simulated is a stretch per fault, whatever the length of the time.
     if machine.rate * seconds * runs > _MOST_FAULTS:
         raise DpsimError(
             f"goodput: must have at most {_MOST_FAULTS // runs:,} interruptions in the time, but "
@@ -176,6 +179,7 @@ def goodput_study(
     ]
     histories = [simulate_job(machine, seconds, faults) for faults in drawn]
     useful = np.array([each.useful for each in histories]) / seconds
+    # The spread of single runs, not the error of their mean: one job is one run.
     low, high = np.quantile(useful, [0.025, 0.975])
     tried = _tried(machine, seconds, drawn)
     return GoodputStudy(
@@ -191,6 +195,7 @@ def goodput_study(
         plan,
         max(tried, key=lambda row: row[1])[0],
         daly_interval(plan.cost, expected.mtbf),
+        # Young's interval, the first order of Daly's in cost over mean time between failures.
         math.sqrt(2 * plan.cost * expected.mtbf),
         tried,
         histories[0].stops,
@@ -200,11 +205,15 @@ def goodput_study(
 def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator) -> Faults:
     """More interruptions than can happen in ``seconds``; repairs are lognormal of their mean."""
     expected = machine.rate * seconds
+    # Interruptions are a Poisson process at most: ten standard deviations above the mean, and a few
+    # more for means near 0. All are drawn at once, so that every checkpoint interval that is tried
+    # meets the same ones.
     count = math.ceil(expected + 10 * math.sqrt(expected) + 20)
     rates = np.array([cause.rate for cause in machine.causes])
     chosen = generator.choice(len(rates), count, p=rates / rates.sum())
     spread = np.array([cause.repair_spread for cause in machine.causes])[chosen]
     mean = np.array([cause.repair_time for cause in machine.causes])[chosen]
+    # exp(spread z) has the mean exp(spread^2 / 2): taken off, so that repairs keep theirs.
     repairs = mean * np.exp(spread * generator.standard_normal(count) - spread**2 / 2)
     return Faults(generator.exponential(1 / machine.rate, count), chosen.tolist(), repairs)
 
@@ -213,6 +222,8 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
     """One run of ``seconds``: stretches of restarting and computing between interruptions."""
     told, job = History(), machine
     now, pending, out, met = 0.0, 0.0, 0.0, 0
+    # Seconds to the next fault at full strength. A smaller job uses them up more slowly: faults
+    # at a lower rate are the same faults in stretched time.
     gap = faults.gaps[0]
     repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
     while now < seconds:
@@ -229,8 +240,11 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         # With fewer workers there are fewer that can fail.
         strength = 1 - missing / job.workers
         fails = now + gap / strength
+        # A repair matters to the job only while it is short; otherwise another spare is there
+        # again.
         returns = repairs[0][0] if is_short else math.inf
         end = min(fails, returns, seconds)
+        # The job restarts before it computes, and may be struck while it still restarts.
         restarting = min(pending, end - now)
         told.restarting += restarting
         computing = end - now - restarting
@@ -264,11 +278,15 @@ def _compute(told: History, job: Machine, seconds: float, strength: float, *, ke
     plan = job.plan
     if keeps:
         kept = math.floor(seconds / plan.period)
+        # What is left of the last period is work until its interval is over, then the checkpoint.
         worked = kept * plan.interval + min(seconds - kept * plan.period, plan.interval)
     else:
+        # A checkpoint counts once it is written, and until then the one before does.
         kept = max(0, math.floor((seconds - plan.write) / plan.period))
         worked = kept * plan.interval
     lost = 0.0 if keeps else seconds - kept * plan.period
+
+    # What missing workers would have done of the work counts as waiting for them.
     told.useful += worked * strength
     told.waiting += worked * (1 - strength)
     told.checkpoints += seconds - lost - worked
@@ -283,6 +301,7 @@ def _tried(machine: Machine, seconds: float, drawn: Sequence[Faults]) -> list[tu
     rows = []
     for interval in dict.fromkeys(np.maximum(plan.interval * _AROUND, least).tolist()):
         other = replace(machine, plan=replace(plan, interval=interval))
+        # The same faults for each interval: their luck cancels out of the comparison.
         useful = [simulate_job(other, seconds, faults).useful for faults in drawn]
         rows.append((interval, float(np.mean(useful)) / seconds))
     return rows

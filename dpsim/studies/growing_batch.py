@@ -73,6 +73,7 @@ def _at(scenario: Scenario, times: int) -> Result:
     try:
         return simulate(scenario.model_copy(update={"workload": larger}))
     except DpsimError:
+        # As many samples in more passes of the old batch, which takes no more memory.
         passes = times * workload.gradient_accumulation
         more = workload.model_copy(update={"gradient_accumulation": passes})
         return simulate(scenario.model_copy(update={"workload": more}))

@@ -82,6 +82,7 @@ def window(scenario: Scenario, worker: int, clock: int) -> Window:
     its = (gradients.worker == worker) & (gradients.clock == clock)
     if not its.any():
         raise DpsimError(f"worker {worker} must begin step {clock}, but the run ends before")
+    # Versions count updates: version `read` holds the updates below it.
     read, when = int(gradients.read[its][0]), float(gradients.begun[its][0])
     staleness = scenario.strategy.sync.lag
     rows: list[tuple[Seen, ...]] = []

@@ -105,15 +105,21 @@ def balanced(seconds: FloatArray, parts: int) -> list[int]:
         )
     # Dynamic programming: the best of k runs over the first j pieces is the best of k - 1 runs over
     # the first i and one run from there, for the best i.
+    #
+    # before[j] is the work of the first j pieces, and before[j] - before[i] that of a run from i
+    # to j.
     before = np.concatenate([[0.0], np.cumsum(seconds)])
     longest, cuts = before.copy(), []  # of the first j pieces in one run
     for run in range(1, parts):
+        # options[j, i]: the longest run if the last one goes from piece i to piece j.
         options = np.maximum(longest[None, :], before[:, None] - before[None, :])
         options[np.triu_indices(len(before))] = np.inf  # a run is not empty
+        # Nor are the runs before it, which need a piece each.
         options[:, :run] = np.inf
         cuts.append(options.argmin(axis=1))
         longest = options.min(axis=1)
     ends = [len(seconds)]
+    # Back from the end: each table of cuts says where the run that ends there begins.
     for cut in reversed(cuts):
         ends.insert(0, int(cut[ends[0]]))
     return ends
@@ -177,10 +183,12 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         raise DpsimError(
             "calibration: must be catalogue here, since the batch differs from the measured one"
         )
+
     if config.groups:
         raise DpsimError(
             "cluster.groups: must be left out here: the layers are split over equal devices"
         )
+
     if not 1 <= devices <= config.ranks:
         raise DpsimError(
             f"devices: must be from 1 to the cluster's {config.ranks}, but got {devices}"
@@ -191,6 +199,9 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
             f"devices: must leave each at most {MOST_SAMPLES:,} samples a step, but {devices} "
             f"leave {batch // devices:,}"
         )
+
+    # One worker per device with an equal share of the batch: the data-parallel step that the
+    # split is compared with, on the same devices.
     changes = {
         "batch_per_gpu": batch // devices,
         "global_batch": None,
@@ -203,6 +214,7 @@ def on_devices(scenario: Scenario, devices: int) -> Scenario:
         "testbed": None,
         "workload": {**dict(scenario.workload), **changes},
         "disturbance": {},
+        # The whole model need not fit one device: that is what a split is for.
         "run": {**dict(scenario.run), "allow_out_of_memory": True},
     }
     return Scenario.model_validate({**dict(scenario), **plain})
@@ -239,6 +251,7 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
     ranks = np.arange(devices)
     routes = cluster.routes(ranks[:-1], ranks[1:])
     capacities = np.append(cluster.capacities, np.inf)  # the last for -1, no link
+    # routes.links has shape (hops between devices, links of a route), padded with -1.
     rates = capacities[routes.links].min(axis=1, initial=np.inf)
     hops = [
         Hop(float(latency), float(rate))
@@ -250,11 +263,14 @@ def layer_split(scenario: Scenario, devices: int, micro_batches: int) -> LayerSp
 def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) -> tuple[Stage, ...]:
     model, gpu = scenario.build_model(), scenario.cluster.accelerator
     times = learner_times(scenario, model, gpu, batch // micro_batches)
+    # Between blocks one tensor crosses. Within one a residual path or a branch would cross as well.
     blocks = list(block_ranges(model))
     passes = times.forward + times.backward
     work = np.array([passes[first:end].sum() for first, end in blocks])
     borders = [0, *(blocks[end - 1][1] for end in balanced(work, devices))]
     own = np.array([layer.own_weights for layer in model.layers], dtype=np.float64)
+
+    # Bytes that an element of a sample's activations has in a whole micro-batch.
     width = WIDTH[scenario.workload.precision] * batch // micro_batches
     return tuple(
         Stage(
@@ -262,6 +278,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
             end,
             float(times.forward[first:end].sum()),
             float(times.backward[first:end].sum()),
+            # An update is memory traffic over the weights: a stage takes its share of them.
             float(times.optimizer * own[first:end].sum() / max(own.sum(), 1.0)),
             float(width * _crossing(model, end)) if end < len(model.layers) else 0.0,
             _memory(scenario, model, first, end, batch),
@@ -272,6 +289,7 @@ def _stages(scenario: Scenario, devices: int, batch: int, micro_batches: int) ->
 
 def _crossing(model: Model, cut: int) -> int:
     """Elements of a sample that cross a cut: as many as the last tensor kept before it has."""
+    # Layers that work in place keep nothing, and hand on what came to them.
     return next(
         (layer.activations for layer in reversed(model.layers[:cut]) if layer.activations), 0
     )
@@ -281,4 +299,6 @@ def _memory(scenario: Scenario, model: Model, first: int, end: int, batch: int) 
     """What a device with these layers holds, activations of the whole batch included."""
     part = replace(model, layers=model.layers[first:end], measured=None)
     use = memory_use(scenario, part)
+    # GPipe runs all micro-batches forward first, so activations of the whole batch are held at
+    # once. Each stage has its weights to itself: there is nobody to shard them with.
     return replace(use, setup=replace(use.setup, batch=batch, workers=1, stage=0))

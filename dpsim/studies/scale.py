@@ -184,6 +184,7 @@ def _shares(base: Scenario, nodes: int) -> list[str]:
         raise _LeftOutError(
             f"{nodes} nodes: {workers:,} workers do not divide a global batch of {together:,}"
         )
+    # The largest pass up to the file's own that divides the share; 1 always does.
     batch = next(size for size in range(workload.batch_per_gpu, 0, -1) if share % size == 0)
     return [
         f"workload.batch_per_gpu={batch}",

@@ -84,6 +84,7 @@ def walk(
     held = list(contributions(schedule))
     of_chunks = Chunking(schedule.chunks, schedule.chunks, schedule.vectors)
     wanted = OPERATIONS[schedule.operation].expected(held[0], of_chunks)
+    # wanted[rank, chunk, source]: over all ranks, whether anybody wants a source's part of a chunk.
     counts: BoolArray = np.any(np.nan_to_num(wanted) > 0, axis=0).T
     rounds = _rounds(schedule, held[1:], schedule.chunking(nbytes, itemsize), network, costs)
     return Walkthrough(schedule, network, nbytes, held[0], counts, wanted, tuple(rounds))
@@ -103,6 +104,9 @@ def _rounds(
         np.add.at(sent, transfers.source, nbytes)
         seconds, loads = None, None
         if network is not None:
+            # Timed from the start each time: ranks do not wait for one another between rounds, so
+            # the end of a round is not the sum of rounds timed alone. With few ranks that costs
+            # little.
             so_far = replace(schedule, phases=tuple(map(_as_phase, each_round[:number])))
             model = RoundsModel(so_far, network, costs, itemsize=chunking.itemsize)
             ended = model.finish(np.zeros(network.ranks), chunking.total).finishes

@@ -110,6 +110,7 @@ class Cluster:
         runs: list[tuple[Gpu, int]] = []
         for kind, count in zip(self.kinds, self._counts, strict=True):
             ranks = count * len(kind.gpus)
+            # Nodes may differ in more than their GPUs: neighbours with the same ones are one run.
             if runs and runs[-1][0] == kind.node.gpu:
                 ranks += runs.pop()[1]
             runs.append((kind.node.gpu, ranks))
@@ -153,6 +154,7 @@ class Cluster:
         paths = self._between
         row = self._row_of[source]
         there = self.local_of[destination]
+        # From (rows, places, hops) to (pairs, hops), in the numbers of one node of the kind.
         links = self._placed(paths.links[row, there], source)
         return Routes(links, paths.latency[row, there])
 

@@ -108,6 +108,7 @@ class ClusterConfig(Config):
     def _consistent(self) -> ClusterConfig:
         if self.node is None and not self.groups:
             raise ValueError("must have either node (and nodes) or groups, but got neither")
+
         of_equal_nodes = {
             "nodes": self.nodes != 1,
             "node": self.node,
@@ -219,6 +220,7 @@ class ClusterConfig(Config):
         """
         parts = self.parts
         if servers:
+            # At the end, so that what comes before keeps its numbers.
             parts = (*parts, parts[0].model_copy(update={"nodes": servers}))
         try:
             if servers:

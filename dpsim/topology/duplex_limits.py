@@ -34,6 +34,7 @@ class DuplexLimits:
             ends = self.fabric.link(number)
             if not any(end.startswith("port") for end in ends):
                 continue
+            # Both directions stand below the ends of the one that came first.
             back = ends[::-1]
             found.setdefault(back if back in found else ends, []).append(number)
         return found

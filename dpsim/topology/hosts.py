@@ -29,6 +29,7 @@ class Hosts:
     @cached_property
     def cpus(self) -> IntArray:
         """The end of routes of each node's CPU, the servers' nodes last."""
+        # A node's CPU comes after its GPUs, and so right before the next node.
         return np.asarray(self.network.first_rank[1:] - 1)
 
     @cached_property

@@ -52,6 +52,7 @@ class NodeGraph:
         cards = [name for name in self.graph if name.startswith("nic")]
         self.nics = sorted(cards, key=lambda name: int(name.removeprefix("nic")))
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
+        # As collectives go in rings, ranks are numbered along the best ring that the node has.
         bandwidth = np.array([[self._bandwidth(a, b) for b in used] for a in used])
         self.gpus = [used[place] for place in ring_order(bandwidth)]
         if host:
@@ -111,6 +112,7 @@ class NodeGraph:
             ranked = []
             for number, nic in enumerate(self.nics):
                 distance = self.path_seconds(self.path(gpu, nic))
+                # The number last, so that ties come out alike each time.
                 ranked.append((distance, load[number], number))
             nearest = min(ranked)[2]
             load[nearest] += 1

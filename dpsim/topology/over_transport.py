@@ -85,6 +85,7 @@ def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
         return
     graph = NodeGraph(node, host=True)
     *gpus, host = graph.gpus
+    # Pairs without an order, since edges may name either end first.
     first = {frozenset(graph.path(gpu, host)[:2]) for gpu in gpus}
     rate = SourcedRate.model_validate({"value": f"{transport.copy_rate!r} B/s", "source": _SOURCE})
     latency = SourcedTime.model_construct(value=transport.copy_latency or 0.0, source=_SOURCE)

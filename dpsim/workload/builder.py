@@ -54,6 +54,7 @@ class Builder:
         Backward costs a forward for the gradient by the weights, another if earlier layers need
         theirs.
         """
+        # The input of the first layer with weights needs no gradient: nothing before it learns.
         gradients = 2 if self._learns else 1
         self._layers.append(
             Layer(
@@ -108,6 +109,7 @@ class Builder:
     ) -> None:
         """2D convolution of the (channels, height, width) that flows in."""
         (rows, columns), entering = _pair(kernel), self.size
+        # Each place of the output multiplies all weights once.
         weight = channels * self.shape[0] * rows * columns
         self.shape = (channels, *self._window((rows, columns), stride, padding))
         flop = 2 * weight * self.shape[1] * self.shape[2]
@@ -229,6 +231,7 @@ class Builder:
         """
         tokens, width = self.shape
         keys = tokens if keys is None else keys
+        # Each head has d / heads of the width: over all of them a product takes 2 T K d FLOP.
         flop, scores, moved = (
             2 * tokens * keys * width,
             heads * tokens * keys,
@@ -269,6 +272,7 @@ class Builder:
         tokens, width = self.shape
         keys = tokens if keys is None else keys
         seen = keys if window is None else min(keys, window)
+        # Queries and output have the whole width, keys and values that of their groups.
         moved = 2 * self.size + 2 * keys * width * (groups or heads) // heads
         self._layers.append(
             Layer(
@@ -291,6 +295,7 @@ class Builder:
         """
         tokens, inner = self.shape
         entering, self.shape = self.size, (tokens, gates * width)
+        # The gates' products with the inputs wait for nothing, and are one product over all tokens.
         weights = gates * width * inner
         self._matrix(
             f"{name}.ih{suffix}",
@@ -300,6 +305,7 @@ class Builder:
             entering + self.size,
             kept=self.size,
         )
+        # Those with the state: each token's must wait for the one before.
         weights, gated, self.shape = gates * width * width, self.size, (tokens, width)
         self._matrix(
             f"{name}.hh{suffix}",
@@ -360,6 +366,7 @@ class Builder:
             entering + self.size,
             kept=self.size if kept else 0,
             borrowed=borrowed,
+            # Only products over tokens state their shape: the law of transformers reads it.
             shape=(entering // inner, inner, width) if len(self.shape) > 1 else None,
         )
 

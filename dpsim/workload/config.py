@@ -232,6 +232,7 @@ class WorkloadConfig(Config):
         together = self.global_batch
         if together is None:
             return self
+
         replicas = workers * self.learners_per_gpu
         given = {name for name in _BATCHES if name in self.model_fields_set}
         batch, passes = self.batch_per_gpu, self.gradient_accumulation

@@ -112,8 +112,10 @@ def is_winograd(layer: Layer) -> bool:
     """
     if layer.kind != "conv" or not layer.parameters:
         return False
+    # The largest tensor: a bias, if there is one, is far smaller.
     weights = max(layer.parameters)
     area = layer.forward_flop / (2 * weights)
+    # In and out together.
     channels = layer.forward_traffic / max(area, 1.0)
     return 4 * weights > _LEAST_WINDOW * channels**2
 

@@ -161,6 +161,9 @@ class Loading:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         nothing = np.zeros(len(pipeline.read))
+        # Queues of exactly P and W entries: as batch k comes, their left ends are batch k - P,
+        # whose slot it reads into, and batch k - W, which its loader worker decoded before. All are
+        # free at first.
         self._taken: deque[FloatArray] = deque([nothing] * pipeline.prefetch, pipeline.prefetch)
         self._decoded: deque[FloatArray] = deque([nothing] * pipeline.loaders, pipeline.loaders)
         self._read = self._ready = nothing

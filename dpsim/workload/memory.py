@@ -193,6 +193,7 @@ def footprint(model: Model, setup: Setup) -> Footprint:
             (state.optimizer, 1),
         )
     )
+    # What its group divides of it has been divided, whatever the stage.
     optimizer += setup.outer_bytes * elements
     samples = setup.learners * setup.batch
     activations = float(samples * sample_activations(model, setup))
@@ -257,6 +258,8 @@ def _with_segments(inside: NDArray[np.int64], out: NDArray[np.int64], count: int
     Their borders, and the largest segment.
     """
     before = np.cumsum(inside) - inside
+    # A block belongs to the segment in which its first activation falls. Whole numbers, so that no
+    # border hangs on rounding. Blocks at the end that keep nothing stay in the last segment.
     segment = np.minimum(before * count // max(int(inside.sum()), 1), count - 1)
     # What leaves the last segment enters nothing.
     last = np.append(segment[1:] != segment[:-1], False)
@@ -316,6 +319,7 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     if not fits(1):
         return 0
     one = footprint(model, replace(setup, batch=1))
+    # All but activations and the loss is the same for any batch.
     room = (capacity - one.total) / (1 + FRAGMENTATION)
     batch = math.floor(min(room / max(one.activations + one.loss, 1), MOST_BATCH - 1)) + 1
     # Rounding must not make the answer one sample too many or too few.

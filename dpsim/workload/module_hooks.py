@@ -49,6 +49,8 @@ class NodeOwners:
         collect_outputs(self._torch, value, found)
         waiting = [tensor.grad_fn for tensor in found]
         while waiting:
+            # Nodes that have an owner end the walk: what lies below them is older, and owned as
+            # well.
             node = waiting.pop()
             if node is None or node in self._owners:
                 continue

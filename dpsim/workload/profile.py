@@ -118,6 +118,7 @@ def between(
             return np.asarray(share)
         slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
         return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
+
     right = int(np.searchsorted(sizes, batch))
     weight = (batch - sizes[right - 1]) / (sizes[right] - sizes[right - 1])
     return np.asarray((1 - weight) * seconds[right - 1] + weight * seconds[right])

@@ -76,6 +76,7 @@ class Program:
 
     def turns_between(self, begin: int, stop: int) -> Iterator[int]:
         """Where what is computed from ``begin`` to ``stop`` changes its name, ``stop`` last."""
+        # Names change at multiples of L: forward and backward of a pass have as many layers.
         first = begin // self.layers + 1
         turns = range(first * self.layers, min(stop, self.end + 1), self.layers)
         yield from turns

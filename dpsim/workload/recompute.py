@@ -57,6 +57,8 @@ class Recompute:
     def _spread(self, blocks: list[Segment]) -> Iterator[Segment]:
         """The blocks with which the running count reaches the next whole number."""
         for index, block in enumerate(blocks):
+            # `share` is a fraction: as a float, ten tenths might stop short of the next whole
+            # number.
             if int((index + 1) * self.share) > int(index * self.share):
                 yield block
 
@@ -97,6 +99,8 @@ class Recomputation:
             inside = self.again[first:end]
             largest = max(largest, int(kept[first:end][inside].sum()))
             if inside[-1] and end < len(kept):
+                # Stays as the input of what follows, though it is computed again in its own
+                # segment.
                 stays += last_kept(kept[first:end].tolist())
         return stays + largest
 

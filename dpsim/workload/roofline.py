@@ -143,6 +143,8 @@ class LayerTimes:
 
     def scaled(self, factor: float) -> LayerTimes:
         """All of it multiplied by ``factor``."""
+        # Passes are longer already by what communication moves through the memory: the traffic that
+        # says so has done its work, and is left out.
         return LayerTimes(
             self.forward * factor,
             self.backward * factor,
@@ -308,6 +310,8 @@ class _Passes:
         # A table is read row by row, as traffic; its gradient is written whole, mostly zeros.
         read, written = np.where(table, 0, used), np.where(table, own, used)
         width = constants.half_width if WIDTH[precision] == 2 else WIDTH[precision]
+        # Elements a second. Compilers fuse what stands between products, so that less of it passes
+        # through memory; what products read and write stays.
         rate = bandwidth / (width * np.where(flop > 0, 1.0, constants.fusion))
         ramp, usual = constants.ramp * steps * (flop > 0), constants.usual
         return cls(
@@ -331,6 +335,7 @@ class _Passes:
 
         Forward and backward, both in forward order.
         """
+        # In the order in which kernels run: forward, then backward from the last layer on.
         device = np.concatenate(
             [self.forward, (self.backward + _again(self.forward, recomputed))[::-1]]
         )
@@ -341,6 +346,8 @@ class _Passes:
             ]
         )
         before = np.cumsum(device) - device
+        # The formula of the module's docstring: launched[j] - before[j] is how long the GPU would
+        # have stood idle by kernel j, and the running maximum is how long it has.
         ends = before + device + np.maximum.accumulate(launch * np.cumsum(kernels) - before)
         spans = np.diff(ends, prepend=0.0)
         layers = len(self.forward)

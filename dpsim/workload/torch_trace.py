@@ -96,6 +96,7 @@ def _traced(module: Any, run: Callable[[], Any], name: str, sample: str) -> Mode
         collect_outputs(torch, run(), outputs)
         if outputs:
             seen.backward = True
+            # On the meta device a gradient is a shape, so that any will do.
             torch.autograd.backward(outputs, [torch.empty_like(output) for output in outputs])
     if not outputs:
         raise DpsimError(
@@ -133,6 +134,7 @@ class _Seen:
             self._address(tensor) for tensor in [*module.parameters(), *module.buffers()]
         }
         shapes = {tuple(parameter.shape) for parameter in module.parameters()}
+        # Autograd computes the gradients of some products transposed.
         self._gradients = shapes | {shape[::-1] for shape in shapes}
         self._stack: list[str] = []  # modules whose forward is running
         self._nodes = NodeOwners(torch, self._at_node)
@@ -155,6 +157,8 @@ class _Seen:
         return hooked(self._root, self._enter, self._leave)
 
     def _enter(self, path: str, module: Any, args: Any, kwargs: Any) -> None:
+        # What flows in was made by the module around this one. It claims that first, lest this one,
+        # whose output leads to it, take it for its own.
         self._nodes.claim((args, kwargs), self._stack[-1] if self._stack else "")
         self._stack.append(path)
 
@@ -169,6 +173,7 @@ class _Seen:
 
         Each storage counts once, weights not at all.
         """
+        # The table of storages grows when an address is new to it.
         known = len(self._storages)
         address = self._address(tensor)
         if address not in self._weights and len(self._storages) > known:
@@ -316,6 +321,7 @@ def shortened(names: list[str]) -> str:
 
 def _layer(name: str, amounts: _Amounts, parameters: tuple[int, ...], borrowed: int) -> Layer:
     kinds = amounts.kinds
+    # A module with products is of their kind, though its other operators may move more.
     product = (
         [kind for kind in ("conv", "attention", "linear") if kind in kinds]
         if any(amounts.flop)

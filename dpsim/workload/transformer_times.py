@@ -157,6 +157,7 @@ class Shapes:
         forward_flop = batch * (self.flop + ramp * self.over_inner) * head
         # Backward of a product: one by the input, with n inner terms, one by the weights, with m.
         by_input = batch * ramp * self.over_width
+        # 2 k n (m + ramp): the term of the ramp has no m, and so no batch, in it.
         by_weights = 2 * ramp * self.weights
         first = self.backward_flop <= self.flop  # no gradient by the input
         backward_flop = (
@@ -221,6 +222,7 @@ def transformer_efficiency(
         content["execution"][execution],
     )
     values = {name: float(entry["value"]) for part in parts for name, entry in part.items()}
+
     # What kernels of a year do not fuse, a compiler does.
     by_year = [content["kernels"], *([content["unfused"]] if execution == "eager" else [])]
     for table in by_year:

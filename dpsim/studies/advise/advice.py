@@ -84,23 +84,32 @@ def _of_buckets(
     line = through(calls)
     sizes = [call.payload_bytes for call in calls]
     notes: list[str] = []
+    # DistributedDataParallel sends every gradient once: what all calls carry is what all layers
+    # have.
     weights = _weights(profile, sum(sizes), notes)
     ready = measured.gradient_ready_s[0]
+
     end = max(*ready, sum(measured.backward_s[0]))
     gradients = tuple(
         buckets.Gradient(nbytes, when)
+        # Layers stand in forward order, and gradients become ready from the last layer on.
         for nbytes, when in reversed([*zip(weights, ready, strict=True)])
         if nbytes
     )
     backward = buckets.Backward(gradients, end, line)
+
+    # Neither runs beside communication: forward needs the new weights, the update all gradients.
     rest = sum(measured.forward_s[0]) + (measured.optimizer() or 0.0)
     traced = max(end, *(call.start_s + call.duration_s for call in calls))
     now, best = backward.as_measured(sizes), backward.best()
+    # The traced buckets need not be among the choices, and to keep them is always possible.
     after = min(now, backward.with_buckets(best))
     step = rest + now
     error = max(_LEAST_ERROR, abs(now - traced) / (rest + traced))
     if line.smallest == line.largest:
         notes.append("all calls have one size: what a call costs beside its bytes cannot be told")
+        # Calls of one size leave open how much of a call is latency. How far the answer would move
+        # if it were half is the doubt that this adds.
         half = replace(backward, line=line.half_latent())
         error += abs(half.with_buckets(best) - after) / step
     return Advice(
@@ -130,10 +139,14 @@ def _of_units(
     whole = [
         call.model_copy(update={"payload_bytes": call.payload_bytes * ranks}) for call in gathers
     ]
+
+    # Weights that were freed after forward are gathered a second time for backward, whereas
+    # gradients are scattered once: then there are about twice as many gathers.
     again = len(gathers) - len(scatters) > _LAGS * len(scatters)
     once = sum(call.payload_bytes for call in whole) / (2 if again else 1)
     reduced = sum(call.payload_bytes for call in scatters)
     weights = _weights(profile, once, notes)
+    # Weights and gradients may travel in different precisions, in all layers alike.
     share = reduced / max(once, 1)
     layers = tuple(
         units.Unit(forward, backward, size, size * share)
@@ -142,6 +155,7 @@ def _of_units(
         )
     )
     passes = units.Passes(layers, through(whole), through(scatters))
+    # Units of a program are seldom all alike; the median stands for the size that it asked for.
     used = units.Sharding(median(call.payload_bytes for call in whole), 1, again)
     traced = _span(measured, [*whole, *scatters])
     best = passes.best(used)
@@ -149,6 +163,7 @@ def _of_units(
     update = measured.optimizer() or 0.0
     error = max(_LEAST_ERROR, abs(now - traced) / (traced + update))
     elements = sum(sum(layer.parameters) for layer in profile.layers)
+    # Without shapes in the trace a weight counts as one of fp32.
     width = once / elements if elements else 4.0
     if not best.reshard and again:
         notes.append(f"keeping weights takes {once / units.MIB:,.0f} MiB more on each GPU")
@@ -169,6 +184,7 @@ def _of_units(
 
 def _span(measured: MeasuredTimes, calls: Sequence[MeasuredCollective]) -> float:
     """Seconds from the first of forward or gathers to the last of backward or scatters."""
+    # Times of a trace count from the start of the backward pass, so forward lies below 0.
     begin = min(0.0, *(call.start_s for call in calls))
     forward = sum(measured.forward_s[0])
     end = max(sum(measured.backward_s[0]), *(call.start_s + call.duration_s for call in calls))

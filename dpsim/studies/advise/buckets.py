@@ -88,6 +88,8 @@ def _cut(gradients: Sequence[Gradient], sizes: Sequence[int]) -> Iterator[tuple[
     carried = 0.0  # bytes of the front gradient that are in buckets already
     ready = 0.0
     for size in sizes:
+        # What the trace says was sent and what layers have need not agree to the byte, so a
+        # gradient may lie across two buckets here, which torch would not do.
         missing = float(size)
         while left and missing > 0.5:  # half a byte: sums of floats
             part = min(missing, left[0].nbytes - carried)

@@ -50,8 +50,11 @@ def through(calls: Sequence[MeasuredCollective]) -> Line:
     x, y = np.array(sizes, dtype=float), np.array(taken)
     latency, per_byte = 0.0, float(np.median(y / x))
     if len(sizes) > 1:
+        # Solves (latency + per_byte x) / y = 1 for all sizes: what is left over of each row is its
+        # relative error, so that small messages count as much as large ones.
         weighted = np.stack([1 / y, x / y], axis=1)
         solved = np.linalg.lstsq(weighted, np.ones(len(y)), rcond=None)[0]
+        # If only the latency came out below zero, the line through the origin from above stays.
         if solved.min() >= 0:
             latency, per_byte = map(float, solved)
         elif solved[1] < 0:  # larger calls took no longer

@@ -51,16 +51,19 @@ class Passes:
         units = list(grouped(self.layers, sharding.size))
         count = len(units)
         places = [*range(count), *reversed(range(count))]
+        # A place is a unit's turn to compute: all of them forward, then all of them backward.
         gathers = places if sharding.reshard else places[:count]
         computed = free = 0.0
         there: list[float] = []  # when each gather has ended
         for place, index in enumerate(places):
             wanted = min(place + sharding.ahead + 1, len(gathers))
             for each in gathers[len(there) : wanted]:
+                # Launched by the unit whose turn it is: never before the unit before has computed.
                 free = max(free, computed) + self.gather.seconds(units[each].weights)
                 there.append(free)
             if place < len(gathers):
                 computed = max(computed, there[place])
+
             if place < count:
                 computed += units[index].forward
                 continue
@@ -77,6 +80,8 @@ class Passes:
                 for size, ahead, reshard in product(self._sizes(), _AHEAD, (True, False))
             ),
         ]
+        # Computed by the model for `used` as well, and not taken from the trace: what the model
+        # gets wrong then cancels out between the choices.
         found = {choice: self.seconds(choice) for choice in choices}
         least = min(found.values()) * (1 + _SAME)
         alike = [choice for choice, taken in found.items() if taken <= least]

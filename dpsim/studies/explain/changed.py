@@ -41,6 +41,8 @@ def as_options(values: Values) -> list[str]:
 
 def _put(model: M, way: list[str], value: Any) -> M:
     name, *rest = way
+    # Validated from what was given, and not copied with an update, so that the rules between fields
+    # hold for the new value too.
     content = _content(model)
     content[name] = _at(getattr(model, name), rest, value)
     if "testbed" in content:
@@ -70,6 +72,8 @@ def _content(model: BaseModel) -> dict[str, Any]:
         exclude={name for name in model.model_fields_set if _is_whole(getattr(model, name))},
     )
     return {
+        # Models among the fields are handed on as they are. They were checked when they were made,
+        # and only those on the way to the value are made anew.
         **plain,
         **{
             name: getattr(model, name)

@@ -86,10 +86,13 @@ def critical_path(run: Run, step: int) -> CriticalPath:
     number = run.scenario.run.warmup + step
     lengths = run.all_steps.step[number]
     ends = run.all_steps.step[: number + 1].sum(axis=0)
+    # Workers that act alone have no common end: the last to end is merely the slowest one, and no
+    # other waited for it.
     if run.job.acts_alone:
         chosen = int(np.abs(lengths - np.median(lengths)).argmin())
     else:
         chosen = int(ends.argmax())
+    # In gossip, transfers of one name are many meetings of neighbours, not one collective.
     of_neighbours = not run.scenario.strategy.aggregation.one_version
     segments = walk_back(
         run.intervals(step),
@@ -124,6 +127,9 @@ class _Record:
                 there.append(each)
         if not there:
             return None
+
+        # Of several that end together the one that began last, so that the walk takes short steps
+        # and skips nothing that happened in between.
         return min(there, key=lambda each: (each.stream == "communication", -each.start))
 
     def before(self, worker: int, time: float) -> float:
@@ -157,6 +163,8 @@ def walk_back(
     """
     record, found = _Record(intervals, close), list[Segment]()
     begin = float(starts.min())
+
+    # Each turn leads back in time by more than `close`, or to a worker's start: the walk ends.
     while time > starts[worker] + record.close:
         ended = record.ending(worker, time)
         if ended is None:
@@ -166,6 +174,7 @@ def walk_back(
             continue
         if ended.stream == "communication" and meets_all:
             ended = record.last_to_enter(ended)
+        # A transfer may have begun in the step before; the path of this step begins with the step.
         since = max(ended.start, float(starts[ended.worker]))
         found.append(Segment(_kind(ended), ended.name, ended.worker, since - begin, time - since))
         time, worker = since, ended.worker

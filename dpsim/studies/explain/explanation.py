@@ -188,6 +188,7 @@ def _explained(
         return simulate(given, lambda _: tick())
 
     run = run_scenario(scenario, Recording(steps=None), lambda _: tick())
+    # All intervals of this one run are kept, since the critical path is read off them.
     base, pinned = run.result, _pinned(run)
     fixed = changed(scenario, pinned)
     tried = _shorter(fixed, _enough(base, fixed))
@@ -197,6 +198,8 @@ def _explained(
     for done, (name, knob, options) in enumerate(all_options(fixed), 1):
         turns.append(_turn(name, knob, options, tried, before, pinned, predict))
         progress(done)
+
+    # The most negative change gains most; knobs that cannot be turned stand behind all others.
     ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
     path = critical_path(run, _typical(run))
     stragglers = straggler_cost(run, tried, before, predict)
@@ -264,6 +267,7 @@ def _turn(
     if not found:
         return Turn(name, knob, base, None, None, f"{options[0].words} cannot be: {refused}")
     best, result = _best(found)
+    # With the pinned scale among the values: whoever sets them by hand gets this very result.
     return Turn(name, knob, base, replace(best, values={**pinned, **best.values}), result, None)
 
 

@@ -25,6 +25,8 @@ _IN_MEMORY = "samples wait in GPU memory"
 def _gpu_speed(scenario: Scenario) -> Options:
     """GPUs of twice the figures; where compute times were measured, half of those times."""
     if _is_measured(scenario):
+        # Measured times have no figures of a GPU in them that could be doubled. A worker that is
+        # "slow" by a factor of one half takes half of them.
         slow: list[Any] = [
             entry.model_dump(mode="json", exclude_unset=True) for entry in scenario.disturbance.slow
         ]
@@ -128,6 +130,7 @@ def _storage(scenario: Scenario) -> Options:
 def _servers(scenario: Scenario) -> Options:
     aggregation = scenario.strategy.aggregation
     servers = len(aggregation.server_hosts(sum(part.nodes for part in scenario.cluster.parts)))
+
     if not servers:
         return "gradients do not meet at servers"
     return (

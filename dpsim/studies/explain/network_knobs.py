@@ -97,6 +97,7 @@ def _inside_one_node(scenario: Scenario) -> bool:
 
 def _cards(cluster: ClusterConfig, change: Callable[[Link], Json]) -> Json:
     """Every network card's link, changed."""
+    # The narrower of several statements holds: a group's card, the network's, the node's own.
     own = cluster.network.nic
     if cluster.node is not None:
         return {"cluster.network.nic": change(own or cluster.node.nics.link)}
@@ -129,6 +130,7 @@ def _edge(edge: Any, rate: float, latency: float) -> Json:
     if edge.link is not None:
         found["link"] = faster(edge.link, rate) if rate != 1.0 else sooner(edge.link, latency)
     else:
+        # Without a link of the catalogue an edge states its own rate.
         found["rate"] = exact(edge.rate * rate, RATE)
     if edge.latency is not None:
         found["latency"] = exact(edge.latency * latency, TIME)

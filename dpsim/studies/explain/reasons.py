@@ -42,6 +42,7 @@ def _shift(before: Result, after: Result, step: float) -> str | None:
     taken = moved[takes]
     least = _LITTLE * step / 2
     more = f"takes {human(taken, TIME, 2)} more"
+    # Parts add up to the step: if one saves and the step does not, others take what it saved.
     if saved > least and taken > _SHIFTED * saved:
         already = before.parts_s[takes] / step
         return (

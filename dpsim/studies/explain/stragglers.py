@@ -127,6 +127,7 @@ def straggler_cost(
         _step(without),
         _most(waited, "worker"),
         _most(by_node, "node"),
+        # The step without the costliest cause is the shortest.
         tuple(sorted(causes, key=lambda cause: cause.step_time_s)),
         tuple(_ways(scenario, base, predict)),
     )
@@ -148,9 +149,11 @@ def _disturbances(scenario: Scenario) -> Iterator[tuple[str, tuple[str, Any]]]:
 def _waited_for(wait: FloatArray, compute: FloatArray) -> FloatArray:
     """The seconds that are waited for each worker, of arrays of shape (steps, workers)."""
     # Among those that wait as little, the one that computes longest is the one who came last.
+    # The last key of lexsort counts first. Each row of `order` ranks the workers of a step.
     order = np.lexsort((-compute, wait), axis=1)
     last = order[:, 0]
     waited = np.zeros(wait.shape[1])
+    # One worker may come last in many steps: a plain `waited[last] +=` would count one of them.
     np.add.at(waited, last, wait.sum(axis=1))
     return waited
 
@@ -160,6 +163,7 @@ def _most(waited: FloatArray, word: str) -> tuple[WaitedFor, ...]:
     total = float(waited.sum())
     if total == 0.0:
         return ()
+    # Stable, so that of workers alike the lowest number is named, on every machine.
     order = np.argsort(-waited, kind="stable")[:_MOST_NAMED]
     return tuple(
         WaitedFor(f"{word} {number}", float(waited[number]) / total)

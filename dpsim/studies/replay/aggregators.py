@@ -78,6 +78,7 @@ class ServerAggregator(GradientAggregator):
         )
         owner = 0 if self._together else int(workers[0])
         before = self._velocities.get(owner, np.zeros_like(gradients[0]))
+
         velocity = self._velocities[owner] = self._momentum * before + total
         return np.asarray(velocity / self._parts(len(workers)))
 

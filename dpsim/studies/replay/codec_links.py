@@ -18,6 +18,8 @@ class CodecLink:
     def __init__(
         self, codec: Codec, elements: int, seed: int, sender: int, *, feedback: bool = True
     ) -> None:
+        # Senders draw from streams of their own: with one stream for all, what a codec picks at
+        # random would be alike in all of them.
         drawn = int(random_stream(seed, "codec", sender).integers(2**63))
         self._exchange = _exchange(codec, 1, elements, drawn, feedback=feedback)
 
@@ -25,6 +27,7 @@ class CodecLink:
         """What arrives of ``vector`` (P,)."""
         if self._exchange is None:
             return vector
+        # The mean over a single sender (1, P) is what its receivers decode.
         arrived = self._exchange.mean(vector[None].astype(np.float32))
         return arrived.astype(vector.dtype)
 
@@ -41,6 +44,7 @@ class CodecMean:
         """What every worker holds afterwards (P,)."""
         if self._exchange is None:
             return np.asarray(vectors.sum(axis=0) / len(vectors))
+        # Codecs take fp32, as gradients are on a GPU; the replay may compute in double precision.
         return self._exchange.mean(vectors.astype(np.float32)).astype(vectors.dtype)
 
 
@@ -83,5 +87,6 @@ class _Differences(Exchange):
 
     def mean(self, vectors: Floats) -> Floats:
         """What every worker holds after a step."""
+        # What is lost is in the next difference already, and a residual would send it twice.
         self.residuals[...] = 0
         return super().mean(vectors)

@@ -70,6 +70,7 @@ class CurveRecorder:
         self._updates = updates
         self._bytes_after = bytes_after
         self._progress = progress
+        # A set, since few updates give some points twice.
         due = np.linspace(0, updates, trainer.config.points + 1).round().astype(int)
         self._due = set(due.tolist())
 

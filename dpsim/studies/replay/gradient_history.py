@@ -65,6 +65,7 @@ def first_reads(gradients: Gradients, *, own_reads: bool = False) -> IntArray:
         clocks = gradients.clock[mine][order]
         # A worker never reads an older version than before, so its reads are sorted by clock too.
         versions_read = gradients.read[mine][order]
+        # Update u makes version u + 1: the first read above u is the first that has it.
         place = np.searchsorted(versions_read, gradients.update, side="right")
         read = (place < len(versions_read)) & used
         firsts[read, worker] = clocks[place[read]]

@@ -46,6 +46,7 @@ class OwnModels(ABC):
         Returns the mean of all models (P,), or the central one.
         """
         samples_a_step = self.trainer.workers * self.trainer.batch
+        # One turn more than there are steps: the first only measures the start.
         for done, time in enumerate([0.0, *times]):
             if done:
                 clocks = np.full(self.trainer.workers, done - 1)
@@ -142,6 +143,8 @@ class ModelAveraging(OwnModels):
         corrections = self._pull * (self.models - self._centre)
         self.models = self.models - self.moves(gradients) - corrections
         of_workers = corrections.reshape(self._workers, -1, corrections.shape[1]).sum(axis=1)
+        # A worker's learners meet on its GPU, so what travels is their sum. z moves by the sum over
+        # all learners, of which the collective gives the mean over workers.
         total = self._workers * self._average.mean(of_workers)
         moved = self._centre + total + self._inertia * (self._centre - self._before)
         self._centre, self._before = moved, self._centre
@@ -163,6 +166,8 @@ class Gossip(OwnModels):
         self._sync, self._period = job.scenario.strategy.sync, job.period
         self._step_size = gossip_step_size(trainer.config.gossip_step, codec, elements)
         self._codec = codec
+        # All know what everybody starts from. Models are replaced and never changed in place, so
+        # that turns may share the array.
         self._known = [self.models] * len(turns)
         self._links = [
             CodecLink(codec, elements, trainer.seed, worker, feedback=False)
@@ -188,4 +193,6 @@ class Gossip(OwnModels):
         arrived = [link.carry(own) for link, own in zip(self._links, changed, strict=True)]
         known = self._known[turn] + np.stack(arrived)
         self._known[turn] = known
+        # Choco-Gossip's step, x += gamma (W - I) x_known: the model itself stays whole, and what
+        # the codec loses is missing from the copies alone.
         return np.asarray(self.models + self._step_size * (mixing @ known - known))

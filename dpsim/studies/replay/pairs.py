@@ -111,6 +111,7 @@ class Pairs:
         clocks: list[int] = []
         held: list[RealArray] = []
         for worker in workers:
+            # Sorted, so that results do not depend on who happened to read first.
             clock, model = self._read.pop(worker)
             clocks.append(clock)
             held.append(model)

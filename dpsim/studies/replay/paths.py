@@ -61,8 +61,10 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
     found, trainer, recorder = replay_recorded(scenario, progress, _PathRecorder)
     assert isinstance(recorder, _PathRecorder)
     weights = np.stack(recorder.kept)
+    # (points, workers, P) as one cloud of points: all workers at all times span one plane.
     flat = weights.reshape(-1, weights.shape[2])
     middle = flat.mean(axis=0)
+    # The rows of `directions` are the principal directions, the strongest first.
     _, strengths, directions = np.linalg.svd(flat - middle, full_matrices=False)
     plane = directions[:2]
     workers = (weights - middle) @ plane.T
@@ -76,6 +78,7 @@ def weight_paths(scenario: Scenario, progress: Progress = lambda what, done, tot
 
 def _grid(values: FloatArray) -> FloatArray:
     low, high = float(values.min()), float(values.max())
+    # Paths that do not move along a direction leave a grid of some width all the same.
     margin = _MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, _GRID)
 

@@ -128,6 +128,7 @@ def replay_recorded(
 ) -> tuple[Replay, Trainer, CurveRecorder]:
     """`replay`, with what trained and what kept its curve. Raises DpsimError."""
     config = scenario.replay
+    # Learning begins with the first step: none of them is warm-up.
     settings = scenario.run.model_copy(update={"steps": config.steps, "warmup": 0})
     run = run_scenario(
         scenario.model_copy(update={"run": settings}),
@@ -178,6 +179,7 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
 
     Of workers that act alone, the mean iteration for each that handed over.
     """
+    # Meetings that differ from step to step, such as gossip's neighbours, come round after so many.
     turns = max((len(models) for models in job.collectives.values()), default=1)
     if not job.acts_alone:
         steps = range(len(log.times))
@@ -186,6 +188,9 @@ def _bytes_after(job: Job, gradients: Gradients, log: Log) -> RealArray:
         sent = {kind: bytes_in_step(job, kinds.index(kind)) for kind in set(kinds)}
         return np.cumsum([sent[kind] for kind in kinds])
     each = np.mean([bytes_in_step(job, turn) for turn in range(turns)]) / job.workers
+
+    # By the end of an update all that was handed over by then has been sent, whether it was used
+    # or not.
     handed_over = np.sort(gradients.done[~np.isnan(gradients.done)])
     return np.asarray(each * np.searchsorted(handed_over, log.times, side="right"))
 
@@ -202,6 +207,7 @@ class _Training:
         self._log = log
         self._recorder = recorder
         strategy = job.scenario.strategy
+        # Where nothing is sent, nothing is encoded.
         self._codec: Codec = _PLAIN if job.silent else strategy.compression
         self.own_reads = job.one_version and not job.acts_alone and strategy.sync.lag > 0
         self.versions: IntArray = np.zeros(0, dtype=np.int64)

@@ -94,6 +94,7 @@ class SharedParameters:
 
         A worker's one after the other if it reads its own.
         """
+        # `_waiting` is sorted by version, and versions up to `update` exist by now.
         end = int(np.searchsorted(self._read[self._waiting], update, side="right"))
         ready, self._next = self._waiting[self._next : end], end
         for wave in self._waves(ready):

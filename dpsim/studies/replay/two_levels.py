@@ -21,6 +21,7 @@ from dpsim.studies.replay.own_models import OwnModels
 from dpsim.studies.replay.trainer import Trainer
 
 _OWN_SHARE = 0.5  # of a fragment's weights that come late
+# DiLoCo's outer rate with Nesterov; plain SGD at rate 1 makes the outer step an average.
 _RATES = {"nesterov": 0.7, "sgd": 1.0}
 
 
@@ -95,6 +96,7 @@ class TwoLevels(OwnModels):
         if self._outer.optimizer == "nesterov":
             momenta = self._outer.momentum * self._momenta[part] + change
             self._momenta[part] = momenta
+            # Nesterov as torch's SGD has it: the momentum is looked ahead by once more.
             change = change + self._outer.momentum * momenta
         self._weights[part] = self._weights[part] - self._rate * change
         own = _OWN_SHARE if self._outer.overlap else 0.0

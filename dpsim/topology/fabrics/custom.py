@@ -234,6 +234,7 @@ def _matches(end: str, port: dict[str, str]) -> list[str]:
                 "matches none"
             )
         return found
+    # A switch of such a name would be taken for a port, which fabrics call so.
     like_a_port = _CARD.fullmatch(end) or re.fullmatch(r"port\d+", end)
     if end not in port and (like_a_port or not end.strip()):
         raise ValueError(
@@ -258,6 +259,7 @@ def _read_graphml(path: str) -> Iterator[CustomEdge]:
     names: dict[Any, str] = {}
     for node, data in graph.nodes(data=True):
         names[node] = str(data.get("name", node))
+    # A directed file may state a link once for each way, and links are full duplex here.
     for a, b, data in graph.to_undirected().edges(data=True):
         said = {
             key: value

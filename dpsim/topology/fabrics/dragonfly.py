@@ -78,6 +78,8 @@ class Dragonfly(Fabric):
 
         # Links between the same two routers are one, of so many times the rate.
         out = ~np.eye(self.groups, dtype=bool)
+        # entries[x, y, j] is the router of group y at the other end. A row of `ends` for each link
+        # of each ordered pair of groups, since both directions are capacities.
         entries = np.swapaxes(self._exits, 0, 1)
         ends = np.stack([self._exits[out], entries[out]], axis=-1).reshape(-1, 2)
         self._global_ends, number, self._global_count = np.unique(
@@ -91,6 +93,8 @@ class Dragonfly(Fabric):
         here, there = self.router_of[source], self.router_of[destination]
         group_here, group_there = here // self.routers, there // self.routers
         apart = group_here != group_there
+        # Within a group the first local link leads all the way, and the second one from there to
+        # itself.
         leave, enter = there, there  # the routers at the two ends of the global link
         over = np.full(len(source), -1)
         if apart.any():
@@ -118,6 +122,7 @@ class Dragonfly(Fabric):
         # Of the links with the fewest local ones, numbered 1, 2, ..., the spread chooses.
         ways = (local == local.min(axis=1, keepdims=True)).cumsum(axis=1)
         chosen = self.spread.choose(source, destination, ways[:, -1])
+        # The first column whose count has passed the choice is the link of that number.
         return np.asarray((ways > chosen[:, None]).argmax(axis=1))
 
     def _local_link(self, router: IntArray, other: IntArray) -> IntArray:

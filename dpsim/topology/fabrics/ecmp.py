@@ -33,6 +33,7 @@ class Spread:
         ``level`` tells the choices of one route apart.
         """
         if self.seed is None:
+            # The destination's digits in base `ways`, one for each level.
             return np.asarray(destination // ways**level % ways)
         return (self.hash(source, destination, level) % np.asarray(ways).astype(np.uint64)).astype(
             np.int64
@@ -46,6 +47,7 @@ class Spread:
         # A hash of its own for each level: with one for all, flows that met at a lower level would
         # meet at every higher one too (polarisation).
         begin = (self.seed or 0) * _GOLDEN + (level + 1) * _LEVEL
+        # Products of uint64 arrays wrap around, as the finaliser needs them to.
         from_source = np.asarray(source).astype(np.uint64) * np.uint64(_GOLDEN)
         from_destination = np.asarray(destination).astype(np.uint64) * np.uint64(_GOLDEN)
         mixed = _mixed(from_source + np.uint64(begin & _MASK))

@@ -52,6 +52,7 @@ class FatTree(Fabric):
         first = 2 * self.ports.count
         up = first + here * half + aggregation
         over = first + level + (pod_here * half + aggregation) * half + core
+        # A core joins the switches of one place in all pods: down goes through the place of up.
         down = first + 2 * level + there * half + aggregation
         back = first + 3 * level + (pod_there * half + aggregation) * half + core
 

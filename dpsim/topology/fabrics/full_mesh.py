@@ -32,6 +32,7 @@ class FullMesh(Fabric):
     def paths(self, source: IntArray, destination: IntArray) -> IntArray:
         """The one link."""
         others = self.ports.count - 1
+        # A port's others are numbered as if it were not there.
         return (source * others + destination - (destination > source))[:, None]
 
     def link(self, number: int) -> tuple[str, str]:

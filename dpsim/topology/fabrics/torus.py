@@ -65,9 +65,12 @@ class Torus(Fabric):
             back = self._goes_back(source, destination, ahead, axis)
             steps = np.where(back, size - ahead, ahead)
             way = np.where(back, -1, 1)
+            # Dimensions of 1 or 2 have no block for a way that nobody takes; the 0 is never used.
             forwards = self._block.get((axis, 1), 0)
             backwards = self._block.get((axis, -1), 0)
             block = np.where(back, backwards, forwards) * self.ports.count
+            # As many columns as the farthest pair needs; those that have arrived stay, and cross
+            # none.
             for step in range(int(steps.max(initial=0))):
                 going = step < steps
                 columns.append(np.where(going, block + place, -1))

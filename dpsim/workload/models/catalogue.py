@@ -358,6 +358,7 @@ _SPELLINGS = {_plain(name): name for name in MODELS} | {
     "resnet20cifar10": "resnet20-cifar",
     "resnet50v1.5": "resnet50",
     "vgg16cifar10": "vgg16-cifar",
+    # These sizes of Qwen 2.5 are those of Qwen 2, and Llama 3.3 is Llama 3.1 trained further.
     **{f"qwen2.5{size}": f"qwen2-{size}" for size in ("0.5b", "1.5b", "7b", "72b")},
     "llama3.370b": "llama3.1-70b",
     "whisperlargev2": "whisper-large",

@@ -32,6 +32,8 @@ def deepspeech2(name: str, convolutions: int, depth: int, width: int, frames: in
         b.batch_norm(f"conv.{index}.bn")
         b.activation(f"conv.{index}.hardtanh")
     channels, values, steps = b.shape
+    # Frames become the tokens of the recurrent layers; what a frame has over channels and values
+    # lies side by side.
     b.shape = (steps, channels * values)
     for index in range(depth):
         if index:

@@ -47,6 +47,7 @@ def _attention(b: Builder, name: str, keys: int) -> None:
     b.linear(f"{name}.linear_q", _WIDTH, bias=False)
     b.shape = (keys, _WIDTH)
     b.linear(f"{name}.linear_k", _WIDTH, bias=False)
+    # tanh(q + k) is written out for every pair of a token and a key.
     b.shape = (tokens * keys, _WIDTH)
     b.activation(f"{name}.tanh", kept=True)
     b.parameter(f"{name}.normalize_bias", _WIDTH)

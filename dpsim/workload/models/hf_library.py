@@ -92,6 +92,7 @@ class _Built:
 
         torch = import_torch()
         with self._explained("cannot be built and traced without weights"):
+            # Without weights: a model of any size takes no memory here.
             with torch.device("meta"):
                 module = self._kind()(self.config())
             module = module.to("meta").train()
@@ -136,6 +137,7 @@ class _Built:
         if main == "input_values":
             return {main: ((length,), "float32")}
         if main == "input_features":
+            # The second convolution in front of the encoder has stride 2.
             frames = 2 * config.max_source_positions
             inputs[main] = ((config.num_mel_bins, frames), "float32")
         if getattr(config, "is_encoder_decoder", False):

@@ -114,6 +114,7 @@ def _attention(b: Builder, name: str, sizes: Llama, window: int | None) -> None:
         for part, heads in (("q", sizes.heads), ("k", groups)):
             b.shape = (tokens, heads * each)
             b.rms_norm(f"{name}.{part}_norm", heads=heads if sizes.query_norms == "head" else None)
+    # Rotary positions turn queries and keys; values stay.
     b.shape = (tokens, (sizes.heads + groups) * each)
     b.activation(f"{name}.rotary", kept=True)
     b.shape = (tokens, sizes.heads * each)
@@ -147,5 +148,6 @@ def _feed_forward(b: Builder, name: str, sizes: Llama) -> None:
         b.activation(f"{name}.silu", kept=True)
         b.shape = entering
         b.linear(f"{name}.up_proj", sizes.inner, bias=False)
+    # The gate is a product of two tensors, which moves as much as a sum.
     b.add(f"{name}.gate", kept=True)
     b.linear(f"{name}.down_proj", sizes.width, bias=False, kept=False)

@@ -23,6 +23,7 @@ def neumf(name: str, users: int, items: int, factors: int, widths: tuple[int, ..
             b.shape = (1,)
             b.embedding(f"{part}_{table}_embed", entries, width)
     b.shape = (1, factors)
+    # A product element by element, which moves as much as a sum.
     b.add("mf.product", kept=True)
     b.shape = (1, widths[0])
     b.activation("mlp.cat", kept=True)

@@ -22,6 +22,7 @@ def ssd300() -> Model:
     _backbone(b)
     scales: list[Shape] = [b.shape]
     for index, (middle, last) in enumerate(_EXTRA):
+        # The first three halve the image (38, 19, 10, 5), the others lose its border (3, 1).
         shrinks = index < 3
         _unit(b, f"additional{index}.0", middle, 1, 1, 0)
         _unit(b, f"additional{index}.1", last, 3, 2 if shrinks else 1, 1 if shrinks else 0)

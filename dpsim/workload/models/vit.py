@@ -27,6 +27,7 @@ def vit(
     The class token alone is classified.
     """
     b = Builder((channels, image, image))
+    # First, as torch lists parameters: a module's own before those of its parts.
     b.parameter("class_token", width)
     b.conv("conv_proj", width, patch, patch, bias=True)
     tokens = b.shape[1] * b.shape[2] + 1

@@ -27,6 +27,7 @@ def whisper(
 ) -> Model:
     """``blocks`` of encoder and as many of decoder, for a text of ``sequence_length`` tokens."""
     b = Builder((bands, 1, _FRAMES))
+    # Convolutions over time alone: images of one row, the bands as channels.
     b.conv("encoder.conv1", width, (1, 3), (1, 1), (0, 1), bias=True)
     b.activation("encoder.gelu1", kept=True)
     b.conv("encoder.conv2", width, (1, 3), (1, 2), (0, 1), bias=True)

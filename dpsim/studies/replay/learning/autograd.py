@@ -24,10 +24,13 @@ class TorchNetwork(Network):
     ) -> tuple[RealArray, RealArray]:
         """As of the network that it was made from."""
         torch = self._torch
+        # A row of weights for each worker, also where all share one: gradients come out apart.
         weights = torch.tensor(parameters).expand(len(images), -1).contiguous().requires_grad_()
         scores = self.scores(weights, torch.tensor(images))
+        # (n, classes, batch): torch wants the classes second.
         losses = torch.nn.functional.cross_entropy(
             scores.transpose(1, 2), torch.tensor(labels), reduction="none"
         ).mean(dim=1)
+        # Each row of weights is in its own worker's loss alone, so the sum mixes no gradients.
         losses.sum().backward()
         return losses.detach().numpy(), weights.grad.numpy()

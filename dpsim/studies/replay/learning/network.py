@@ -86,6 +86,8 @@ class Network:
         Weights (n, inputs, outputs) and biases (n, 1, outputs).
         """
         layer, start, end = self.layers[number], self._ends[number], self._ends[number + 1]
+        # Slices of contiguous rows: reshape copies nothing, and writing to the parts fills the
+        # vector.
         weights = vectors[:, start : end - layer.outputs].reshape(-1, layer.inputs, layer.outputs)
         return weights, vectors[:, None, end - layer.outputs : end]
 
@@ -95,6 +97,7 @@ class Network:
         for number, layer in enumerate(self.layers):
             weights, biases = self._part(number, parameters)
             out = (_patched(layer, passed[-1]) @ weights + biases).reshape(*images.shape[:2], -1)
+            # Not np.maximum: the same line serves tensors of torch.
             passed.append(out if number == len(self.layers) - 1 else out * (out > 0))
         return passed
 
@@ -113,6 +116,8 @@ class Network:
         weights, biases = self._part(number, found)
         weights[...] = gathered.swapaxes(1, 2) @ slope
         biases[...] = slope.sum(axis=1, keepdims=True)
+
+        # Nobody asks for the slope by the images.
         if number == 0:
             return slope
         layer_weights, _ = self._part(number, parameters)
@@ -125,6 +130,7 @@ def cross_entropy(scores: RealArray, labels: IntArray) -> tuple[RealArray, RealA
     """The mean over each batch (n,), and its derivative by the scores (n, batch, classes)."""
     # Without the largest score taken off, the exponential would overflow.
     shifted = scores - scores.max(axis=-1, keepdims=True)
+    # The softmax, from which 1 at the right class is taken off further down: the derivative.
     slope = np.exp(shifted)
     total = slope.sum(axis=-1, keepdims=True)
     slope /= total
@@ -160,6 +166,8 @@ def patches(side: int, channels: int, kernel: int, stride: int) -> IntArray:
     The image has ``side`` x ``side`` x ``channels`` numbers, the channel last.
     """
     corners = np.arange(0, side - kernel + 1, stride)
+    # Rows (corners, 1, kernel, 1) and columns (corners, 1, kernel) spread to (corners, corners,
+    # kernel, kernel): down and across over positions, then over the window.
     rows = corners[:, None, None, None] + np.arange(kernel)[:, None]
     columns = corners[:, None, None] + np.arange(kernel)
     pixels = (rows * side + columns).reshape(len(corners) ** 2, kernel**2)
