@@ -93,6 +93,7 @@ def _measured(page: Page, address: str, process: int, times: int) -> Waited:
     page.wait_for_selector(_NUMBER)
     opened = time.monotonic() - begin
     page.wait_for_function(_SETTLED)
+    # The search for what would help must be over, or it would take part in the first turn.
     page.wait_for_function("document.querySelector('[data-testid=stProgress]') === null")
     turns = [_turn(page, process, number) for number in range(times)]
     return Waited(opened, *(statistics.median(column) for column in zip(*turns, strict=True)))
@@ -113,6 +114,7 @@ def _turn(page: Page, process: int, number: int) -> tuple[float, float, float]:
 def _processor(process: int) -> float:
     """Seconds of the processor that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    # Fields 14 and 15 of proc(5), utime and stime; the first here is field 3.
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

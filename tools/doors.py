@@ -85,6 +85,7 @@ def reaching_past(known: dict[str, Module]) -> Iterator[str]:
             door = known.get(target.package)
             if door is None or not door.exports:
                 continue
+            # With the dots, or dpsim.network would count as inside of dpsim.net.
             if not f"{module.package}.".startswith(f"{target.package}."):
                 yield (
                     f"{module.path}:{line}: {name} is private to {target.package}: "

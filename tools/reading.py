@@ -145,11 +145,13 @@ def first_calls(run: Callable[[], object], folder: Path) -> FirstCalls:
 
     Lambdas and comprehensions are part of the function that they stand in.
     """
+    # A dictionary keeps the order of the first calls, which a set would lose.
     called: dict[CodeType, None] = {}
     below = f"{folder}{os.sep}"
 
     def note(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
+        # "<lambda>", "<listcomp>" and the like.
         named = not code.co_name.startswith("<")
         if event == "call" and named and code.co_filename.startswith(below):
             called.setdefault(code)

@@ -49,6 +49,7 @@ def _seconds(command: list[str]) -> tuple[float, float] | None:
     after = os.times()
     if ran.returncode:
         return None
+    # The processor's time, not the clock's: what else the machine does is not in it.
     spent = after.children_user + after.children_system
     spent -= before.children_user + before.children_system
     return spent, float(ran.stdout.split()[-1])

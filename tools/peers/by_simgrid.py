@@ -32,6 +32,7 @@ def build(ranks: int, rate: float, latency: float) -> None:
     zone = NetZone.create_full_zone("all")
     hosts = [zone.create_host(f"rank{rank}", 1e9) for rank in range(ranks)]
     out = [zone.create_link(f"out{rank}", rate).set_latency(latency) for rank in range(ranks)]
+    # A route's latency is the sum of its links': all of it stands on the first.
     into = [zone.create_link(f"in{rank}", rate).set_latency(0) for rank in range(ranks)]
     for rank in range(ranks):
         following = (rank + 1) % ranks
@@ -47,6 +48,7 @@ def work(rank: int, ranks: int, chunks: list[int]) -> None:
         nbytes = chunks[(rank - turn) % ranks]
         sent = Mailbox.by_name(f"to{(rank + 1) % ranks}").put_async("chunk", nbytes)
         Mailbox.by_name(f"to{rank}").get()
+        # A round ends when the rank has both sent and received, as a schedule's rounds do.
         sent.wait()
 
 

@@ -37,6 +37,8 @@ class Ring:
     def _send(self, rank: int, nbytes: int) -> Process:
         following = (rank + 1) % self.ranks
         yield self.env.timeout(self.latency)
+        # A link carries one message at a time. In a ring no two ever meet on one, so that sharing
+        # it would change nothing.
         with self.out[rank].request() as out, self.into[following].request() as into:
             yield out & into
             yield self.env.timeout(nbytes / self.rate)

@@ -131,6 +131,7 @@ def _limits(metadata: Iterable[Any]) -> dict[str, Any]:
 
 
 def _limit_words(limits: dict[str, Any], *, whole: bool) -> Iterator[str]:
+    # Of whole numbers "above 0" is "at least 1".
     least = limits.get("ge", limits["gt"] + 1 if whole and "gt" in limits else None)
     most = limits.get("le")
     if least is not None and most is not None:

@@ -128,6 +128,7 @@ def _child(part: Part, model: type[BaseModel], key: str) -> Part:
     """What may stand under a key, or in the list or mapping there."""
     shape = shape_of(model).below(key)
     path = f"{part.path}.{key}".lstrip(".")
+    # A list or a mapping has no models itself: its entries have.
     for step, mark in ((0, "[]"), ("*", ".*")):
         inside = shape.below(step)
         if not shape.models() and inside.models():

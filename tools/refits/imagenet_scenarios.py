@@ -86,6 +86,7 @@ def content(name: str, one: Curve, effects: Effects) -> dict[str, Any]:
             "samples": constants_file(FILE)["assumed"]["samples"]["value"]
         }
     per_node = record.cluster["gpus_per_node"]
+    # Inside one node: what goes between nodes stays for the simulator to predict.
     small = replace(record, cluster={**record.cluster, "nodes": 1})
     seconds = step_seconds(
         small.scenario(replace(plan, devices=per_node)), np.array([np.log(effects.factor(one))])

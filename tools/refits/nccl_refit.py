@@ -109,6 +109,7 @@ def main() -> None:
         own = [case for case in cases if case.machine_name == machine]
         others = [curve for curve in kin if curve.name != machine]
         scores += _scores(own, without[machine], others)
+    # Kin are of one generation: a machine without its generation has none.
     by_generation = []
     for left_out in generations:
         own = [case for case in cases if generation(case.machine) == left_out]
@@ -118,6 +119,7 @@ def main() -> None:
     table = residual_table(scores, by_generation)
     write_whole(KIN, "[" + ",\n".join(json.dumps(written(curve)) for curve in kin) + "]\n")
     write_whole(RESIDUALS, json.dumps(table, indent=1) + "\n")
+    # By which a table is recognised whose machines go by other names.
     curves = {case.fingerprint: case.machine_name for case in cases}
     content = {
         "curves": curves,

@@ -51,6 +51,7 @@ def coverage(by_machine: Sequence[Score], by_generation: Sequence[Score]) -> dic
     """
     shares: dict[str, list[float]] = defaultdict(list)
     for machine in sorted({score.case.machine_name for score in by_machine}):
+        # Anew for each machine: its interval must not know its own errors.
         residuals = residual_table(_others(by_machine, machine), _others(by_generation, machine))
         inside: dict[str, list[bool]] = defaultdict(list)
         for score in by_machine:

@@ -17,5 +17,6 @@ def residual_quantiles(residual: FloatArray, names: Sequence[str]) -> list[float
     rows = Counter(names)
     weight = np.array([1 / rows[name] for name in names])
     order = np.argsort(residual, kind="stable")
+    # A row stands in the middle of its own weight (Hazen's plotting positions).
     reached = (np.cumsum(weight[order]) - weight[order] / 2) / weight.sum()
     return [round(float(q), 4) for q in np.interp(QUANTILES, reached, residual[order])]

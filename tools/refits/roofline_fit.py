@@ -231,6 +231,7 @@ def _layers_of_a_row(
     recurrent = vectors["kind"] == 2
     columns = np.where(recurrent & (column == 1), 0, column)  # cuDNN's recurrences stay in fp32
     fp32 = gpu.peak["fp32"]
+    # A row's rate is that of its precision; what stays in fp32 reaches this share of it.
     slower = fp32.value / gpu.peak.get("tf32", fp32).value
     return {
         "flop": vectors["flop"] * batch,
@@ -257,6 +258,7 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], sharpness: float) -> F
         + work.ramps * v["ramp"][0]
     )
     passes = np.maximum(products * work.product, work.traffic * kept * (width / bandwidth)[row])
+    # From one number a pass of a layer to one a row: those of a row stand together.
     device = np.add.reduceat(passes, work.starts) * v["speed"] * v["gpu"]
     host = v["launch"] * np.add.reduceat(work.kernels, work.starts)
     update = np.maximum(
@@ -392,6 +394,7 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
         },
         "fusion": {**launches["graph"]["fusion"], "error": 0.3, "meaning": f"as graph; {unfitted}"},
     }
+    # A prior that no row could move: recurrences run no tf32.
     fractions.pop("rnn_tf32")
     return {
         "fractions": fractions,

@@ -30,6 +30,7 @@ def of_figures() -> dict[str, Any]:
     rows = usable(fit_rows(packaged_table(TABLE, REQUIRED)))
     measured = measured_seconds(rows)
     models = [catalogue_name(model) or model for model in rows.text("model").tolist()]
+    # Twice: with the effect of the GPU's generation known, and as for one that nobody measured.
     known, unknown = leave_models_out(rows, ("generation",), ())
     return {
         "groups": len(set(models)),

@@ -68,6 +68,7 @@ def content(found: Constants) -> dict[str, Any]:
         shown["generations"][generation]["watts"] = entry
     for execution in shown["execution"].values():
         execution["launch"] = fixed["launch"]
+    # As in the fit, which takes graphs for compiled ones.
     shown["execution"]["graph"] = shown["execution"]["compile"]
     for part in ("kernels", "unfused"):
         shown[part][REFERENCE_KERNELS] = {}
@@ -99,6 +100,7 @@ def write() -> None:
 
     yaml = YAML(typ="safe", pure=True)
     yaml.width = 130
+    # Parts share entries: the file says each of them in full, not as a reference to the first.
     yaml.representer.ignore_aliases = lambda data: True
     rows = fitted_rows(packaged_table(TABLE, REQUIRED))
     measured = np.array([row.measured for row in rows], dtype=float)

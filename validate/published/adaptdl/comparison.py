@@ -187,6 +187,7 @@ class _Cluster:
         words = ("shipped" if self.shipped else "fitted on --fit-on") + (
             ", without this model's large rows" if left_out else ""
         )
+        # Rows on few GPUs stay in the fit even where the model's larger ones are left out of it.
         used = self.calibrating[at] | (
             self.seen[at] & ((rows.positive("gpus") <= SMALL) | (left_out is None))
         )

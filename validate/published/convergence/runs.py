@@ -68,6 +68,7 @@ class Runs:
             return None
         pairs = zip(self.curves, self.steps, strict=True)
         return tuple(
+            # At least the first evaluation counts, also where the target was met before it.
             float(np.median(curve.noise[curve.steps <= max(end, curve.steps[0])]))
             for curve, end in pairs
         )
@@ -137,6 +138,7 @@ def _crossings(model: str, target: float) -> Runs:
         .positive("global_batch")
     )
     curves = _curves(model, batches)
+    # argmax of truths is the place of the first one.
     steps = tuple(float(curve.steps[np.argmax(curve.metric <= target)]) for curve in curves)
     return Runs(tuple(batches.tolist()), steps, curves)
 

@@ -42,6 +42,7 @@ def left_out_nodes(halves: int = 100, seed: int = 0) -> RateCheck:
         known, left_out = servers[order[: SERVERS // 2]], servers[order[SERVERS // 2 :]]
         faults, down = left_out.sum(axis=0)
         drawn = _predicted(known, len(left_out), generator)
+        # Independent faults: a count of k says that the expected one is a gamma of shape k.
         rates = generator.poisson(generator.gamma(known[:, 0].sum(), size=_DRAWS))
         inside += [
             _is_inside(drawn[:, 0], faults),

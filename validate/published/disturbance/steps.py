@@ -38,6 +38,7 @@ def left_out_jobs() -> list[JobError]:
     for table in _TABLES:
         jobs, slowed = _jobs(table), _slowdowns(table)
         for job, times in jobs.items():
+            # Over their medians: jobs differ in speed, and jitter is what is left of it.
             others = [each / np.median(each) for name, each in jobs.items() if name != job]
             error = None
             if slowed:
@@ -57,6 +58,7 @@ def second_halves() -> list[JobError]:
 
 
 def _errors(known: FloatArray, times: FloatArray) -> tuple[float, ...]:
+    # (steps, ranks): the table has one time a step, as if one rank had taken it.
     fitted = fit_jitter(known[:, None], [0]).jitter
     drawn = fitted.factors(1, _DRAWN, seed=0)[:, 0]
     predicted = np.quantile(drawn / drawn.mean(), QUANTILES)

@@ -148,6 +148,7 @@ class _Fits:
 
     def curve(self, rows: Columns, row: int) -> Curve:
         """The curve of a record. Raises DpsimError where it cannot be predicted."""
+        # By what the row says, not by its place: tested and fitted tables share most of their rows.
         key = repr([(name, str(column[row])) for name, column in sorted(rows.columns.items())])
         if key not in self._curves:
             self._curves[key] = curve(read_record(rows, row))

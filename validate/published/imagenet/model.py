@@ -137,6 +137,7 @@ def anchors() -> tuple[list[Curve], FloatArray]:
             key not in fastest
             or seconds / batch < fastest[key][0] / fastest[key][1].plan.per_device
         ):
+            # Without its curve yet: only the rows that turn out the fastest are simulated.
             fastest[key] = (seconds, Curve(record, record.plans[0], np.zeros(0)))
     found = [curve(one.record) for _, one in fastest.values()]
     return found, np.array([seconds for seconds, _ in fastest.values()])

@@ -258,6 +258,7 @@ def _by_reference(
 
 
 def _plan(batch: float, devices: int, samples: float, most: int) -> Plan:
+    # A share that a device has no room for goes in several passes, as with gradient accumulation.
     own = max(1, round(batch / devices))
     passes = -(-own // most)
     return Plan(max(1, round(own / passes)), passes, devices, samples)

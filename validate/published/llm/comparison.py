@@ -172,6 +172,7 @@ def fitted_rows(table: Columns) -> list[LlmRow]:
         for index in range(len(table)):
             try:
                 row = read_row(table, index)
+                # Only asked for: it raises where dpsim has no word for what a row says.
                 scenario_of(row, Path(folder))
             except NotSimulatedError:
                 continue
@@ -253,6 +254,7 @@ class _Steps:
         job = job_of(scenario_of(row, self._folder), constants)
         base = self._base(row)
         naive = None
+        # A row is never predicted from one that is as large, or itself.
         if base is not None and base.gpus < row.gpus:
             job = job.scaled(self._scale(base))
             words = f"{words}, compute scaled to {base.row_id}"

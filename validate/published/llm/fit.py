@@ -38,6 +38,7 @@ class Constants:
         found = dict(_fixed(measured_on))
         for part, member in _members_of(generation, execution, kernels).items():
             for name, value in self.values[part].get(member, {}).items():
+                # A constant is a product: kernels and execution multiply what the generation has.
                 found[name] = found.get(name, 1.0) * value
         return TransformerEfficiency(**found, measured_on=measured_on)
 
@@ -48,6 +49,8 @@ def fit(rows: Sequence[RowWork], measured: FloatArray) -> Constants:
     work = Work.of(rows)
     blocks = list(_blocks(rows, priors))
     fixed = [_fixed(standing_for(row.generation)) for row in rows]
+
+    # Each name is one number a row, as the fitted ones are.
     known = {name: np.array([each[name] for each in fixed]) for name in fixed[0]}
 
     def seconds(values: Mapping[str, FloatArray]) -> FloatArray:

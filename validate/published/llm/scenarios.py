@@ -24,6 +24,7 @@ def scenario_of(row: LlmRow, folder: Path) -> Scenario:
         raise NotSimulatedError(f"checkpointing not stated: {row.checkpoint!r}")
     meant = checkpoints[row.checkpoint]
     tried = meant if isinstance(meant, list) else [meant]
+    # Where a source does not say how many layers it computes again: the fewest that leave room.
     for checkpoint in tried[:-1]:
         scenario = _scenario(row, folder, checkpoint)
         if memory_use(scenario).fits:
@@ -150,6 +151,8 @@ def _strategy(row: LlmRow) -> dict[str, Any]:
     block = (row.params - row.vocab * row.hidden) / row.layers
     stage = {"zero1": 1, "fsdp_grad_op": 2}.get(row.sharding, 3)
     group = _group(row)
+    # What is gathered or reduced together goes once it holds this much. A twentieth less than a
+    # mean block lets each block close one, whatever its norms and biases add or lack.
     unit = int(0.95 * _ELEMENT * block)
     bucket = int(0.95 * width * block)
     return {

@@ -103,7 +103,9 @@ class Work:
         """Seconds of each row's step by constants that are given for each row."""
         fp8, peak, bandwidth = self.numbers("fp8"), self.numbers("peak"), self.numbers("bandwidth")
         watts = np.array([row.power or np.inf for row in self.rows]) / peak
+        # A board with fewer watts for its peak than the measured one keeps less of its clock.
         clock = np.minimum(1.0, watts / values["watts"]) ** values["clock_power"]
+        # From here on one number a layer; `_sum` brings them back to one a row.
         by_layer = {name: each[self.row] for name, each in values.items()}
         constants = TransformerEfficiency(**by_layer, measured_on="")  # type: ignore[arg-type]
         times = self.shapes.pass_times(
@@ -122,6 +124,7 @@ class Work:
         rate = values["memory"] * bandwidth
         copied = self.numbers("moved") * values["copies"]
         delayed = (copied + values["wire"] * (first + each)) / rate
+        # Kernels queue ahead: a pass takes what its work takes or its launches, whichever is more.
         one = np.maximum(forward + backward, kernels * values["launch"]) + delayed
         final = values["wire"] * last / rate
         return np.asarray(self.numbers("passes") * one + final + self.numbers("rest"))
@@ -139,7 +142,9 @@ def _distinct(job: Job) -> tuple[Shapes, FloatArray, FloatArray]:
         twice = recompute.of(model).again
     whole = Shapes.of(model)
     table = np.stack([np.asarray(getattr(whole, each.name), float) for each in fields(Shapes)])
+    # (fields, layers): layers are alike where all fields are.
     _, first, which = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    # numpy 2.0 gives the inverse along an axis another shape than earlier and later ones.
     which = which.reshape(-1)
     picked = Shapes(**{each.name: getattr(whole, each.name)[first] for each in fields(Shapes)})
     count: FloatArray = np.bincount(which).astype(float)

@@ -44,6 +44,7 @@ def fit_joint(cases: Iterable[Case]) -> Constants:
             "the tables to fit on must hold rows of quality ok from other machines, but none is "
             "left"
         )
+    # Constants tell the graphs, and graphs the constants: a rough fit is enough for the former.
     first = _fit_once(good, {}, _ROUGHLY)
     return _fit_once(label_graphs(good, first), first, TOLERANCE)
 
@@ -128,11 +129,13 @@ def predict_mixed(case: Case, logs: FloatArray) -> FloatArray:
     (seconds / least seconds)^-COSTLY: between branches rated alike, that is where the curve jumps,
     the quicker is the likelier to have run.
     """
+    # NCCL has but one way for these: nothing is chosen.
     if case.op in ("alltoall", "sendrecv"):
         return predict_case(case, logs)
     problem = build_own([case], logs[None, :], 1.0)
     constants = row_params(problem, logs[None, :])
     table = costs(case.machine, case.op, case.element_bytes, np.asarray(case.nbytes))
+    # (branches, sizes), as the times below.
     estimates = np.stack(list(table.values()))
     times = []
     for algorithm, protocol in table:

@@ -171,6 +171,7 @@ def _looseness(key: str, name: str) -> int:
 
 def case_logs(problem: Problem, x: FloatArray) -> FloatArray:
     """Ln theta, cases x constants."""
+    # Slot numbers beyond the last point here: a level without a constant adds nothing.
     padded = np.append(x, 0.0)
     result: FloatArray = problem.base + padded[problem.levels].sum(axis=0)
     return result
@@ -230,6 +231,8 @@ def _part(
 def _spread_out(problem: Problem, slopes: FloatArray) -> csr_array:
     """The chain rule: slopes by constant -> the sparse Jacobian by slot."""
     size, cases, levels = len(problem.slots), len(slopes), len(problem.levels)
+    # The logarithm of a constant is the sum of its levels: the slope by the constant is the slope
+    # by the slot of each of them.
     columns = problem.levels[:, problem.owner, :].ravel()
     row_of_each = np.repeat(np.arange(cases), len(NAMES))
     rows = np.tile(row_of_each, levels)
@@ -308,6 +311,7 @@ def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
     # Far rows pull less: soft-L1 weighs a row by the slope of its loss.
     weight = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
     of_rows = csr_array(jacobian.T @ jacobian.multiply(weight[:, None])).toarray()
+    # Gaussian for all priors here: a heavy tail that let go would leave a constant unbounded.
     curvature = of_rows + np.diag(1 / problem.spread**2)
     result: FloatArray = np.sqrt(np.diag(np.linalg.inv(curvature)))
     return result

@@ -96,6 +96,7 @@ def compare(
     apart: list[Score] = []
     fitted: list[Score] = []
     for done, own in enumerate(assigned, 1):
+        # Apart, so that rows of doubtful quality refine no constants of those that count.
         for good in (True, False):
             part = [case for case in own.cases if (case.quality == "ok") == good]
             for predicted in REGIMES[regime](part, own.known, own.kin) if part else ():

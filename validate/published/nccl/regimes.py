@@ -73,6 +73,7 @@ def calibrated(
     too, and no size takes longer than a larger known one, but for `SLACK`.
     """
     thinned = [_thin(case) for case in cases]
+    # By the known sizes alone: the others are still to be predicted.
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
     shared = build_own(labelled, logs, _MACHINE_SPREAD)
@@ -148,6 +149,8 @@ def _between_the_known(seconds: FloatArray, known: Case, case: Case) -> FloatArr
     """
     sizes, times = np.asarray(case.nbytes), np.asarray(known.times)
     after = np.searchsorted(known.nbytes, sizes)
+    # Beyond the largest known size nothing bounds a time from above, before the smallest nothing
+    # from below.
     most = np.append((1 + SLACK) * _least_from(times), np.inf)[after]
     before = np.searchsorted(known.nbytes, sizes, side="right") - 1
     least = np.append(np.maximum.accumulate(times), 0.0)[before] / (1 + SLACK)
@@ -174,6 +177,7 @@ def _refined(case: Case, part: Case, own: FloatArray) -> _Fit:
     """
     fits = [_refine(part, own, graph) for graph in GRAPHS]
     costs = np.array([cost for cost, _, _ in fits])
+    # The objective is -2 ln of the posterior. Less the least of them, so that exp cannot overflow.
     odds = np.exp((costs.min() - costs) / 2)
     log_seconds = [
         np.log(predict_mixed(replace(case, machine=machine), logs)) for _, machine, logs in fits

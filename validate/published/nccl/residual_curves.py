@@ -54,6 +54,7 @@ def corrections(curves: Sequence[Curve]) -> list[FloatArray]:
     """For each curve, the factor on the model's seconds at every size."""
     residual = np.concatenate([curve.residual for curve in curves])
     measured = np.isfinite(residual)
+    # (all sizes, measured sizes): each size is corrected by the measured ones.
     covariance = _covariance(curves)[:, measured]
     weights = _weights(covariance[measured], residual[measured])
     factors = np.exp(covariance @ weights)
@@ -92,5 +93,6 @@ def _weights(covariance: FloatArray, residual: FloatArray) -> FloatArray:
     for _ in range(_REWEIGHTINGS):
         weights: FloatArray = cho_solve(cho_factor(covariance + np.diag(noise)), residual)
         off = residual - covariance @ weights
+        # Student's t as a Gaussian whose variance is reweighted by how far off the row is.
         noise = _NOISE**2 * (_FREEDOM + (off / _NOISE) ** 2) / (_FREEDOM + 1)
     return weights

@@ -152,6 +152,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
         model.name,
         (gpu, *rows.keys(("model", "network", "precision", "gpus", "per_gpu_batch"))[index]),
         np.array([outlook.ready(operation) for operation in planned]),
+        # Policies count in float32. Half-precision gradients are half of that on the wire.
         np.array([operation.nbytes for operation in planned]) * element / ELEMENT,
         float(positions[-2]),
         float(positions[-1]),
@@ -215,6 +216,7 @@ def published(network: str, gpu: str, ranks: float, nodes: float) -> tuple[float
     if not nearest.per_message:
         return nearest.alpha, nearest.beta
     n = ranks if np.isnan(nodes) else nodes
+    # A ring: 2 (n - 1) messages of a chunk each, of which the first half are added up.
     return 2 * (n - 1) * nearest.alpha, (n - 1) / n * (2 * nearest.beta + nearest.gamma)
 
 

@@ -70,6 +70,7 @@ def inner_rate(text: str, constants: Mapping[str, Any]) -> float:
 def nic_rate(text: str, constants: Mapping[str, Any]) -> float:
     """A node's NIC rate in B/s from words like '8x IB EDR100', '25Gbps', '16x100Gb'."""
     lowered = text.casefold()
+    # A number before x counts cards only where a rate or a network follows: "8x V100" are GPUs.
     count = re.search(r"\b(\d+)\s*x\s*(?=\d|ib|gb|roce|efa|nic|hdr|edr|ndr)", lowered)
     rate = re.search(r"(\d+(?:\.\d+)?)\s*g(?:b|bit|bps|be)", lowered)
     named = [float(g) for name, g in constants["nic_names"].items() if name in lowered]
@@ -209,6 +210,7 @@ def efficiency(setup: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> Float
     base, larger = setup.at(pairs.base), setup.at(pairs.row)
     compute = pairs.base_seconds / base.accumulation
     for _ in range(4):  # fixed point: compute = (measured - overhead(compute)) / accumulation
+        # A fit tries constants whose overhead exceeds the step: a fifth of it stays computing.
         left = pairs.base_seconds - overhead(base, compute, v)
         compute = np.maximum(left, 0.2 * pairs.base_seconds) / base.accumulation
     step = larger.accumulation * compute + overhead(larger, compute, v)

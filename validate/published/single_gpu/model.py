@@ -132,6 +132,7 @@ def obstacles(rows: Columns) -> TextArray:
     untimed = np.isnan(rows.above_zero("step_time_ms")) & np.isnan(rows.above_zero("throughput"))
     tokens = np.char.startswith(rows.text("unit"), "tokens") & np.isnan(rows.above_zero("batch"))
     out = np.full(len(rows), "", dtype="<U80")
+    # What is written last stays: of several obstacles the most telling one.
     for bad, words in (
         (tokens, "tokens per second without a batch"),
         (untimed, "neither step time nor throughput"),

@@ -74,6 +74,7 @@ def compute_shares() -> tuple[ComputeShare, ...]:
 def _share(stated: _Stated, nbytes: float, rate: float) -> float:
     """The share of time that is computed where a ring moves ``nbytes`` at ``rate`` B/s."""
     chunking = Chunking(round(nbytes), stated.workers)
+    # Beside minutes of transfer the latency of a round between sites is nothing.
     costs = Costs(alpha=0.0, beta=1 / rate)
     seconds = algorithm("ring").exact_time(RankLayout(stated.workers), chunking, costs)
     return stated.inner / (stated.inner + seconds)

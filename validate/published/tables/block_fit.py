@@ -117,6 +117,7 @@ class _Problem:
         every = np.arange(n)
         for block, low, high in zip(self.blocks, self.offsets[:-1], self.offsets[1:], strict=True):
             moved = x.copy()
+            # All groups at once: no row reads two of them, so that its change is its own group's.
             moved[low:high] += STEP
             jacobian[every, low + block.rows] = (self.log_model(moved) - base) / STEP * self.scale
         jacobian[n + np.arange(len(self.known)), self.known] = 1.0 / self.spread[self.known]
@@ -143,6 +144,7 @@ def fit_blocks(
         problem.residuals, problem.x0, problem.jacobian, loss="soft_l1", max_nfev=max_evaluations
     )
     jacobian = problem.jacobian(solution.x)
+    # Not inv: a value without a prior that no row depends on leaves the curvature singular.
     covariance = np.linalg.pinv(jacobian.T @ jacobian)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     spreads = {

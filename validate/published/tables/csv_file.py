@@ -77,6 +77,7 @@ def read_rows(path: Path, required: Collection[str]) -> list[Row]:
 
 
 def _row(path: Path, line: int, values: dict[str, str]) -> Row:
+    # What a line lacks is None; what it has too much stands under the name "", see restkey.
     if None in values.values() or "" in values:
         raise DpsimError(f"{path}:{line}: must have as many values as there are columns")
     return Row(path, line, {column: text.strip() for column, text in values.items()})

@@ -54,5 +54,6 @@ def _places(columns: Mapping[str, FloatArray]) -> FloatArray:
 
 def _alike(places: FloatArray, others: FloatArray) -> FloatArray:
     """The covariance of the residuals of each two rows."""
+    # (rows, other rows, columns), summed over the columns.
     apart = ((places[:, None, :] - others[None, :, :]) ** 2).sum(axis=-1)
     return np.asarray(float(_settings()["spread"]) ** 2 * np.exp(-0.5 * apart))
