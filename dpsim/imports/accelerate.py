@@ -94,6 +94,7 @@ def _model(settings: Settings) -> tuple[str, str] | None:
     said = settings.word("model_name_or_path")
     if said is None:
         return None
+    # As it stands, without the owner, and without the ending of converted checkpoints.
     for name in (said, said.rpartition("/")[2], said.rpartition("/")[2].removesuffix("-hf")):
         with suppress(UnknownNameError):
             return canonical_name(name), "model_name_or_path"
@@ -137,6 +138,7 @@ def _program(draft: ScenarioDraft, settings: Settings) -> None:
     if settings.flag("gradient_checkpointing"):
         draft.set("workload.checkpoint", "full", "gradient_checkpointing")
     said = settings.word("optim")
+    # By how the name begins: adamw_torch_fused. adamw is asked before adam, which it begins with.
     chosen = next((ours for word, ours in _OPTIMIZERS.items() if (said or "").startswith(word)), "")
     if chosen:
         draft.set("workload.optimizer", chosen, "optim")

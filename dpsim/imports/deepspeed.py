@@ -66,8 +66,10 @@ def _batches(
     if micro is None or passes is None or sizes.batch is not None:
         draft.set("workload.global_batch", whole, "train_batch_size")
         if sizes.batch is not None and passes is not None:
+            # A micro batch that the user changes leaves the passes to what divides the whole batch.
             del draft.values["workload.gradient_accumulation"]
         return None, ""
+    # The whole batch is micro batch x passes x workers: of four numbers the last follows.
     workers, rest = divmod(whole, micro * passes)
     if rest or not workers:
         raise ImportFileError(

@@ -174,6 +174,7 @@ def draft_node(
     if not slots:
         slots = ["cpu0"]
         notes = [*notes, "no network card is listed; one on the first socket is assumed"]
+    # Links of bridges that were left out are in no edge, and need no word on where they are from.
     carried = {link for *_, link, _ in edges} | {nic_bus.value}
     used = [
         *([nvlink] if nvlinks.pairs or nvlinks.planes else []),
@@ -295,6 +296,7 @@ def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
     direct, planes = dict(pairs), []
     for group in _components(pairs, gpus):
         inside = {pair: count for pair, count in pairs.items() if pair[0] in group}
+        # Links of a GPU through switches reach every peer, so that each pair counts all of them.
         counts = {gpu: [inside[pair] for pair in inside if gpu in pair] for gpu in group}
         all_joined = len(inside) == len(group) * (len(group) - 1) // 2
         too_many = max(sum(at_a_gpu) for at_a_gpu in counts.values()) > most

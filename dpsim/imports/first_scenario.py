@@ -149,6 +149,7 @@ def machine_for(gpu: str, count: int | None = None) -> str:
     def unlike(named: tuple[str, Node]) -> tuple[object, ...]:
         name, node = named
         plain = (n for n, start in enumerate(_PLAIN_MACHINES) if name.startswith(start))
+        # The smallest comes first, False before True: an earlier entry outweighs all later ones.
         return (
             count is not None and node.gpus < count,
             node.gpu.name != wanted.name,

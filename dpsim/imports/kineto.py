@@ -95,9 +95,12 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         raise ImportFileError(
             "must have a training step: no backward operator belongs to a forward one"
         )
+
+    # Means need the same layers in each step: those that most steps have.
     common, count = Counter(step.signature for step in steps).most_common(1)[0]
     alike = [step for step in steps if step.signature == common]
     notes = _notes(trace, alike, len(steps) - count)
+    # What launched no kernel in any of them, such as a view, is no layer.
     kept = [
         one
         for one in common
@@ -146,6 +149,7 @@ def _steps(trace: Trace) -> list[_Step]:
         (root, root) for root in trace.operators
     ]
     for kernel, operator in kernels:
+        # By when it was launched: on the GPU it may run after the host has begun the next step.
         step = step_of(operator or kernel)
         if step is None:
             continue
@@ -182,6 +186,7 @@ def _forward(
         layer = step.layers.setdefault(name, _LayerOfStep(name, Guess()))
         layer.guess = layer.guess.joined(guess(root))
         owners[id(root)] = layer
+        # Any operator inside may be the one that backward names.
         for event in root.walk():
             number = event.number("Sequence number")
             if number is not None and number >= 0:
@@ -269,6 +274,7 @@ def _collectives(step: _Step) -> list[MeasuredCollective]:
     found = []
     for kernel, operator in sorted(step.collectives, key=lambda pair: pair[0].start):
         said = replace(kernel, args={**(operator.args if operator else {}), **kernel.args})
+        # Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL.
         operation = (
             said.args.get("Collective name") or kernel.name.split("Kernel_")[-1].split("_")[0]
         )

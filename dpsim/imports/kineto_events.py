@@ -109,6 +109,8 @@ def read_trace(path: Path) -> Trace:
         content = read_limited(path, MOST_BYTES)
         if content[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+                # One byte more than may be tells too large, and what unpacks to far more is not
+                # unpacked.
                 content = file.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DpsimError(
@@ -146,6 +148,7 @@ def parse_trace(content: bytes) -> Trace:
     by_category: dict[str, list[Event]] = {}
     for event in events:
         by_category.setdefault(event.category, []).append(event)
+    # Categories in capitals are those of older versions.
     operators = by_category.get("cpu_op", []) or by_category.get("Operator", [])
     if not operators:
         raise ImportFileError(
@@ -226,8 +229,10 @@ def nested(events: Iterable[Event]) -> list[Event]:
     """
     roots: list[Event] = []
     stacks: dict[object, list[Event]] = {}
+    # Of those that begin together the longest comes first: it is around the others.
     for event in sorted(events, key=lambda event: (event.start, -event.end)):
         stack = stacks.setdefault(str(event.thread), [])
+        # What ends before this one does is not around it, nor around any that follows.
         while stack and stack[-1].end < event.end:
             stack.pop()
         if stack:
@@ -247,6 +252,7 @@ def innermost(intervals: Iterable[Event], events: Iterable[Event]) -> dict[int, 
     found: dict[int, Event] = {}
     stacks: dict[object, list[Event]] = {}
     marked = [(event, True) for event in intervals] + [(event, False) for event in events]
+    # An interval is also around what is exactly as long: it comes first.
     for event, is_interval in sorted(
         marked, key=lambda pair: (pair[0].start, -pair[0].end, not pair[1])
     ):

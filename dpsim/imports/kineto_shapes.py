@@ -41,6 +41,7 @@ def first_batch(operators: Iterable[Event]) -> int | None:
                 event.name in ("aten::conv2d", "aten::convolution", "aten::linear", "aten::addmm")
                 and dims
             ):
+                # addmm has the bias before its input.
                 sides = dims[1] if event.name == "aten::addmm" and len(dims) > 1 else dims[0]
             elif event.name == "aten::embedding" and len(dims) > 1:
                 sides = dims[1]
@@ -80,11 +81,13 @@ def _convolution(event: Event) -> Guess | None:
     They are (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups).
     """
     entering, weight, bias = (_at(event.dims, index) for index in range(3))
+    # An image by itself has one side fewer than the weight, and no batch.
     if len(weight) < 3 or len(entering) != len(weight):
         return None
     concrete = event.args.get("Concrete Inputs")
     sides = len(weight) - 2
     stride, padding, dilation = (_numbers(concrete, index, sides) for index in (3, 4, 5))
+    # A transposed convolution makes its output larger: the formula of a window is not its own.
     flop = 0
     if stride and padding and dilation and _text(concrete, 6) != "True" and all(stride):
         out = [
@@ -93,6 +96,7 @@ def _convolution(event: Event) -> Guess | None:
                 entering[2:], padding, dilation, weight[2:], stride, strict=True
             )
         ]
+        # The weight has the input channels of one group, so that groups need no more care.
         flop = max(0, 2 * entering[0] * prod(weight) * prod(out))
     return Guess("conv", _positive(weight, bias), flop)
 
@@ -117,6 +121,7 @@ def _addmm(event: Event) -> Guess | None:
 
 def _products(event: Event) -> Guess | None:
     """``aten::bmm(left, right)``."""
+    # Layers with weights fold the batch into rows: products that keep it apart are attention's.
     left, right = _at(event.dims, 0), _at(event.dims, 1)
     return (
         Guess("attention", (), 2 * prod(left) * right[-1]) if len(left) == len(right) == 3 else None
@@ -144,6 +149,7 @@ _KNOWN: dict[str, Callable[[Event], Guess | None]] = {
     "aten::linear": _linear,
     "aten::addmm": _addmm,
     "aten::bmm": _products,
+    # Between the input and the weight layer_norm has the normalised shape, group_norm the groups.
     "aten::batch_norm": _norm(1),
     "aten::layer_norm": _norm(2),
     "aten::native_layer_norm": _norm(2),
@@ -168,6 +174,7 @@ def _numbers(concrete: Any, index: int, count: int) -> list[int]:
         value = json.loads(_text(concrete, index))
     except ValueError:
         return []
+    # One number stands for all sides.
     value = value * count if isinstance(value, list) and len(value) == 1 else value
     fits = (
         isinstance(value, list)

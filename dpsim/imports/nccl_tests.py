@@ -146,6 +146,7 @@ def _table(lines: list[str]) -> tuple[_Header, list[TableRow], list[str]]:
             "must have the table of an nccl-tests program, but no line begins with '#' and names "
             "size, time and busbw"
         )
+    # Sizes that hold no element for each rank are printed as 0 bytes.
     rows = [row for row in rows if row.bytes > 0]
     if not rows:
         raise ImportFileError(
@@ -169,6 +170,7 @@ def _row(header: _Header, words: list[str], number: int) -> TableRow:
             f"{words[header.columns('time')[0]]!r}",
             number,
         )
+    # The columns come twice, out of place first.
     in_place = times[1] if len(times) > 1 else None
     return TableRow(
         int(words[0]),
@@ -199,6 +201,7 @@ def _operation(
     named = operation_of_program(whole)
     if named is not None:
         return named
+    # What has no operation or no root prints none or -1 there, or has no such column.
     sums = "redop" in header.names and words[header.names.index("redop")] != "none"
     rooted = "root" in header.names and words[header.names.index("root")] != "-1"
     return guessed_operation(sums, rooted, rows, ranks)
@@ -215,6 +218,7 @@ def guessed_operation(sums: bool, rooted: bool, rows: Sequence[TableRow], ranks:
 
     ``sums``: it adds up; ``rooted``: it has a root. Raises ImportFileError where several fit.
     """
+    # Rates are printed with two digits after the point, of which the largest size loses least.
     row = max(rows, key=lambda one: one.bytes)
     factor = row.busbw_Bps * row.time_s / row.bytes
     candidates = (

@@ -94,7 +94,11 @@ def _best(moved: FloatArray, times: FloatArray) -> FloatArray:
     Better is by the Bayesian information criterion (Schwarz 1978).
     """
     least, per_byte = float(times.min()), float(np.min(times / moved))
+    # No row is faster than alpha, nor than its bytes alone: neither can be more than the fastest
+    # row leaves it.
     line, line_cost = _fit(moved, times, [np.log([least, per_byte])])
+    # Where the floor ends the cost has a kink, and so several minima: tried from a low, a middle
+    # and a high floor over alpha.
     starts = [np.log([least * part, per_byte, least * (1 - part)]) for part in (0.99, 0.5, 0.05)]
     floor, floor_cost = _fit(moved, times, starts)
     n = len(times)
@@ -115,6 +119,7 @@ def _fit(
 
     def slopes(parameters: FloatArray) -> FloatArray:
         alpha, per_byte, *above = np.exp(parameters)
+        # By logarithms each derivative is the term itself, where the maximum takes it.
         flat = moved * per_byte <= (above[0] if above else 0.0)
         columns = [
             np.full(len(moved), alpha),
@@ -124,6 +129,8 @@ def _fit(
         return np.asarray(np.stack(columns, axis=1) / times[:, None])
 
     count = len(starts[0])
+    # Logarithms keep everything above 0. Limits far outside only keep the search from running off
+    # where the rows say nothing of a part.
     low = np.log([times.min() * 1e-6, np.min(times / moved) * 1e-3, times.min() * 1e-9])[:count]
     high = np.log([times.max() * 2, np.max(times / moved) * 1e3, times.max() * 2])[:count]
     fits = [
@@ -151,6 +158,7 @@ def _standard_errors(moved: FloatArray, times: FloatArray, best: FloatArray) -> 
     draws = np.random.default_rng(_SEED).integers(0, len(times), (_RESAMPLES, len(times)))
     found = []
     for draw in draws:
+        # From the best fit alone: resampled rows lie near it, and one start is enough.
         refitted, _ = _fit(moved, fitted * relative[draw], [best])
         found.append(_physical(refitted))
     return [float(error) for error in np.array(found).std(axis=0, ddof=1)]

@@ -158,6 +158,7 @@ def _parts(element: Element, found: _Found) -> list[Part]:
             parts += below
         elif all(part.kind == "nic" for part in below):
             parts += below  # a network card, or a bridge to network cards alone
+        # A bridge to a single device is a part of its way: the slower of the two links counts.
         elif len(below) == 1:
             below[0].up = found.link(pci, below[0].up)
             parts += below
@@ -187,6 +188,7 @@ def _nvlinks(holders: list[Element]) -> tuple[NvLinks, list[str]]:
             elif target is None or target == index:
                 elsewhere += count
             else:
+                # Both ends list the link, and each the whole count.
                 pair = (min(index, target), max(index, target))
                 pairs[pair] = max(pairs.get(pair, 0), count)
     note = (

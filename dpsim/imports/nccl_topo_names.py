@@ -57,6 +57,7 @@ def pcie_link(pci: Mapping[str, str], assumed: str) -> tuple[float, Choice]:
     match = _SPEED.fullmatch(speed.strip())
     rate = float(match[1]) if match and match[1].count(".") <= 1 else 0.0
     lanes = int(width) if width.isdecimal() else 0
+    # At no limit, so that it is never the slower of two links in a row.
     if rate not in _PCIE_GENERATION or not 1 <= lanes <= 32:
         return float("inf"), Choice(
             assumed, "assumed where the file does not say link_speed and link_width"
@@ -92,6 +93,7 @@ def smp_link(cpu: Mapping[str, str], usual: str) -> tuple[str, str]:
     if "AMD" in vendor:
         return "xgmi2", "assumed: usual between sockets of AMD EPYC"
     if vendor == "GenuineIntel" and number >= 0:
+        # 85 is Skylake and Cascade Lake, with which UPI came.
         link = "qpi" if number < 85 else "upi" if number == 85 else "upi2"
         return link, f"assumed: usual between sockets of Intel CPUs of model {number}"
     return usual, "assumed: the file does not tell the CPU"

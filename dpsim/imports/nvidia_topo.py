@@ -101,6 +101,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
 def _header(lines: list[str]) -> tuple[int, list[str], list[str]]:
     """The lines up to the header and with it, its devices, and its columns of affinity."""
     for number, line in enumerate(lines, 1):
+        # These columns have a space in their names. A row, unlike the header, has an X.
         words = line.split("CPU Affinity")[0].split("NUMA Affinity")[0].split()
         if words and _GPU.fullmatch(words[0]) and "X" not in words:
             if len(set(words)) != len(words) or len(words) > _MOST_DEVICES:
@@ -241,6 +242,7 @@ def _sockets(
     socket_of = dict(zip(sorted(set(numa[: matrix.gpus])), place, strict=True))
     sockets = [Part("cpu") for _ in range(max(place) + 1)]
     extra: Part | None = None
+    # Up to PXB no host bridge is between them: they hang on one switch, or on several under one.
     for members in _pcie_groups(matrix, 2).all():
         kept = [device for device in members if device < matrix.gpus or device in cards]
         if not kept:
@@ -249,6 +251,7 @@ def _sockets(
         group = numa[kept[0]]
         if group in socket_of:
             sockets[socket_of[group]].parts.append(part)
+        # On none of the sockets with GPUs: with one of these it is taken for the other.
         elif len(sockets) == 1:
             extra = extra or Part("cpu")
             extra.parts.append(part)
@@ -270,6 +273,7 @@ def _pcie_groups(matrix: TopoMatrix, farthest: int) -> Groups:
     groups = Groups(len(matrix.devices))
     for a in range(len(matrix.devices)):
         for b in range(a):
+            # What NVLink hides counts as far, so that it joins nothing.
             if (matrix.farness(a, b) or 9) <= farthest:
                 groups.join(a, b)
     return groups
@@ -311,11 +315,13 @@ def _numa_groups(matrix: TopoMatrix) -> tuple[list[int], list[str]]:
     for gpu in range(matrix.gpus):
         affinity = matrix.numa[gpu] if matrix.numa[gpu] is not None else matrix.cpus[gpu]
         if affinity is not None:
+            # With the first GPU of that affinity.
             groups.join(known.setdefault(affinity, gpu), gpu)
         elif all(matrix.farness(gpu, other) is None for other in range(len(matrix.devices))):
             groups.join(0, gpu)
             alone.append(matrix.devices[gpu])
     numbers: dict[int, int] = {}
+    # Groups without a number get one that no other has.
     unnumbered = 1 + max((number for number in matrix.numa if number is not None), default=-1)
     for device in range(len(matrix.devices)):
         group = groups.of(device)

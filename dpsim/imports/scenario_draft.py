@@ -141,6 +141,7 @@ def place_workers(
     else:
         draft.set("cluster.node", kind, "--node")
     most = nodes()[kind].gpus
+
     each = sizes.gpus_per_node or min(workers or most, most)
     count = sizes.nodes or (1 if workers is None else -(-workers // each))
     if workers is not None and count * each != workers:
@@ -188,6 +189,7 @@ def send_buckets(draft: ScenarioDraft, nbytes: int, source: str) -> None:
     """Say of how many bytes a bucket of gradients is, the first among them."""
     draft.set("strategy.overlap.kind", "buckets", source)
     draft.set("strategy.overlap.bucket_size", f"{nbytes} B", source)
+    # A smaller first bucket is a habit of torch's DistributedDataParallel alone.
     draft.set("strategy.overlap.first_bucket", f"{nbytes} B", source)
 
 
@@ -204,6 +206,7 @@ def _scalar(value: object) -> str:
     text = str(value)
     if isinstance(value, int | list) or re.fullmatch(r"\d+ (B|MiB)", text):
         return text
+    # YAML 1.2 takes yes, no, on and off for text, but readers of 1.1 do not.
     reserved = text.lower() in ("true", "false", "yes", "no", "on", "off", "null")
     return text if _PLAIN.fullmatch(text) and not reserved else json.dumps(text)
 

@@ -31,6 +31,7 @@ class Settings:
 
     def has(self, key: str) -> bool:
         """Whether the file says something of it."""
+        # Not by `_get`: looking whether a key is there does not use it, and it may still be left.
         return self._values.get(key) is not None
 
     def section(self, key: str) -> Settings:
@@ -70,6 +71,7 @@ class Settings:
         value = self._get(key)
         if value is None:
             return None
+        # Some words look like numbers or truth values: sharding_strategy: 1.
         word = str(value).lower() if isinstance(value, str | int) else None
         if word is None or (known is not None and word not in known):
             rule = "must be a word" if known is None else f"must be one of {', '.join(known)}"

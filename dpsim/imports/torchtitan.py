@@ -75,6 +75,7 @@ def _degrees(*sections: Settings) -> tuple[int, int | None]:
                 )
         replicas = section.number("data_parallel_replicate_degree") or replicas
         found = section.number("data_parallel_shard_degree", least=-1)
+        # -1: all that are left, which only the number of workers tells.
         shards = found if found is not None and found > 0 else shards
     return replicas, shards
 
@@ -96,6 +97,7 @@ def _model(section: Settings) -> tuple[str, str] | None:
     family, flavor = section.word("name"), section.word("flavor")
     if family is None or flavor is None:
         return None
+    # Of some sizes there is only a Llama 3.1, which torchtitan calls llama3.
     for name in (f"{family}-{flavor}", f"{family}.1-{flavor}"):
         if name in MODELS:
             return name, "model.name and model.flavor"
@@ -133,6 +135,7 @@ def _program(draft: ScenarioDraft, settings: Settings, training: Settings) -> bo
     else:
         draft.set("workload.optimizer", _OPTIMIZERS[kind], "optimizer.name")
     again = settings.section("activation_checkpoint")
+    # torchtitan's defaults: selective, of every second block.
     mode = again.word("mode", _CHECKPOINTS) or "selective"
     option = again.word("selective_ac_option") or "2"
     if mode == "selective" and option.isdecimal() and int(option):

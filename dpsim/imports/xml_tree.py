@@ -62,6 +62,7 @@ def parse_xml(content: bytes) -> Element:
     Raises ImportFileError, with the line, for what is not XML or has a DOCTYPE.
     """
     parser = expat.ParserCreate()
+    # Stands around the root, so that the root is a child like any other.
     top = Element("", {}, 0)
     open_elements = [top]
 

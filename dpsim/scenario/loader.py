@@ -78,6 +78,7 @@ def validate(
     except ValidationError as err:
         from dpsim.scenario.wording import problems
 
+        # Where a truth value stands for a number, pydantic may have another objection to it.
         paths = {problem.path for problem in found}
         said = problems(err.errors(include_url=False), model, document.root)
         raise error([*found, *(problem for problem in said if problem.path not in paths)]) from None
@@ -123,6 +124,7 @@ def _text(path: str | os.PathLike[str], source: str) -> str:
     except ValueError:  # a null byte in the name
         raise refuse("must be a file's name") from None
     try:
+        # Some editors put a byte order mark first.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
         before = data[: err.start]

@@ -98,6 +98,8 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
         node = root.nearest(path)
         part = _part(text, node, path)
         below = node.child(part)
+        # With what the default says: what stands beside the new value then is what would stand
+        # there without it.
         if below is None or below.value is None:
             made = _made(part, shape.select(node), path, override.place, source)
             root = root.put((*path, part), made)
@@ -105,6 +107,7 @@ def _set(root: Node, override: Override, model: type[BaseModel], source: str) ->
     node = root.nearest(path)
     part = _part(last, node, path)
     union = shape.union()
+
     if union and part == union.discriminator:
         kind = union.kinds().get(str(override.value.value))
         if kind is not None:
@@ -140,6 +143,7 @@ def _made(part: str | int, shape: Shape, path: Path, place: Place, source: str) 
     field = shape.fields().get(str(part))
     if field is None and not shape.any_key:
         raise _PathError((*path, part), unknown_key(str(part), shape))
+    # A default that hangs on other fields is not known before they are checked.
     if field is None or field.default_factory_takes_validated_data:
         return Node({}, place, place)
     default = field.get_default(call_default_factory=True)

@@ -114,6 +114,7 @@ class Shape:
 
 def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     """The shape that an annotation allows; ``None`` among its options is left out."""
+    # Annotated may stand in Annotated, where an alias is annotated again: the outer one counts.
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
@@ -150,6 +151,7 @@ def _item_shape(option: Any, part: str | int) -> Shape | None:
         return shape_of(arguments[1]) if is_mapping else None
     if is_mapping:
         return None
+    # tuple[int, str] has a type for each place, tuple[int, ...] one for all.
     fixed = issubclass(origin, tuple) and Ellipsis not in arguments
     return shape_of(arguments[part] if fixed and part < len(arguments) else arguments[0])
 

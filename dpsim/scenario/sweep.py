@@ -106,6 +106,7 @@ class SweepConfig(Config):
                     f"{path[:_LONGEST_PATH]!r}"
                 )
         for path in parameters:
+            # A sweep that varied itself would have no end.
             section = re.split(r"[.\[]", path)[0]
             if section == "sweep":
                 raise ValueError(
