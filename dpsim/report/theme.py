@@ -128,4 +128,5 @@ def linear(colour: str) -> tuple[float, float, float]:
 
 
 def _linear(value: float) -> float:
+    # sRGB's own threshold; WCAG had 0.03928 until 2021. No colour of 8 bits lies between the two.
     return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)

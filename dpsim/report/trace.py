@@ -108,6 +108,7 @@ def _links(job: Job, carried: OnLinks) -> Iterator[Event]:
         name, thread = job.network.link_name(link), _FIRST_LINK + link
         pid, process = _place(name, job.cluster.nodes)
         yield from _names(pid, process, {thread: name})
+        # Viewers nest the slices of a thread, so transfers that overlap on the link are one slice.
         for together in overlapping(transfers):
             what = together[0].name if len(together) == 1 else f"{len(together)} transfers"
             nbytes = round(sum(each.nbytes for each in together))
@@ -137,6 +138,7 @@ def _thread(job: Job, worker: int, stream: str) -> int:
 
 
 def _names(pid: int, process: str, threads: dict[int, str]) -> Iterator[Event]:
+    # Phases of the format: M names things, X is a slice with its length, C a counter.
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}}
     for tid, name in threads.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}

@@ -75,6 +75,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
     by_gpus = len({each["workers"] for each in answers}) > 1
     lines: dict[int, list[Answer]] = {}
     for each in answers:
+        # Without several numbers of GPUs the batch itself stands across, and there is one line.
         lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
     figure = go.Figure()
     for number, (batch, own) in enumerate(sorted(lines.items())):

@@ -66,6 +66,7 @@ def columns_figure(
         group = "" if colour is None else str(row.get(colour))
         groups.setdefault(group, []).append(row)
     figure = go.Figure()
+    # Sorted, so that a value keeps its colour whatever the order of the rows.
     for number, (name, members) in enumerate(sorted(groups.items())):
         figure.add_scatter(**_points(number, name, members, across, up))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)

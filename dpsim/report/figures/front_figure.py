@@ -34,6 +34,7 @@ def front_figure(tuning: Tuning) -> go.Figure:
         tuning.front,
         front,
         mode="lines+markers",
+        # In steps and not straight: no configuration is known between two points.
         line={"color": COLOURS[0], "shape": "hv"},
     )
     if isinstance(tuning.baseline, Evaluation):

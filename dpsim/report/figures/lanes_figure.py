@@ -71,6 +71,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
         rows=len(lanes),
         cols=1,
         shared_xaxes=True,
+        # plotly refuses rows whose gaps alone fill the height.
         vertical_spacing=min(_BETWEEN / height, 1 / max(len(lanes), 1)),
         subplot_titles=[lane.name for lane in lanes],
     )
@@ -88,6 +89,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
                 )
                 shown.add(doing)
     names = [str(worker) for worker in range(workers)]
+    # From large to small: worker 0 stands on top.
     figure.update_yaxes(
         autorange=None, range=[workers - 0.5, -0.5], tickvals=[*range(workers)], ticktext=names
     )
@@ -150,6 +152,7 @@ def _bars(lane: Lane) -> Iterator[_Bar]:
     workers = {bar.worker for bar in every}
     for worker in sorted(workers):
         own = [bar for bar in every if bar.worker == worker]
+        # What is sent may overlap, and says nothing of waiting: only computing is put together.
         yield from (bar for bar in own if _DOING[bar.doing][1] is _BELOW)
         computing = sorted(
             (bar for bar in own if _DOING[bar.doing][1] is _ABOVE), key=lambda bar: bar.start

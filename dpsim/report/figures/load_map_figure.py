@@ -32,6 +32,7 @@ def load_map_figure(classes: Sequence[LinkClass]) -> go.Figure:
 
     place = _places(classes)
     figure = go.Figure()
+    # What comes later lies on top: the busiest.
     for each in sorted(classes, key=lambda each: each.share):
         figure.add_scatter(**_line(each, place))
     figure.add_scatter(
@@ -116,6 +117,7 @@ def _line(each: LinkClass, place: dict[str, tuple[float, float]]) -> dict[str, A
         "x": [x0, (x0 + x1) / 2, x1],
         "y": [y0, (y0 + y1) / 2, y1],
         "mode": "lines+markers+text",
+        # A middle point of its own carries the number and answers the pointer.
         "marker": {"size": [0, 1, 0], "color": colour},
         "line": {"color": colour, "width": _THIN + (_THICK - _THIN) * share},
         "text": ["", f"{_GAP}<b>{each.share:.0%}</b>  {human(each.rate, RATE, 3)}", ""],

@@ -56,6 +56,7 @@ def measured_figure(
     if every:
         low, high = min(every) / 1.3, max(every) * 1.3
         ends, rising = [low, high], [low * _OFF, high * _OFF]
+        # One closed outline: up along the upper edge, and back along the lower.
         band = {
             "x": [*ends, *ends[::-1]],
             "y": [*rising, high / _OFF, low / _OFF],
@@ -79,6 +80,7 @@ def measured_figure(
         }
         right = [pair for pair in pairs if not pair.missed]
         figure.add_scatter(**_points(f"{name} ({len(pairs):,})", right, unit, look))
+    # Last of all, so that they lie on top of what was right.
     missed = [pair for pairs in groups.values() for pair in pairs if pair.missed]
     if missed:
         figure.add_scatter(**_points(f"missed ({len(missed):,})", missed, unit, _MISSED))
@@ -120,6 +122,7 @@ def _intervals(pairs: Sequence[Pair]) -> dict[str, object] | None:
     return {
         "type": "data",
         "symmetric": False,
+        # plotly wants lengths from the point, and the point is the prediction.
         "array": [0.0 if pair.high is None else pair.high - pair.predicted for pair in pairs],
         "arrayminus": [0.0 if pair.low is None else pair.predicted - pair.low for pair in pairs],
         "width": 0,

@@ -37,6 +37,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
     if all(each.get("tokens_per_s") is not None for each in answers):
         unit, key = "tokens/s", "tokens_per_s"
     reached = [each[key] for each in answers]
+    # Efficiency is defined against as many workers without communication.
     ideal = [each[key] / each["scaling_efficiency"] for each in answers]
     efficiency = [each["scaling_efficiency"] for each in answers]
     figure = go.Figure()

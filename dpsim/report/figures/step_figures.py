@@ -44,6 +44,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             orientation="h",
             marker_color=PART_COLOURS[name],
             text=[
+                # Of the longest bar, since all share an axis.
                 f"{human(value, TIME, 3)}<br>{share:.0%}" if value >= _NARROW * max(steps) else ""
                 for value, share in zip(seconds, shares, strict=True)
             ],
@@ -79,6 +80,7 @@ def _ends(times: FloatArray) -> tuple[float, float]:
 
     Where they are as good as one, a thousandth below and above it.
     """
+    # numpy takes half a unit to both sides of equal ends, which in seconds may be many steps.
     least, most = float(times.min()), float(times.max())
     return (least, most) if most - least > 1e-9 * most else (0.999 * least, 1.001 * most or 1.0)
 
@@ -92,6 +94,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
 
     factor, unit = time_unit(float(result.steps.step.max()))
     times = factor * result.steps.step.ravel()
+    # The square-root rule, within what can be told apart on a page.
     bars = min(_MOST_BARS, max(10, round(np.sqrt(len(times)))))
     count, edges = np.histogram(times, bins=bars, range=_ends(times))
     figure = go.Figure()

@@ -54,6 +54,7 @@ def straggler_cost_figure(
         hovertemplate="%{y}: %{x:.1f} % lost, %{customdata}<extra></extra>",
         showlegend=False,
     )
+    # plotly puts the first bar at the bottom, and it is to be read first.
     axis = {"autorange": "reversed"}
     height = 120 + 42 * max(len(names), 1)
     title = _cheapest(names, lost)
@@ -82,6 +83,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
     for number, (name, result) in enumerate(results.items()):
         share = np.linspace(0, 100, _POINTS)
         figure.add_scatter(
+            # As many points however many steps and workers there are.
             x=factor * np.percentile(result.steps.step, share),
             y=share,
             name=f"{name} (mean {human(result.step_time_s['mean'], TIME, 4)})",

@@ -121,6 +121,7 @@ def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> st
 def _bars(intervals: Sequence[Interval], called: Mapping[int, str], close: float) -> Iterator[_Bar]:
     """The bars of all workers, those of one after those of the other."""
     alone = len({each.worker for each in intervals}) == 1
+    # `Run.intervals` has all of one worker together.
     for worker, own in groupby(intervals, lambda each: each.worker):
         # Of one worker the title says which.
         name = "" if alone else f"{called.get(worker, f'worker {worker}')}<br>"
@@ -146,6 +147,8 @@ def _computing(
     named = list(_named(own))
     several = any(bar.name.endswith(" 2") for bar in named)
     time, last = begin, None
+    # ``time`` is the end of what has been seen: what begins later than that was waited for.
+    # Intervals of layers meet within rounding, hence ``close``.
     for bar in named:
         if last is not None and bar.name == last.name and bar.start - time <= close:
             last = last._replace(end=bar.end)
@@ -186,6 +189,7 @@ def _lanes(row: str, doing: str, own: Sequence[Interval], close: float) -> Itera
     free: list[float] = []
     for each in own:
         lane = next((at for at, end in enumerate(free) if each.start >= end - close), len(free))
+        # Beyond the last lane the slice is empty, and this adds one.
         free[lane : lane + 1] = [each.end]
         name = row if lane == 0 else f"{row} ({lane + 1})"
         yield _Bar(name, doing, _spaced(each.name), each.start, each.end)

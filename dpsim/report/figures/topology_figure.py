@@ -31,6 +31,7 @@ _SHADES = 10
 _SCALE = [[step / (len(LOAD) - 1), colour] for step, colour in enumerate(LOAD)]
 _GLYPH = "node"  # what stands for all devices of a node
 _WIDTHS = (1.5, 3.0, 5.0, 7.5)  # pixels
+# Less than the room that the layout leaves below GPUs (`_ARCS` there).
 _DEEPEST_ARC = 1.4
 _LINE = 48  # letters of a line of the title
 _UNUSED = COLOUR["grey"]
@@ -71,6 +72,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     graph, shares = cluster.graph(), loads.utilisation(cluster.capacities)
     nodes = len({node_of(device) for device in graph} - {None})
     drawn = nodes if nodes <= MOST_NODES else FEW_NODES
+    # The GPUs that would be drawn are drawn / nodes of all; multiplied out, it stays in integers.
     if drawn > 1 and drawn * cluster.ranks > MOST_DETAILED * nodes:
         graph = _as_glyphs(cluster, graph, shares)
     place = layout(graph, drawn)
@@ -101,6 +103,7 @@ def _as_glyphs(
         node = node_of(device)
         if node is None:
             whole.add_node(device, **data)
+        # Of the kind of a network card, from which the layout finds the tiers of the fabric.
         elif f"{node}/{_GLYPH}" not in whole:
             whole.add_node(f"{node}/{_GLYPH}", kind="nic", glyph=True, inside=0.0, gpus=0, about="")
         if node is not None and data.get("kind") == "gpu":
@@ -110,6 +113,7 @@ def _as_glyphs(
         one, other = (end if node_of(end) is None else f"{node_of(end)}/{_GLYPH}" for end in (a, b))
         if one == other:
             inside = whole.nodes[one]
+            # As large is enough, so that a link is named even where nothing is sent.
             if share >= inside["inside"]:
                 inside |= {"inside": share, "about": cluster.link_name(data["number"])}
         elif not whole.has_edge(one, other) or share > shares[whole.edges[one, other]["number"]]:
@@ -164,6 +168,7 @@ def _curve(a: Point, b: Point, up: bool) -> list[Point]:
     The arc lies below it (or above), longer ones deeper.
     """
     (ax, ay), (bx, by) = a, b
+    # Neighbours of a row are 1 apart, within rounding.
     if abs(ay - by) > 1e-9 or abs(ax - bx) < 1.01:
         return [a, ((ax + bx) / 2, (ay + by) / 2), b]
     wide = abs(bx - ax)
@@ -184,6 +189,7 @@ def _link_traces(lines: list[_Line]) -> list[dict[str, Any]]:
     # A trace has one colour and one width, and a browser is slow with thousands of traces.
     bins: dict[tuple[int, int], list[_Line]] = {}
     for line in lines:
+        # What carries nothing comes first, and so lies below the rest.
         shade, width = -1, 0
         if line.carried > 0:
             shade = min(int(line.share * _SHADES), _SHADES - 1)
@@ -213,6 +219,7 @@ def _joined(lines: list[_Line]) -> tuple[list[float | None], list[float | None]]
     xs: list[float | None] = []
     ys: list[float | None] = []
     for line in lines:
+        # None lifts the pen: all these lines are one trace.
         xs += [*(x for x, _ in line.points), None]
         ys += [*(y for _, y in line.points), None]
     return xs, ys

@@ -108,6 +108,7 @@ def _add_fabric(graph: Graph[str], places: dict[str, Point], *, whole: bool) -> 
     """Switches tier by tier above the network cards that are drawn, each over what it joins."""
     right = max((x for x, _ in places.values()), default=0.0)
     for height, tier in enumerate(_tiers(graph, places, whole=whole), 1):
+        # A row of few switches over many nodes spreads with the width below it.
         gap = max(1.6, 0.6 * right / len(tier))
         wanted = {switch: _over(graph, places, switch, default=right + gap) for switch in tier}
         # Means that differ only by rounding are equal, lest names come in another order.
@@ -175,6 +176,8 @@ def _spread(wanted: list[float], gap: float) -> list[float]:
     """
     if not wanted:
         return []
+    # Each stands as near as the one before it allows. That only pushes to the right, and the shift
+    # takes back the mean of it.
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     placed = [0.0] * len(wanted)
     last = float("-inf")

@@ -63,6 +63,7 @@ def run_page(result: Result, intervals: Sequence[Interval]) -> str:
 
 
 def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]) -> str:
+    # Collectives and explanations rest on none of what a prediction of steps assumes.
     answers = [
         row
         for source in sources

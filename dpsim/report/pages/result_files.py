@@ -125,6 +125,7 @@ def of_sweep(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -
     done = [row for row in listed if row.get("step_time_s") is not None]
     if not done:
         raise DpsimError(f"{name}: must have at least one point that was computed, but has none")
+    # What the sweep varies stands between the seed and the answers, of which workers is the first.
     place = columns.index("workers")
     varied = [column for column in columns[columns.index("seed") + 1 : place] if column]
     answers = [_answer(row) for row in done]

@@ -30,6 +30,7 @@ def player(part: str) -> str:
 def steps_page(walks: Sequence[Walkthrough]) -> str:
     """One HTML page that needs nothing else: ``walks`` side by side."""
     title = " and ".join(_title(walk.schedule) for walk in walks)
+    # No name in the data may end the script element: inside JSON the escape reads as the same sign.
     told = json.dumps([drawn(walk) for walk in walks]).replace("<", "\\u003c")
     body = (
         f'<h1>{escape(title)}, round by round</h1><div class="dpsim-steps"></div>\n'
@@ -48,6 +49,7 @@ def drawn(walk: Walkthrough) -> dict[str, Any]:
     schedule = walk.schedule
     before: dict[tuple[int, int], tuple[str, bool]] = {}
     rounds = []
+    # Each call writes into ``before``, so the rounds must be asked for in their order.
     begin = _changed(_cells(walk, walk.begin), before)
     for number, each in enumerate(walk.rounds, 1):
         cells = _changed(_cells(walk, each.held), before)
@@ -77,6 +79,7 @@ def _columns(schedule: Schedule) -> Iterable[str]:
 
 def _cells(walk: Walkthrough, held: Any) -> dict[tuple[int, int], tuple[str, bool]]:
     """Each rank's chunks: the ranks that are in the sum, as letters, and whether it is wanted."""
+    # ``held`` has the shape (ranks, chunks, ranks): how often each rank's part is in the sum.
     ranks, chunks, _ = held.shape
     found = {}
     for rank in range(ranks):

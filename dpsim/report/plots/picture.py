@@ -39,11 +39,13 @@ def picture(figure: go.Figure, form: str) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # Without pyplot, which keeps every figure and looks for a screen.
     drawn = Figure(figsize=(_WIDE, _HIGH))
     FigureCanvasAgg(drawn)
     panels: dict[tuple[str, str], Any] = {}
     stacked: dict[tuple[str, object], float] = {}
     for trace in figure.data:
+        # A trace that names no axes is on the first ones.
         place = (trace.xaxis or "x", trace.yaxis or "y")
         if place not in panels:
             panels[place] = _panel(drawn, figure, place)
@@ -147,6 +149,7 @@ def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
             marks = [*axis.tickvals]
             texts = [*(axis.ticktext or (f"{each:g}" for each in marks))]
             low, high = getattr(panel, f"get_{which}lim")()
+            # Marks beyond the limits would widen them.
             inside = [pair for pair in zip(marks, texts, strict=True) if low <= pair[0] <= high]
             getattr(panel, f"set_{which}ticks")(
                 [mark for mark, _ in inside], [text for _, text in inside], minor=False
@@ -163,6 +166,7 @@ def _legend(drawn: Any, panels: list[Any]) -> None:
     """One legend for all panels, where there is more than one thing to tell apart."""
     named: dict[str, Any] = {}
     for panel in panels:
+        # The same trace may be on several panels, and stands in the legend once.
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
     if len(named) > 1:

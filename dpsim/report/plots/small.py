@@ -35,9 +35,12 @@ def _bars(traces: list[Any], width: int) -> list[str]:
             parts[number] += float(length or 0)
     longest = max(sum(parts) for parts in bars.values()) or 1.0
     margin = min(_LONGEST, max(map(len, bars)))
+    # Beside the bar: two blanks, and a sum of four digits with its exponent.
     room = width - margin - 12
     lines = []
     for name, parts in bars.items():
+        # Ends are rounded, and not the parts: so errors do not add up, and equal sums are equally
+        # long.
         ends = [round(room * sum(parts[: n + 1]) / longest) for n in range(len(parts))]
         begins = [0, *ends]
         fills = (
@@ -56,6 +59,7 @@ def _points(figure: go.Figure, width: int) -> list[str]:
     panel = (first.xaxis or "x", first.yaxis or "y")
     across, up = (figure.layout[f"{name[0]}axis{name[1:]}"] for name in panel)
     traces = [each for each in figure.data if (each.xaxis or "x", each.yaxis or "y") == panel]
+    # On the axis as it is drawn: logarithms where that is logarithmic.
     scaled = [
         [
             (_on(across, x), _on(up, y))
@@ -73,6 +77,7 @@ def _points(figure: go.Figure, width: int) -> list[str]:
     for number, points in enumerate(scaled):
         for x, y in points:
             column = _place(x, min(xs), max(xs), room)
+            # Lines count from the top, values from the bottom.
             grid[_HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)][column] = _MARKS[
                 number % len(_MARKS)
             ]

@@ -22,6 +22,7 @@ def batch_study_table(study: BatchStudy) -> Table:
     table.add_column("")
     best = study.best_by_nodes
     for point, row in zip(study.points, rows, strict=True):
+        # With one batch for each number of nodes every row is the best of its own.
         is_best = point in best and len(best) < len(study.points)
         table.add_row(*row.values(), "best" if is_best else "")
     return table

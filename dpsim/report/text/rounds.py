@@ -24,6 +24,8 @@ def transfers(of: Round) -> list[dict[str, int | str]]:
     them: ``reduce`` adds them to its own, ``copy`` puts them in their place.
     """
     columns = (of.source, of.destination, of.chunk, of.count, of.reduce)
+    # Arrays of one length, a place for each transfer: lists once, since Python's integers are
+    # printed and become JSON, and numpy's do not.
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     return [
         {

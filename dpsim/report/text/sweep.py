@@ -29,6 +29,7 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
     """
     results = answer.columns.index(_FIRST_RESULT)
     places = {name: number for number, name in enumerate(answer.columns)}
+    # Between the point's number and the results stand the file, the name, the seed and what varies.
     varied = [name for name in answer.columns[1:results] if _differs(answer, places[name])]
     # A file or a name tells points apart only where no field does so.
     fields = [name for name in varied if name not in ("file", "name")]

@@ -22,8 +22,9 @@ from dpsim.engine import (
 if TYPE_CHECKING:
     from dpsim.studies.collective import CollectiveRow
     from dpsim.studies.compare import Comparison
-# The parts of a step that variants are compared by; the others seldom differ.
+
 _MANIFOLD = 9.0  # from this change on it is said as a factor
+# The parts of a step that variants are compared by; the others seldom differ.
 _COMPARED: tuple[PartName, ...] = ("compute", "exposed_comm", "straggler_wait")
 
 
@@ -219,6 +220,7 @@ def _spending_notes(result: Result) -> list[str]:
 def comparison_table(found: Comparison) -> Table:
     """Variants side by side, best first; ``change`` is that of what they are ranked by."""
     changes = [found.change(row) for row in found.rows]
+    # The best is alike to itself, which says nothing.
     alike = [row is not found.best and bool(found.is_best_too(row)) for row in found.rows]
     table = compare_table([(row.values, row.result) for row in found.rows], changes, alike)
     table.title = f"ranked by {found.ranking.title}"

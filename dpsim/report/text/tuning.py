@@ -42,6 +42,7 @@ def tuning_table(tuning: Tuning) -> Table:
     for path in paths:
         table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
     rows = [_figures(each, tuning) for each in columns.values()]
+    # The last column that has figures: the file's own configuration, the first, may be refused.
     for heading in next(row for row in reversed(rows) if row):
         table.add_row(heading, *(row.get(heading, "") for row in rows))
     return table
