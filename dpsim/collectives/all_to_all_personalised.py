@@ -16,6 +16,7 @@ def compile_pairwise(layout: RankLayout) -> Schedule:
     """m-1 rounds; in each, every rank sends one chunk and receives one."""
     ranks = layout.ranks
     rank = ranks_array(ranks)
+    # Turn t is for rank i+t+1, whose chunk has that number in the sender's own vector.
     chunk = Cyclic(rank + 1, ranks, shift=1, base=rank * ranks)
     rotate = Phase(rank, Cyclic(rank + 1, ranks, shift=1), chunk, reduce=False, turns=ranks - 1)
     return Schedule(

@@ -30,6 +30,7 @@ def contributions(schedule: Schedule) -> Iterator[IntArray]:
     last rank's own in it. The schedule is carried out on chunks that begin as their owners alone.
     """
     chunks = schedule.chunks * schedule.vectors
+    # A row for each rank, with a one for itself: what rows add up to counts whose numbers are in.
     own = np.eye(schedule.ranks, dtype=np.int64)
     buffers = own[:, None, :].repeat(chunks, axis=1)
     yield buffers.copy()

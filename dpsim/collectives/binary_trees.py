@@ -63,6 +63,7 @@ class Edges:
 
     def _first(self, source: IntArray, destination: IntArray, ranks: int, order: range) -> IntArray:
         first = np.zeros_like(self.tree)
+        # (trees, ranks): the first round in which a rank has a whole chunk of a tree to pass on.
         ready = np.zeros((self.tree.max(initial=0) + 1, ranks), dtype=np.int64)
         for depth in order:
             edges = np.flatnonzero(self.depth == depth)
@@ -86,6 +87,7 @@ def edges(ranks: int, trees: int) -> Edges:
     """
     above = _parents(ranks)
     place = ranks_array(ranks)
+    # Both lead from odd places, where leaves stand, to even ones, where inner ranks do.
     second = ranks - 1 - place if ranks % 2 == 0 else (place + 1) % ranks
     rank_at = (place, second)[:trees]  # who stands at each place, by tree
     tree = np.repeat(ranks_array(trees), ranks - 1)

@@ -34,6 +34,8 @@ def _arrival(first: int, ranks: int, chunking: Chunking, costs: Costs) -> float:
     """Seconds until rank ``first`` has the chunks of the ``ranks`` ranks from itself on."""
     if ranks == 1:
         return 0.0
+    # The last subtree hangs from rank first + p. Its root sends once it has all of it, and the
+    # receiver takes that once it is through with the nearer ones.
     near = binomial.power_of_two(ranks - 1)
     far = _arrival(first + near, ranks - near, chunking, costs)
     block = chunking.nbytes(np.array(first + near), np.array(ranks - near))

@@ -99,6 +99,7 @@ def _grid(ranks: int) -> Edges:
 
 def _matching(ranks: int, generator: np.random.Generator) -> Edges:
     """Pairs drawn at random: neighbours in a random order of the ranks."""
+    # Of an odd number the last in the order stands aside.
     order = generator.permutation(ranks)[: ranks // 2 * 2].astype(np.int64)
     one, other = order[::2], order[1::2]
     return np.concatenate([one, other]), np.concatenate([other, one])
@@ -106,6 +107,7 @@ def _matching(ranks: int, generator: np.random.Generator) -> Edges:
 
 def _distinct(source: IntArray, destination: IntArray, ranks: int) -> Edges:
     """Each edge once, and none from a rank to itself: small graphs meet themselves."""
+    # An edge as one number, so that each is found once.
     edges = np.unique(source * ranks + destination)
     source, destination = np.divmod(edges, ranks)
     apart = source != destination

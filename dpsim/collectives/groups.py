@@ -33,6 +33,7 @@ class Groups:
         if per_node is None:
             return RankLayout(ranks, None)
         if self.across:
+            # Ranks of equal place meet on a node where it holds several whole groups.
             here = per_node // size if per_node % size == 0 else 1
             return RankLayout(ranks, max(here, 1))
         whole = size % per_node == 0 or per_node % size == 0
@@ -89,6 +90,8 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
     def of_all(cycle: Cyclic) -> Cyclic:
         return replace(cycle, index=np.tile(cycle.index, groups), base=each(cycle.base))
 
+    # Rank i of a group is ``first + stride i``, so that a cycle of ranks stays one: its base and
+    # its stride move alike. Chunks are the group's own and stay as they are.
     to = of_all(phase.destination)
     window = phase.window
     return replace(
@@ -105,6 +108,7 @@ def _moved(phase: Phase, stride: int, first: IntArray) -> Phase:
 
 def _moved_back(phase: Phase, ranks: IntArray) -> Phase:
     """The transfers of ``phase`` among ``ranks``, as of ranks 0, 1, ..."""
+    # A group of one has no second rank to measure to: any stride will do.
     first, stride = int(ranks[0]), int(np.diff(ranks[:2]).sum()) or 1
     here = np.isin(phase.source, ranks)
 

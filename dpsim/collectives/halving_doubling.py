@@ -40,9 +40,11 @@ def halve_and_double(ranks: int, partners: list[IntArray]) -> tuple[Phase, ...]:
     halve, double = [], []
     for step, (partner, block) in enumerate(zip(partners, _blocks(chunks, partners), strict=True)):
         count = chunks >> (step + 1)
+        # A rank gives away the half that its partner keeps, and goes on with its own.
         halve.append(Phase(rank, fixed(partner), fixed(block[partner]), reduce=True, count=count))
         double.append(Phase(rank, fixed(partner), fixed(block), reduce=False, count=count))
     fold, unfold = binomial.fold(ranks, chunks), binomial.unfold(ranks, chunks)
+    # The last halves are the smallest, and the first to be doubled.
     return (*fold, *halve, *reversed(double), *unfold)
 
 

@@ -48,6 +48,7 @@ def in_groups_time(ranks: int, group: int, chunking: Chunking, costs: Costs) -> 
     The first rank of each group has the largest part, and everyone waits for it.
     """
     groups = ranks // group
+    # A part is a block of as many chunks as there are groups, the first one the longest.
     part = float(chunking.nbytes(np.array(0), np.array(groups)))
     return all_reduce_time(group, part, costs) + all_reduce_time(groups, chunking.largest, costs)
 

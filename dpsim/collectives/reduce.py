@@ -28,6 +28,8 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
 def _arrival(ranks: int, chunking: Chunking, costs: Costs) -> float:
     if ranks == 1:
         return 0.0
+    # The root's last child is p places away: it sends once its own subtree is summed, and is heard
+    # once the root has summed the nearer ones.
     near = binomial.power_of_two(ranks - 1)
     far = _arrival(ranks - near, chunking, costs)
     waits = max(_arrival(near, chunking, costs), costs.overhead + far)

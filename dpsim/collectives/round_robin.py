@@ -20,6 +20,7 @@ def compile_round_robin(layout: RankLayout) -> Schedule:
     ranks = layout.ranks
     rank = ranks_array(ranks)
     partner = Cyclic(rank + 1, ranks, shift=1)
+    # Parts are numbered as their homes are: the partner's number is that of its part, too.
     collect = Phase(rank, partner, partner, reduce=True, turns=ranks - 1)
     spread = Phase(rank, partner, fixed(rank), reduce=False, turns=ranks - 1)
     return Schedule(

@@ -52,9 +52,12 @@ class Cyclic:
 
         For shifts of -1, 0 and 1.
         """
+        # An integer is below ``bound`` while its place on the cycle is below this: rounded up.
         limit = np.clip(-((self.base - bound) // self.stride), 0, self.modulus)
         if self.shift == 0:
             return np.where(self.index % self.modulus < limit, turns, 0)
+        # Whichever way they go, the turns together visit as many places in a row, from ``first``
+        # on.
         first = self.index if self.shift == 1 else self.index - turns + 1
         return self._times_below(first + turns, limit) - self._times_below(first, limit)
 

@@ -29,6 +29,7 @@ def row(layout: RankLayout) -> int:
     ranks, node = layout.ranks, layout.per_node or 1
     if 1 < node < ranks and ranks % node == 0:
         return node
+    # Of a prime it is one row: the algorithm is a ring then.
     columns = next(number for number in range(isqrt(ranks), 0, -1) if ranks % number == 0)
     return ranks // columns
 

@@ -65,6 +65,7 @@ def bytes_over_turns(phase: Phase, chunking: Chunking) -> NDArray[np.int64]:
     if chunk.shift == 0 or phase.uses == 1:
         return np.asarray(phase.uses * chunking.nbytes(chunk.at(0), count))
 
+    # Counting by the cycle is for one chunk a turn that moves on by one: others are added up.
     single_chunks = not np.any(count != 1) and chunk.stride == 1 and abs(chunk.shift) == 1
     if not single_chunks or chunking.vectors != 1:
         turns = [chunking.nbytes(chunk.at(turn), count) for turn in range(phase.uses)]

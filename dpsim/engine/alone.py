@@ -179,6 +179,7 @@ class World:
         self.timeline = timeline
         self.log = log
         self.calls = job.calls(0)
+        # Lists: single numbers are read from them all the time, which arrays are slow at.
         self.positions = job.positions[:, job.kind_of].T.tolist()
         self.records = Steps.empty(*factors.shape)
         self.finished = False

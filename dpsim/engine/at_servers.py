@@ -35,6 +35,7 @@ class AtServers(MeetingPoint):
         steps = job.counted.stop
         self.network.fluid.expect(self.servers.to_servers, steps * len(job.calls(0)))
         self.network.fluid.expect(self.servers.from_servers, steps)
+        # Servers have equal shares of every push, so that one queue stands for all of theirs.
         self._free = 0.0
         self._changed = self.env.event()
         self._queues: list[deque[tuple[Worker, StagedCall]]] = [deque() for _ in range(job.workers)]
@@ -102,9 +103,12 @@ class AtServers(MeetingPoint):
             yield from worker.wait("exposed_comm", handed_over)
             self._handed_over[worker.rank] = None
         else:
+            # All of it was applied while the worker still computed: it counts at the end of the
+            # step.
             self._take(worker)
         while not self.gate.may_go_on(worker.rank):
             yield from worker.wait("straggler_wait", self._changed)
+        # Before it goes on, which makes another version the one that it has read.
         worker.stale = self.gate.staleness(worker.rank)
         worker.version = self.gate.go_on(worker.rank)
         yield from self._fetch(worker)

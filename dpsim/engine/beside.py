@@ -61,6 +61,8 @@ def bytes_beside(job: Job) -> PassBytes:
 
 def _delayed(times: LayerTimes, beside: PassBytes, copied: list[float]) -> LayerTimes:
     """One GPU's times, with what its passes lose."""
+    # Weights may be gathered beside every pass, gradients beside the last alone: what that one has
+    # more is paid where a step's gradients are merged, in its last pass.
     each = float(beside.backward.min())
     last = float(beside.backward.max()) - each
     wire = times.wire_traffic / times.memory_rate

@@ -71,6 +71,7 @@ def staged(
     ``mesh`` is of those who meet. Weights, samples and the loss travel as they are.
     """
     codec = codec if call.payload in _COMPRESSED else _PLAIN
+    # Codecs are of at least one element; samples may be of no bytes.
     elements = max(call.nbytes // call.width, 1)
     wire = (call.nbytes,) if codec.exact else codec.stages(elements)
     summed = codec.sums_in_flight
@@ -136,6 +137,7 @@ def planned(job: Job, *, grouped: bool) -> tuple[CollectiveCall, ...]:
     strategy, batch = job.scenario.strategy, job.scenario.workload.batch_per_gpu
     wanted = strategy.aggregation.calls_on(job.model, job.program, batch, job.cluster.mesh)
     calls = _parts(job, wanted)
+    # One plan for all, since all must send in one order: that of the kind they wait for.
     slowest = job.positions[:, job.positions[-1].argmax()]
     alpha, beta = _line(job, calls, grouped=grouped)
     return strategy.overlap.step(calls, Outlook(slowest, alpha, beta, job.program.passes))
@@ -152,6 +154,7 @@ def _meeting(job: Job, *, grouped: bool) -> Mesh:
     """Those whom a worker meets: all, or its group."""
     mesh, cell = job.cluster.mesh, job.scenario.cell
     if cell > 1:
+        # The GPUs of a cell hold one model: replicas are as many as cells.
         return Mesh(mesh.ranks // cell, None)
     if not grouped:
         return mesh
@@ -183,6 +186,7 @@ def _loss(job: Job, *, overlaps: bool) -> tuple[CollectiveCall, ...]:
     if LOSS not in job.collectives:
         return ()
     program = job.program
+    # The loss is known as soon as the last forward pass is through.
     turn, end = program.turn(program.last), program.end
     return (CollectiveCall("loss", _LOSS_BYTES, turn if overlaps else end, end, LOSS, "loss"),)
 

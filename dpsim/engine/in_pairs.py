@@ -84,6 +84,7 @@ class InPairs(MeetingPoint):
 
     def begin(self, worker: Worker) -> None:
         """Others average with it from now on, too."""
+        # Its version is how often others have averaged with it so far.
         worker.version = self._touched[worker.rank]
 
     def ready(self, worker: Worker, call: StagedCall) -> None:

@@ -110,6 +110,8 @@ class Job:
             for turns in self.collectives.values()
             for model in turns
         )
+        # The first one: beside servers or CPUs the loss alone may go over the bare cluster, and it
+        # is the last of the collectives.
         return next((network for network in used if isinstance(network, Cluster)), self.cluster)
 
     @cached_property
@@ -165,6 +167,7 @@ class Job:
     @cached_property
     def calls_of(self) -> dict[Exchange, tuple[StagedCall, ...]]:
         """The calls of each kind of step that there is."""
+        # Thousands of steps are of a few kinds. The warm-up may have one that no counted step has.
         kinds = dict.fromkeys(self.exchange(step) for step in range(self.counted.stop))
         return {kind: calls_in(self, kind) for kind in kinds}
 

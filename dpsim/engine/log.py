@@ -81,6 +81,7 @@ class Log:
         times: FloatArray,
     ) -> None:
         """Note all acts of workers that act together: arrays of shape (steps, workers)."""
+        # Updates build on one another: none is there before the one that it follows.
         self.times.extend(np.maximum.accumulate(times).tolist())
         self._note("read", starts, read)
         self._note("gave", done, gave)

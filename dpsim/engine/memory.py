@@ -224,6 +224,7 @@ def remedy_values(scenario: Scenario, remedy: Remedy) -> dict[str, Any]:
         values["workload.checkpoint"] = "full"
     if "batch" in changes:
         whole = workload.batch_per_gpu * workload.gradient_accumulation
+        # The batch of a step stays as it is, so that passes must divide it.
         passes = -(-whole // int(changes["batch"]))
         while whole % passes:
             passes += 1

@@ -60,6 +60,7 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
     assert outer is not None, "fragments are an outer step's"
     groups = Mesh(mesh.ranks // size, 1)
     elements = job.model.parameters
+    # Differences of rounded bounds, so that the fragments add up to the model.
     bounds = [elements * number // outer.fragments for number in range(outer.fragments + 1)]
     gpus = tuple(gpu for gpu, _ in job.cluster.accelerators)
     rates = np.array([gpu.memory_bandwidth.value for gpu in gpus])
@@ -81,6 +82,7 @@ def outer_calls(job: Job, fragments: tuple[int, ...]) -> Iterator[StagedCall]:
         if size > 1:
             stages.append((in_group("all-gather"), (end - first) * ELEMENT))
         step_traffic = (1 + 2 * outer.states + 1) * ELEMENT
+        # One group has nobody to send to, and takes the outer step all the same.
         yield replace(
             sent,
             stages=tuple(stages) if groups.ranks > 1 else (),

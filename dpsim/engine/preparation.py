@@ -88,6 +88,7 @@ def prepare(
             f"run: steps + warmup must be at most {MOST_RECORDS // workers} for {workers} workers "
             f"({MOST_RECORDS:,} records in all), but got {steps}{whole_period}"
         )
+    # Refused before anything is built, which for as many workers takes long by itself.
     check_memory(
         _BYTES_A_WORKER * workers + _BYTES_A_RECORD * steps * workers,
         f"simulating {workers:,} workers",
@@ -102,6 +103,7 @@ def prepare(
     job = Job(
         scenario, cluster, model, times, collectives, setting, _input_pipeline(scenario, cluster)
     )
+    # What passes lose to what is sent beside them needs a plan of that, and so a whole job.
     if not any(each.wire_traffic for each in times):
         return job
     from dpsim.engine.beside import delayed
@@ -113,6 +115,7 @@ def _collectives(scenario: Scenario, setting: Setting) -> dict[str, Turns]:
     """The models of what all workers do, of what groups do, or of both."""
     strategy = scenario.strategy
     found: dict[str, Turns] = {}
+    # Where groups meet from the first step on, all workers together never do.
     if not strategy.sync.grouped(0):
         found |= strategy.aggregation.collectives(setting)
     if strategy.sync.grouped(strategy.sync.first_own_step):
@@ -136,6 +139,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
 
         config = cluster_over_transport(config, transport)
     cluster, models = (build_cluster(config), None) if network is None else network.built(config)
+    # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     asked, met = scenario.run.network_model, scenario.disturbance
     kind: ModelKind
@@ -191,6 +195,7 @@ def _input_pipeline(scenario: Scenario, cluster: Cluster) -> Pipeline | None:
         return None
     from dpsim.topology import host_copy_rates
 
+    # How many workers draw on the storage that each draws on, itself counted.
     group_of = np.zeros_like(cluster.node_of) if source.shared == "cluster" else cluster.node_of
     sharing = np.bincount(group_of)[group_of]
     return source.pipeline(scenario.workload.samples_per_gpu, sharing, host_copy_rates(cluster))
@@ -223,6 +228,7 @@ def _update_share(scenario: Scenario) -> float:
     if shared > 1:
         return 1 / shared
     served = strategy.aggregation.updates_elsewhere and strategy.sync.one_version
+    # A worker alone that sends its servers nothing takes the step itself.
     return 0.0 if served and (workers > 1 or strategy.aggregation.moves_alone) else 1.0
 
 

@@ -60,7 +60,9 @@ class RefittedModel(CollectiveModel):
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         found = self.base.finish(starts, nbytes)
         whole = float(found.finishes.max() - starts.max())
+        # At most the whole, so that no message is left less than no time for its bytes.
         empty = min(_seconds(self.base, _SMALLEST), whole)
+        # Later by the same for all: in what order ranks leave is up to the base.
         refitted = self.constants.seconds(np.array(empty), np.array(whole))
         return replace(found, finishes=found.finishes + (float(refitted) - whole))
 

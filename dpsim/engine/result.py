@@ -90,6 +90,8 @@ class Result(Shown):
         ``low`` and ``high`` bound the mean: its 95 % bootstrap interval.
         """
         times = self.steps.step
+        # Steps are drawn, not workers' steps: workers wait for one another, so that those of one
+        # step say little more than one of them.
         low, high = _bootstrap(times.mean(axis=1), self.seed)
         return {
             "mean": float(times.mean()),

@@ -96,6 +96,7 @@ def _with_full_pipes(scenario: Scenario) -> Scenario:
     # Workers who may run further ahead than the run is long never wait for what lags.
     if not least or run.warmup > least or lag > run.warmup + run.steps:
         return scenario
+    # Step t waits for what was exchanged in step t - lag - 1: from step lag + 1 on there is one.
     return _warming_up(scenario, least + 1)
 
 
@@ -237,6 +238,7 @@ class Run:
         By "fastest", "typical" and "slowest". Where each goes its own way, by their whole steps.
         """
         steps = self.steps.step if self.job.own_pace else self.steps.compute
+        # Stable: of workers that are equally fast the same ones are shown on every machine.
         order = np.argsort(steps[self.recorded.start], kind="stable")
         return {
             "typical": int(order[(len(order) - 1) // 2]),
@@ -366,6 +368,7 @@ def one_time_costs(job: Job) -> OneTimeCosts:
     aggregation, parameters = job.scenario.strategy.aggregation, job.model.parameters
     # Of a cell each GPU holds a part, and gets that alone.
     parameters = -(-parameters // job.scenario.cell)
+    # The weights themselves, and as much again for each state that the optimiser keeps.
     state = parameters * ELEMENT * (1 + OPTIMIZER_STATES[job.scenario.workload.optimizer])
     startup = 0.0 if job.silent else aggregation.startup(job.model, state, job.setting)
     return OneTimeCosts(startup, aggregation.consensus(parameters * ELEMENT, job.setting))

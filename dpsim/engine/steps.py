@@ -67,6 +67,8 @@ def clock_gaps(starts: FloatArray, done: FloatArray) -> IntArray:
     ``starts`` and ``done`` are (steps, workers): when it began to compute and when its gradient was
     there.
     """
+    # By step, when the last worker had its gradient: as many steps as that lies before a start, the
+    # slowest had done by then.
     slowest = np.maximum.accumulate(done.max(axis=1))
     finished = np.searchsorted(slowest, starts, side="right")
     return np.asarray(np.maximum(np.arange(len(starts))[:, None] - finished, 0))
@@ -109,11 +111,14 @@ def start_up(step_times: FloatArray, period: int = 1) -> float:
     0.1 %, and differ from the others by more than five standard errors.
     """
     whole = len(step_times) // period
+    # By whole periods of averaging, since the steps of one differ on purpose.
     means = step_times[: whole * period].mean(axis=1).reshape(whole, period).mean(axis=1)
+    # Entry d of these is of the periods that are left when the first d are dropped.
     left = np.arange(whole, whole - whole // 2, -1)
     sums, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
     tails = sums[: len(left)] / left
     spread = np.maximum(squares[: len(left)] / left - tails**2, 0.0)
+    # A variance over the number of what it is of: the squared standard error of a mean.
     cut = int((spread / left).argmin())
     if not cut:
         return 0.0
@@ -128,9 +133,11 @@ def _gain(gaps: IntArray, period: int) -> float:
     first, second, last = (_thirds(gaps, period)[third] for third in range(3))
     gained = float(last.mean() - first.mean())
     error = float(np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / len(first)))
+    # Workers that gain for good do so all the way; what comes and goes does not rise twice.
     steady = not first.mean() < second.mean() < last.mean()
     if steady or gained <= _ERRORS * error:
         return 0.0
+    # The middles of the first and the last third are two thirds of the steps apart.
     return gained / (2 * len(first) * period)
 
 
@@ -153,6 +160,7 @@ def waiting(
     """
     last: FloatArray | float = gate.enough_at(there)
     if among < len(there):
+        # Groups are consecutive workers: a row each.
         last = there.reshape(-1, among).max(axis=1).repeat(among)
     # In place: of 100,000 workers new arrays would take as long as the sums.
     waits = ends - there

@@ -55,6 +55,7 @@ def run_together(
         records.straggler_wait[step] = walk.straggler
         records.exposed_comm[step] = walk.exposed
         records.encode[step] = walk.coding
+        # The network's busy seconds that a worker did not wait for ran beside its computing.
         records.overlapped_comm[step] = np.maximum(busy - walk.exposed, 0.0)
         walk.end()
         over[step] = walk.time.max()
@@ -128,6 +129,7 @@ class _Plan:
             and all(mine.repeats(its, program) for mine, its in zip(one, other, strict=True))
             for one, other in pairwise(passes)
         ]
+        # From the end: a pass has one more like it behind it than the pass after it has.
         alike = [0]
         for same in reversed(equal):
             alike.append(alike[-1] + 1 if same else 0)
@@ -201,6 +203,7 @@ class _Run:
             if not further:
                 before = None
                 continue
+            # To the same place of each pass: only from there can two of them be compared.
             walk.to(self.program.begin(number))
             now = walk.state()
             if before is not None and walk.repeat(before, now, further):
@@ -222,15 +225,18 @@ class _Run:
             there = self.gate.takes_part(walk.encode(call))
             free = walk.free[call.group]
             for name, nbytes in call.stages:
+                # A communicator carries out one operation after the other, as NCCL's stream does.
                 starts = np.maximum(there, free)
                 outcome = self.job.collective(name, step).finish_after(
                     starts, nbytes, walk.rested_at
                 )
                 free, walk.rested_at = outcome.finishes, outcome.rested_at
                 self.begun, self.ended = float(starts.max()), float(free.max())
+                # From when the last has come: those that came before only waited for it.
                 busy += self.ended - self.begun
                 walk.note("communication", f"{call.name}: {name}", starts, free)
             walk.free[call.group] = free
+            # A step is ``updated`` positions long: what lags is needed so many steps further on.
             among = self.group if call.group == "group" else self.job.workers
             walk.wait_for(free, call.needed + (self.gate.lag + call.lag) * self.updated, among)
             if call.lag:

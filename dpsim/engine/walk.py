@@ -142,6 +142,7 @@ class Walk:
     def reached(self, position: int) -> FloatArray:
         """When each worker has computed up to ``position``: where they are, or one of the marks."""
         if position not in self._reached:
+            # Calls ask in ascending order but for the marks: besides those only the last is kept.
             if self._asked not in self._kept:
                 self._reached.pop(self._asked, None)
             self._asked = position
@@ -200,6 +201,8 @@ class Walk:
 
         def inside(awaited: dict[int, _Awaited], number: int) -> dict[int, _Awaited]:
             """What is awaited, by the position in the next pass or past all passes."""
+            # What is needed past all passes stays where it is: its numbers are moved out of the way
+            # of those inside, which count from the pass.
             return {
                 where - number if where < end else where + end: call
                 for where, call in awaited.items()
@@ -208,7 +211,9 @@ class Walk:
         earlier, later = inside(before.awaited, before.at), inside(now.awaited, now.at)
         # What was sent before and is for a later step has no part in these passes.
         idle = {where for where in later if where >= end and later[where] is earlier.get(where)}
+        # By identity: what no call of the pass has touched is the very same vector.
         used = {group for group in now.free if now.free[group] is not before.free[group]}
+        # Links without limiters are rested at -inf, of which there is no difference.
         rested = {now.rested_at - before.rested_at} - {shift} if now.rested_at > -np.inf else {}
         alike = (
             moved(before.time, now.time)
@@ -221,6 +226,8 @@ class Walk:
             return False
         if self._timeline is not None:
             self._timeline.repeat(self.step, slice(before.noted, now.noted), shift, times)
+
+        # Times move on by the shift; what was waited for grows by what one pass added to it.
         whole = shift * times
         self.time = now.time + whole
         self.free |= {group: now.free[group] + whole for group in used}
@@ -252,6 +259,8 @@ class Walk:
 
     def _arrive(self, position: int) -> None:
         if position in self._kept or position == self._asked:
+            # Before any wait: what is ready here goes out first, and then what is needed is waited
+            # for.
             self._reached.setdefault(position, self.time)
         # What is needed where this step ends is needed where the next one begins, and is waited for
         # there.

@@ -100,6 +100,7 @@ class FastestModel(CollectiveModel):
         The one that rounds prefer is confirmed first: few need to be.
         """
         together = np.zeros(self.ranks)
+        # Of equal times the number decides, so that names are never compared.
         queue = [
             (_seconds(_quick(model), together, nbytes), number, name, False)
             for number, (name, model) in enumerate(self.candidates.items())

@@ -103,6 +103,8 @@ class _Run:
         self.shared = shared
         self.nbytes = float(nbytes)
         self.leave = leave
+        # By node: how many of its GPUs' vectors have not come, and how long it takes to add them
+        # up.
         self._missing = np.bincount(model.hosts.node_of)
         self._summing = self._missing * nbytes / model.sum_rate  # s, of each node
         cpus = model.hosts.cpus

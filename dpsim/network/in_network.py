@@ -104,6 +104,7 @@ class InNetworkModel(CollectiveModel):
         # Pieces stream up and down at once, so that the bytes are paid for once and not twice.
         latency, rate = self._ways
         seconds = latency.max() + self._parts(nbytes) / rate
+        # (nodes, places): ranks of equal place, a column, sum the same part.
         ends = (ready + self.costs.overhead + seconds).reshape(self._nodes, self.group)
         return np.tile(ends.max(axis=0), self._nodes)
 

@@ -124,6 +124,7 @@ class CollectiveModel(ABC):
         """
         from dpsim.network.residuals import described, ideal_doubt
 
+        # On a bare switch each rank is a node of its own.
         nodes = getattr(self.network, "nodes", self.network.ranks)
         return ideal_doubt(nodes, nbytes, described(self.network))
 
@@ -139,6 +140,7 @@ class CollectiveModel(ABC):
         Where a model says otherwise (rounds that overlap on a link, a library whose constants were
         fitted elsewhere), everyone finishes that much later.
         """
+        # What a link saved up while it was idle passes beside its rate.
         busiest = self._busiest_seconds(outcome.loads) - self.saved
         short = float(starts.min()) + busiest - float(outcome.finishes.max())
         if short <= _ROUNDING * busiest:

@@ -192,6 +192,8 @@ def _candidates(
         with suppress(DpsimError):  # not for these nodes
             schedule = schedule_on(network, _algorithm(name, "all-reduce", groups))
             if is_quick(schedule):
+                # By rounds whatever is asked for, which is quick: what then times the fastest is up
+                # to `_asked`.
                 rounds = RoundsModel if kind == "rounds" else ConfirmedRounds
                 candidates[name] = rounds(schedule, network, costs, itemsize=itemsize)
     with suppress(DpsimError):  # not for these switches, nodes or needs
@@ -230,6 +232,7 @@ def _asked(
 def _cheapest(
     algorithm: Algorithm, network: Network, needs: Ability
 ) -> Literal["closed-form", "confirmed", "flows"]:
+    # Models are chosen before sizes are known: a function that is exact for some is no choice.
     if isinstance(network, UniformSwitch) and algorithm.exact_for is always_exact:
         from dpsim.network.closed_form import ClosedFormModel
 

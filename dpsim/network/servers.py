@@ -97,10 +97,12 @@ class Servers:
         # rate. In order, equal links stand side by side; those of no hop (-1) come first.
         begins = np.diff(links, axis=1, prepend=-1) != 0
         worker, place = np.nonzero(begins)
+        # How often each link stands there: to where the next one begins, or the worker's row ends.
         after = np.append(np.flatnonzero(begins.ravel())[1:], links.size)
         ends = np.minimum(after, (worker + 1) * links.shape[1])
         count = ends - (worker * links.shape[1] + place)
 
+        # Workers ascend: the number of a link among its worker's is how far it is from the first.
         hop = np.arange(len(worker)) - np.searchsorted(worker, worker)
         hops = int(hop.max(initial=-1)) + 1
         table = np.full((workers, hops), -1, dtype=np.int64)

@@ -80,6 +80,7 @@ class _Users:
         # Groups of another way to divide the workers are others, even where they overlap; so are
         # those of another communicator, which do not wait for one another.
         way = used.group, groups.tobytes()
+        # No way has more groups than there are workers, so that numbers of two never meet.
         first = self._workers * self._numbers.setdefault(way, len(self._numbers))
         if len(groups) == 1:
             loads = model.finish(np.zeros(self._workers), max(used.nbytes, 1)).loads

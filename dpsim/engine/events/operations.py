@@ -192,12 +192,16 @@ class Bundle(Together):
         # What went before the last had entered is not on the links any more.
         duration = float(alone.max())
         self._on_links = min(float(seconds[busiest]) / duration, 1.0) if duration else 0.0
+
+        # In bytes of the busiest link: of each other the bundle takes what its load is beside that
+        # one's.
         self._rate = float(loads[busiest] / seconds[busiest])
         self._route = Routes(links[None], np.zeros(1), (loads / loads[busiest])[None])
 
         order = np.argsort(alone, kind="stable")
         gaps = np.diff(alone[order], prepend=0.0)
         gaps[gaps <= _SAME * duration] = 0.0
+        # The next to leave stands last, where it is popped.
         self._legs = list(zip(order.tolist(), gaps.tolist(), strict=True))[::-1]
         self._go_on()
 
@@ -207,6 +211,7 @@ class Bundle(Together):
             self.leave([self._legs.pop()[0]])
         if self._legs:
             place, seconds = self._legs[-1]
+            # All the way to where it leaves is under way: nothing of it is left to go.
             self._legs[-1] = place, 0.0
             off_links = seconds * (1 - self._on_links)
             self.wire.shared.after(off_links, partial(self._send, seconds * self._on_links))

@@ -98,6 +98,7 @@ class World:
                 self._living += 1
                 self.env.process(stream).callbacks.append(self._end)
         shared = self._lines.wire.shared
+        # Not until nothing is left to happen: background flows never end.
         while self._living:
             shared.step()
         return self._records()
@@ -187,6 +188,7 @@ class World:
         for step, (gradients, models) in enumerate(self._spans):
             busy = sum(span.seconds for span in (*gradients, *models))
             records.overlapped_comm[step] = np.maximum(busy - records.exposed_comm[step], 0.0)
+            # Of a step the last collective of its gradients, and of its models.
             rounds += [(of[-1].last_start, of[-1].last_end) for of in (gradients, models) if of]
         over = self._over.max(axis=1)
         complete(records, job, rounds, self._starts, self._done, over, self.log)

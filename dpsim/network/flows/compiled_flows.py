@@ -67,6 +67,7 @@ class CompiledFlows:
         found = reduction(self._tables, self._capacities.tobytes())
         counts = [len(table.links) for table in self._tables]
         begins = [0, *np.cumsum(counts)[:-1].tolist()]
+        # By identity, as they are sent: tables are kept, so that no other takes an id over.
         self._first = {id(table): at for table, at in zip(self._tables, begins, strict=True)}
         self._no_link = np.concatenate([(t.links < 0).all(axis=1) for t in self._tables])
         self._keep_reduction(found)
@@ -107,6 +108,7 @@ class CompiledFlows:
     def _keep(self, **arrays: NDArray[np.generic]) -> None:
         for name, array in arrays.items():
             kept = np.ascontiguousarray(array)
+            # The loops know int8, int64 and double alone.
             assert kept.itemsize in (1, 8), name
             self._kept[name] = kept
             setattr(self._network, name, kept.ctypes.data)

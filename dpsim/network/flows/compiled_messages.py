@@ -87,6 +87,7 @@ def _run(
     run.overhead = overhead
     run.finish = finish.ctypes.data
 
+    # What the loops make for themselves must have room behind what they are told.
     assert loops.messages_bytes() <= ctypes.sizeof(run)
     at = ctypes.byref(run)
     loops.messages_go_on.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -154,6 +155,7 @@ class _Layout:
             end = begin + len(table.links)
             links[begin:end, : table.links.shape[1]] = table.links
             begin = end
+        # The loops read a route up to its first place without a link.
         gaps = (links[:, :-1] < 0) & (links[:, 1:] >= 0)
         if gaps.any():
             order = np.argsort(links < 0, axis=1, kind="stable")

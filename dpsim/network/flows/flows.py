@@ -281,6 +281,7 @@ class _RoundUnderWay:
         What is left is carried by the new links instead of the old.
         """
         source, destination = self.ends
+        # Equal transfers go by one route, so that the first stands for all of them.
         routes = self.run.shared.around(source[transfers[:1]], destination[transfers[:1]])
         for transfer in transfers.tolist():
             before = self._detours.get(transfer, self.routes.links[transfer])

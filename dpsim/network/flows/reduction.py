@@ -121,6 +121,7 @@ def _never_full(entries: Entries, capacity: FloatArray) -> BoolArray:
     with np.errstate(divide="ignore"):
         alone = capacity[entries.link] / entries.share
         part = entries.share / capacity[entries.link]  # of a link that is cut: all
+    # What each route could carry if it were alone: the least of what its links would let it.
     most = np.full(len(entries.begin) - 1, np.inf)
     np.minimum.at(most, row, alone)
 
@@ -168,6 +169,7 @@ def _alike(entries: Entries) -> tuple[IntArray, IntArray]:
     of_link = random.integers(2**63, size=entries.link.max(initial=0) + 1, dtype=np.uint64)
     of_share = entries.share.view(np.uint64) % np.uint64(2**61 - 1)
     sums = np.cumsum(of_link[entries.link] * of_share, dtype=np.uint64)
+    # The sum of each route's entries, as a difference of running sums: modulo 2^64 it is exact.
     until = np.append(np.zeros(1, np.uint64), sums)[entries.begin]
     _, first, group_of = np.unique(np.diff(until), return_index=True, return_inverse=True)
     return first, group_of
@@ -177,6 +179,7 @@ def _rows(entries: Entries, rows: IntArray) -> Entries:
     """The entries of some routes, numbered anew in the order of ``rows``."""
     count = (entries.begin[1:] - entries.begin[:-1])[rows]
     begin = np.append(0, np.cumsum(count))
+    # An entry's number in its row, counted from where the row began before.
     at = np.arange(begin[-1]) + np.repeat(entries.begin[rows] - begin[:-1], count)
     return Entries(begin, entries.link[at], entries.share[at])
 
@@ -189,6 +192,8 @@ def _hubs(groups: Entries) -> tuple[IntArray, Entries]:
     links, shares, sizes = [_none(np.int64)], [_none(np.float64)], [0]
     of_seed = np.zeros(groups.link.max(initial=0) + 1)
     while waiting.any():
+        # The first that waits gathers all that are in more than half of their links as it is: what
+        # most of those have in common is their hub. It is one of them itself, so that this ends.
         seed = int(np.flatnonzero(waiting)[0])
         here = slice(groups.begin[seed], groups.begin[seed + 1])
         of_seed[:] = 0
@@ -218,6 +223,7 @@ def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntA
     """Where each group differs from its hub: its entries, and those of the hub they replace."""
     wide = groups.link.max(initial=0) + 1
     found = [(_none(np.int64), _none(np.int64), _none(np.float64), _none(np.int64))]
+    # -1 are the groups without a hub, whose entries are all their own.
     for number in range(-1, len(hub.begin) - 1):
         place = np.full(wide, -1)  # of each link in the hub
         of_hub = np.zeros(wide)
@@ -228,6 +234,7 @@ def _own(groups: Entries, hub_of: IntArray, hub: Entries) -> tuple[Entries, IntA
             crossed = slice(groups.begin[group], groups.begin[group + 1])
             link, share = groups.link[crossed], groups.share[crossed]
             differs = (place[link] < 0) | (of_hub[link] != share)
+            # A link of the hub that the group does not cross is replaced by none of it.
             left_out = np.setdiff1d(hub.link[here], link, assume_unique=True)
             own = np.append(link[differs], left_out)
             taken = np.append(share[differs], np.zeros(len(left_out)))

@@ -34,6 +34,8 @@ class OneGroup(CollectiveModel):
 
     def _finish(self, starts: FloatArray, nbytes: int) -> Outcome:
         """When each rank leaves (s) that enters at ``starts`` (s)."""
+        # The whole is asked for all its ranks: the others start when this group's last does, and
+        # hold nobody up.
         everyone = np.full(self.whole.network.ranks, starts.max())
         everyone[self.ranks] = starts
         finishes = self.whole.finish(everyone, nbytes).finishes[self.ranks]

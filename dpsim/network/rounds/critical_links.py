@@ -92,6 +92,7 @@ class CriticalLinks:
         begin = before.ravel()[first]
         end = (before + lost).ravel()[first + length - 1]
         here = before.ravel()[index]
+        # Padding is infinitely far from both, and so counts in no maximum.
         behind = np.where(there, here - begin, np.inf)
         ahead = np.where(there, end - here, np.inf)
         return cls(
@@ -107,6 +108,8 @@ class CriticalLinks:
     def finish(self, ready: FloatArray) -> FloatArray:
         """When each place is through that is there at ``ready`` (s)."""
         here = ready[self.place]
+        # The latest that each segment tells the critical link behind it, and the one ahead of it:
+        # both (rings, segments).
         back = (here - self.behind).max(axis=0).reshape(self.reach.shape)
         on = (here - self.ahead).max(axis=0).reshape(self.reach.shape)
 
@@ -130,6 +133,8 @@ class CriticalLinks:
         the difference of their reaches, so running maxima do for all pairs.
         """
         count, reach = heard.shape[1], self.reach
+        # From e to a later f the loss is reach[f] - reach[e]: each link's part of it can be taken
+        # before the maximum, and the other's after it.
         twice = np.append(reach, reach + self.around, axis=1)
         again = np.append(heard, heard, axis=1)
         latest_behind = np.maximum.accumulate(again + twice, axis=1)

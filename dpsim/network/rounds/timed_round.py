@@ -118,6 +118,7 @@ class TimedRound:
             ready = step(ready)
             done += 1
             advance = ready - before
+            # Two units in the last place: each of the two times may be off by one.
             rounding = 4e-16 * np.abs(ready).max()
             if np.ptp(advance) <= rounding:
                 return np.asarray(ready + (self.rounds - done) * advance.mean())

@@ -76,6 +76,8 @@ def gloo_programs(
         steps = _ring_steps(rank, ranks, nbytes, each, length, first)
         return Stage(tuple(steps), depth=2)
 
+    # Reduced first, then gathered: a rank begins with the share of its neighbour, and has its own
+    # whole in the end.
     return [(rank, (ring(rank, 1), ring(rank, 0))) for rank in range(ranks)]
 
 

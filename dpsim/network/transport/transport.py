@@ -135,6 +135,7 @@ class TransportModel(CollectiveModel):
         capacities = self.network.capacities
         with_none = np.append(capacities, np.inf)  # the last is for -1, no link
         slowest = float(with_none[routes.links].min(axis=1).max())
+        # What has room for all ranks at once, each as fast as its slowest link, is left out.
         return capacities < slowest * self.network.ranks
 
     def limiters(self, missing: float) -> list[RateLimiter]:

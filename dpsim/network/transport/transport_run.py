@@ -51,6 +51,7 @@ class TransportRun:
         """When each rank has done everything, and when the links are rested, s."""
         if self.model.network.ranks > 1:
             self.events.run()
+        # A limiter is full again a whole burst after its virtual clock.
         rested = float("-inf")
         for limiter in self.links.limiters:
             rested = max(rested, limiter.clock + limiter.burst)

@@ -71,6 +71,7 @@ class Setting:
         conditions = self.conditions(self.cluster, self.workers)
         if self.models is None or self.transport is not None or conditions:
             return self._timed(algorithm, operation, library, groups, conditions)
+        # All that the model depends on besides the cluster, whose models these are.
         asked = self.kind, self.costs, algorithm, operation, library, groups
         if asked not in self.models:
             self.models[asked] = self._timed(algorithm, operation, library, groups, conditions)

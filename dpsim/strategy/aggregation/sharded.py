@@ -264,6 +264,7 @@ class ShardedConfig(Aggregation):
             return gradients(model, program, "reduce-scatter", width=width, each_pass=each_pass)
         calls = []
         for number in range(program.passes) if each_pass else (program.last,):
+            # Backwards, as their gradients become ready: a unit's with its first layer's.
             for index, (first, _, elements) in reversed([*enumerate(self.units(model))]):
                 name, nbytes = f"unit{index}-gradients", elements * width
                 ready, end = program.after_backward(number, first), program.end
@@ -329,6 +330,7 @@ def _blocks(model: Model) -> list[Unit]:
     alone = False  # whether the layers so far, since the last block, stand in none
     for first, end in block_ranges(model):
         numbered = is_numbered(model.layers[first])
+        # What stands between two blocks is one unit, however many layers it is.
         begin = ranges.pop()[0] if alone and not numbered else first
         ranges.append((begin, end))
         alone = not numbered

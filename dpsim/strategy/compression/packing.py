@@ -28,6 +28,7 @@ def packed_bytes(count: int, bits: int) -> int:
 
 def pack(numbers: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """Numbers below 2**bits, without gaps; the first takes the highest bits of the first byte."""
+    # (numbers, bits): a row is a number, its highest bit first.
     shifts = np.arange(bits - 1, -1, -1, dtype=np.uint8)
     flags = (numbers[:, None] >> shifts) & np.uint8(1)
     return np.packbits(flags)

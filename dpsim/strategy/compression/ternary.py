@@ -61,6 +61,7 @@ class TernaryConfig(QuantisingCodec):
         scales = np.abs(rows).max(axis=1)
         chances = safe_divide(np.abs(rows), scales[:, None]).reshape(-1)[: len(vector)]
         travels = generator.random(len(vector)) < chances
+        # With chance |x| / s an element becomes s or -s, so that its expectation is x.
         signs = np.where(travels, np.sign(vector), 0)
         return Encoded((scales, pack((signs + 1).astype(np.uint8), _BITS)))
 

@@ -34,6 +34,7 @@ class Outlook:
 
     def pass_of(self, gradient: CollectiveCall) -> int:
         """The pass whose backward makes ``gradient`` ready."""
+        # A gradient that is ready where a pass ends is that pass's, not the next one's.
         return (gradient.ready - 1) // self.program.pass_length
 
     def pass_end(self, gradient: CollectiveCall) -> int:

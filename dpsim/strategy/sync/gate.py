@@ -139,6 +139,8 @@ class Gate(ABC):
         own = np.arange(len(starts))[:, None]
         enters = np.searchsorted(begins, done, side="left")
         late = enters > own
+        # Shapes are (steps, workers): as many rounds as begin before a gradient is there, it has
+        # missed. One that is there early still waits for that of its own step.
         gave = np.where(late & self.drops, DROPPED, np.maximum(enters, own))
         there = np.searchsorted(ends, starts, side="right")
         read = np.maximum(there, own - self.lag)
@@ -156,6 +158,7 @@ class Gate(ABC):
         read, gave = self.versions(starts, done, rounds)
         if self.quorum < starts.shape[1]:
             begins, ends = (np.array(times) for times in zip(*rounds, strict=True))
+            # Seconds from one round to the next, were the fast workers to go on.
             each = float(begins.max()) / len(rounds)
             if each > 0:
                 gave = gave + np.where(gave == DROPPED, 0, _rounds_since(begins.max(), done, each))

@@ -48,6 +48,7 @@ def mesh_loads(cluster: Cluster, meeting: IntArray, nbytes: float) -> FloatArray
         apart = source != destination
         source = source[apart]
         links = cluster.routes(source, destination[apart]).links
+        # Of a route of one link all other hops are -1, so that the largest number is that link.
         direct = (links >= 0).sum(axis=1) == 1
         link, sender = links.max(axis=1)[direct], source[direct]
         rate = capacities[link]
@@ -96,5 +97,6 @@ def _carried(
     crossed = np.zeros(len(cluster.capacities) + 1)  # the last is for -1, no link
     if source.size:
         links = cluster.routes(source.ravel(), destination.ravel()).links
+        # Modulo the number of places, -1 is the last of them.
         crossed += np.bincount(links.ravel() % len(crossed), minlength=len(crossed))
     return nbytes * crossed[:-1]

@@ -204,6 +204,8 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     short = {"LL": "LL", "LL128": "LL128", "Simple": "S"}[proto]
     local = np.maximum(w.local - 1, 0)
     hops = _hops(w, tree)
+    # Steps inside nodes: up and down a chain of a node's GPUs in a tree, and in a ring all those
+    # that do not leave a node.
     inside = 2 * local if tree else _rounds(w) * (w.ranks - 1) - hops
     fixed = p["o"] + p["net_a"] + (p["a_LL128"] if proto == "LL128" else 0.0)
     step = p["h_" + short] + (p["d_LL"] if proto != "Simple" else 0.0) * _hill(

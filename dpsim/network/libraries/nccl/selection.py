@@ -21,6 +21,8 @@ Choice = tuple[str, str]
 
 PROTOCOLS = ("LL", "LL128", "Simple")
 CHAINS = ("broadcast", "reduce")
+
+# NCCL's tables, by its protocols: LL, LL128, Simple.
 BASE = {"tree": (6.8, 14.0, 8.4), "ring": (6.6, 14.0, 8.4)}
 HARDWARE = {
     "nvlink": {"tree": (0.6, 1.25, 4.0), "ring": (0.6, 1.9, 3.4)},
@@ -42,6 +44,8 @@ NVLS_SPEEDS = {2: (60, 50, 40, 30, 24, 20, 15, 12), 3: (90, 80, 70, 60, 50, 45, 
 # graph search result on a full NVSwitch node: (channels, GB/s each); Blackwell tables come in two
 # kinds, see NcclMachine.graph
 NVSWITCH_GRAPH = ((6, 20.0), (12, 20.0), (12, 30.0), (8, 90.0))
+# By powers of two from 64 B: NCCL's own correction where trees do not follow its line at medium
+# sizes.
 TREE_CORRECTION = {
     "LL": (
         1,
@@ -184,6 +188,7 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
     )
     bus = g.ring_bus
     if proto == 0:
+        # Half of what LL moves are flags, one with each word of data.
         row = g.row if nodes == 1 else 0
         bus = min(LL_MAX[row][g.column], bus * 0.5)
     elif proto == 1:
@@ -207,6 +212,7 @@ def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
         bus = min(bus / 3.8, LL_MAX[row][g.column])
     elif proto == 1:
         bus = min(
+            # Of each 128 bytes of LL128 the last 8 are a flag.
             bus * (7 / 9 if nodes == 1 else 120 / 128),
             g.channels * TREE_LL128_PER_CHANNEL[g.row][g.column],
         )
@@ -260,6 +266,8 @@ def costs(
         latency, bandwidth = _ring(machine, g, op, i)
         scale = np.ones_like(nbytes)
         if i == 2 and op == "all_reduce" and machine.nodes > 1:
+            # NCCL calls it the plateau effect of rings: large messages take longer than its line
+            # says.
             big = nbytes / (g.channels * machine.ranks) >= 64
             scale = np.where(big, 1.4 if machine.capability >= 80 else 1.9, 1.0)
         out["ring", proto] = latency * scale * 1e-6 + nbytes / (bandwidth * GB)
