@@ -98,6 +98,7 @@ def node_counts(spec: Spec) -> list[str]:
     most = max(min(4 * nodes, MOST_SCALED // each), nodes)
     doubled = [2**power for power in range(most.bit_length()) if 2**power <= most]
     every = -(-len(doubled) // (_POINTS - 1))
+    # Thinned from the largest down, so that it is among them.
     return [str(count) for count in sorted({*doubled[::-1][::every], 1, nodes})]
 
 
@@ -124,6 +125,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     remedies = memory_of(spec).remedies()
     few = _few_steps(spec)
     report(0, len(remedies) + 1)
+    # The ways' costs are told against the scenario as if it did fit.
     base = simulate(_admitted(few.with_value("run.allow_out_of_memory", "true")))
     found = []
     for done, remedy in enumerate(remedies, 1):

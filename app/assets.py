@@ -90,6 +90,7 @@ def _kept() -> dict[str, Path]:
 
 def _with_imports(names: Iterable[str], scripts: dict[str, Path]) -> list[str]:
     """``names`` and all that they import, and so on."""
+    # A dict and not a set: those that are needed first are announced first.
     found: dict[str, None] = {}
     left = list(names)
     while left:

@@ -192,6 +192,8 @@ def _choice(given: Field, value: Any, common: dict[str, Any]) -> None:
         shown = str(value)
     if given.canonical is not None and shown not in (_INLINE, _NONE):
         shown = given.canonical(shown)
+    # A description in the file, or a name that the catalogue lacks: shown, since it is what the
+    # scenario says.
     if shown not in options:
         options = [*options, shown]
     st.session_state[common["key"]] = shown

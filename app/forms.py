@@ -131,6 +131,7 @@ def shown(value: object) -> str:
 
 
 def _field(path: str, name: str, given: Schema) -> Field | None:
+    # pydantic writes what may be None, or of several types, as anyOf; all else stands alone.
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
     catalogue = next(
@@ -151,6 +152,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
             **about,
         )
     first = kept[0]
+    # A part of its own, which has its own widgets (`union`).
     if "discriminator" in given or any(
         "discriminator" in option or "properties" in option for option in kept
     ):
@@ -181,6 +183,8 @@ def _scalar(path: str, name: str, first: Schema, about: dict[str, Any]) -> Field
         return Field(path, name, type="truth", **about)
     if kind in ("integer", "number"):
         step = 1 if kind == "integer" else 0.0
+        # A widget knows no exclusive limits: of numbers the scenario's own check refuses the limit
+        # itself.
         least = first.get(
             "minimum", first["exclusiveMinimum"] + step if "exclusiveMinimum" in first else None
         )

@@ -64,6 +64,7 @@ def lanes(spec: Spec, strategies: Strategies, workers: int, report: Report) -> l
     all of them.
     """
     found: list[Lane] = []
+    # The last refusal is kept: it is what is said where none is left.
     problem = DpsimError("must be at least one strategy, but got none")
     for done, name in enumerate(strategies):
         report(done, len(strategies))

@@ -79,6 +79,7 @@ def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Ou
             found = KINDS[kind](path, content)
             if found.changed is None and found.node is None:
                 return Outcome(found)
+            # While the folder is there: a model's source is read again when it is simulated.
             return _simulated(found, spec, report)
         except ImportFileError as error:
             raise error.of(Path(name)) from None
@@ -104,6 +105,7 @@ def _unpacked(name: str, data: bytes) -> bytes:
     """The file's bytes, of which no more are unpacked than may be."""
     content = data
     if data.startswith(_GZIP):
+        # 16 for gzip's header, 15 for the largest window. Unpacked in one go it could be any size.
         unpacking = zlib.decompressobj(wbits=31)
         try:
             content = unpacking.decompress(data, MOST_BYTES)

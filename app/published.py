@@ -49,6 +49,7 @@ def compared(kind: str, file: Path) -> dict[str, Any]:
 
     found: Any = compare_steps(file, kind) if kind in STEP_KINDS else compare(file, kind)  # type: ignore[arg-type]
     rows = found.counted
+    # Rounded up, so that no more are left than may be.
     every = max(1, -(-len(rows) // MOST_POINTS))
     pairs = [_pair(row) for row in rows[::every]]
     return {
@@ -90,6 +91,7 @@ def main(kinds: list[str]) -> None:
     for kind in kinds or TABLES:
         tables[kind] = compared(kind, folder / TABLES[kind][0])
         narrate(f"{kind}: {tables[kind]['errors']}")
+    # A line for each table in a fixed order: where one is computed anew, one line differs.
     ordered = {kind: tables[kind] for kind in TABLES if kind in tables}
     lines = ",\n".join(
         f" {json.dumps(kind)}: {json.dumps(table, ensure_ascii=False)}"

@@ -55,6 +55,7 @@ def scenario(spec: Spec) -> Scenario:
     """
     given = document(spec)
     factory = given.root.at(("workload", "model", "torch"))
+    # Building the model would import the factory, which is code.
     if factory is not None:
         raise error(
             [Problem(factory.key_place or factory.place, ("workload", "model", "torch"), _TORCH)]

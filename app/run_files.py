@@ -34,6 +34,7 @@ def _unpacked(name: str, data: bytes) -> bytes:
         if len(data) > MOST_BYTES:
             raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
         return data
+    # 16 for gzip's header, 15 for the largest window. Unpacked in one go it could be any size.
     unpacking = zlib.decompressobj(wbits=31)
     try:
         text = unpacking.decompress(data, MOST_BYTES)

@@ -58,6 +58,7 @@ class Spec:
         return replace(self, changes=self._apart_from(path))
 
     def _apart_from(self, path: str) -> tuple[str, ...]:
+        # Fields of a part, and entries of a list: kinds and lengths may be others afterwards.
         below = (f"{path}.", f"{path}[")
         kept = []
         for each in self.changes:
@@ -143,6 +144,7 @@ def _unpacked(packed: str) -> str:
             raise ValueError("the end is missing")
         return data.decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError) as error:
+        # A DpsimError is a ValueError too, and says more than what stands below.
         if isinstance(error, DpsimError):
             raise
         raise DpsimError(

@@ -90,6 +90,7 @@ def at_once(spec: Spec) -> Answer | None:
     What was shown before is known: it is looked up, and simulated again only where it was dropped.
     """
     task = state.tasks().known(("answer", spec))
+    # Of a kind of its own: to wait for a second answer would leave the one that is shown.
     if task is None or not task.ended:
         task = _only(("baseline", spec), lambda report: answer(spec, report))
     if not task.wait(PATIENCE):

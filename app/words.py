@@ -90,6 +90,7 @@ def changes(before: Spec, after: Spec) -> str:
     old, new = _leaves(document(before).plain()), _leaves(document(after).plain())
     found = [
         f"{_place(path)} {_value(old.get(path))} to {_value(new.get(path))}"
+        # New fields in their order, and then those that are gone.
         for path in dict.fromkeys((*new, *old))
         if old.get(path) != new.get(path) and path != ("name",)
     ]

@@ -109,6 +109,7 @@ class Task(Generic[T]):
         self.done, self.total = done, total
         if self._stop.is_set():
             raise CancelledError("cancelled")
+        # What is done already is kept, however late.
         if monotonic() - self._start > self._seconds and done < total:
             raise DpsimError(
                 f"stopped after {self._seconds:.0f} s, {done:,} of {total:,} done: too long for a "
@@ -148,6 +149,8 @@ class Tasks:
             task.join(who)
             self._tasks[key] = task
             self._tasks.move_to_end(key)
+            # The one that was asked for longest ago. Where it has not ended, whoever waits for it
+            # sees it cancelled.
             while len(self._tasks) > _KEPT:
                 self._tasks.popitem(last=False)[1].cancel()
         self._begin_some()
@@ -185,5 +188,6 @@ class Tasks:
                     continue
                 busy.update(task.waiting)
                 self._queue.remove(task)
+                # It may have been cancelled since it joined the queue.
                 if task.begin(self._begin_some).begun:
                     self._at_work.append(task)

@@ -102,6 +102,7 @@ def _player() -> Any:
         "\nexport default function ({parentElement, data}) {\n"
         '  const root = parentElement.querySelector(".dpsim-steps");\n'
         "  root.dataset.theme = data.theme;\n"
+        # The page runs again at every widget: what is played goes on unless the walks are others.
         "  const told = JSON.stringify(data.walks);\n"
         "  if (root.told !== told) { root.told = told; drawSteps(root, data.walks); }\n"
         "}\n"

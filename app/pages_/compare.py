@@ -140,6 +140,7 @@ def _scaling(spec: Spec) -> None:
         st.dataframe(
             {
                 "nodes": list(results),
+                # Without the first column, which has no heading: nodes stand there.
                 **{k: v for k, v in _rows({str(n): r for n, r in results.items()}).items() if k},
             },
             hide_index=True,

@@ -53,6 +53,7 @@ def draw() -> None:
     replays: dict[str, Replay] = {}
     for kind in (own, *others):
         chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)
+        # A kind of task for each way: of one kind a session waits for one at a time.
         found = finished(
             f"training with {kind}", (f"replay {kind}", chosen), partial(replayed, chosen)
         )

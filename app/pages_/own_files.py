@@ -32,6 +32,7 @@ def draw() -> None:
     scenario_of(spec)
     found = finished(
         "reading it",
+        # By content: two files of one name are two, and the key does not keep the bytes.
         ("own file", kind, name, sha256(data).hexdigest(), spec),
         lambda report: outcome(kind, name, data, spec, report),
     )

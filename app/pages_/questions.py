@@ -118,6 +118,7 @@ def _gpus(spec: Spec) -> None:
     found = _found(spec, "gpus", varied)
     if found is None:
         return
+    # Those of the scenario's own batch, which is tried first, on every number of nodes.
     own = [result for place, result in found.items() if place < len(nodes)]
     chart(scaling_figure(own), "efficiency")
     runs = list(found.values())
@@ -158,6 +159,7 @@ def _grows(spec: Spec) -> None:
             "updates": [f"{stage.updates:,.0f}" for stage in growth.growing],
             "instead of": [f"{stage.updates:,.0f}" for stage in growth.constant],
             "time": [human(stage.seconds, TIME, 4) for stage in growth.growing],
+            # The blank makes it another key than the heading above, and shows as the same.
             "instead of ": [human(stage.seconds, TIME, 4) for stage in growth.constant],
         },
         hide_index=True,

@@ -67,6 +67,7 @@ def _with_and_without(
     spec: Spec, slowed: Spec, kinds: Sequence[str], report: Report
 ) -> tuple[Outcomes, Outcomes]:
     """Each way without the slow workers, and with them."""
+    # One bar over both halves.
     both = 2 * len(kinds)
     path = "strategy.sync.kind"
     without = varied(spec, path, kinds, lambda done, _: report(done, both))

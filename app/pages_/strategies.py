@@ -83,6 +83,7 @@ def _sync(spec: Spec) -> None:
     found = finished(
         "looking at what is read",
         ("window", spec, clock),
+        # The page counts steps from 1, the library from 0.
         lambda report: read_window(spec, SYNCHRONISED[_SSP], clock - 1, report),
     )
     if found is not None:

@@ -60,6 +60,7 @@ def draw() -> None:
     with st.expander("Assumptions, traffic and staleness"):
         for note in (*shown.result.notes, *run_notes(shown.result)):
             st.text(" ".join(note.split()))
+    # What has to be simulated yet comes after all that the answer holds already.
     with left:
         _scaling(view.spec)
     with limits:  # last, since turning every knob takes long
