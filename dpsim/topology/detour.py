@@ -77,6 +77,7 @@ def _remaining_path(
     """The hops from ``a`` to ``b``."""
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
+        # Switches between nodes have no kind.
         forwards = start == a or graph.nodes[start].get("kind") != "gpu"
         if not forwards or data["number"] in cut:
             return None

@@ -55,6 +55,7 @@ def find_factory(factory: str) -> Callable[[], Any]:
 
 
 def _from_module(name: str) -> Any:
+    # Last, so that nothing in the folder hides a module that is installed.
     sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(name)
@@ -72,6 +73,7 @@ def _from_file(path: Path) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    # First, as Python has it for a script: what stands beside the file is meant.
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)

@@ -163,6 +163,7 @@ def _convolution_backward_flop(gradient: Any, image: Any, weight: Any, *args: An
     padding of the output, groups, and which gradients are wanted.
     """
     transposed, wanted = args[4], args[7]
+    # The weights are multiplied at each place of the output, or of the input where transposed.
     places = image.shape[2:] if transposed else gradient.shape[2:]
     forward = 2 * image.shape[0] * prod(places) * weight.numel()
     return int(forward * (bool(wanted[0]) + bool(wanted[1])))

@@ -42,6 +42,7 @@ def latency(scenario: Scenario) -> Options:
     measured = scenario.transport
     if measured is not None and measured.latency:
         profile = _json(scenario.calibration)
+        # Half of what was measured, since the catalogue's latencies do not count beside it.
         profile["parameters"]["latency"]["value"] /= 2
         return (Change("half the latency", {"calibration": profile}, 0.5),)
     if scenario.testbed is not None:

@@ -55,6 +55,7 @@ class Trainer:
         found = []
         for begin in range(0, len(workers), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
+            # One row of parameters serves all workers by broadcasting.
             held = parameters if len(parameters) == 1 else parameters[part]
             images = self.digits.images[samples[part]]
             labels = self.digits.labels[samples[part]]

@@ -66,6 +66,7 @@ class TwoLevels(OwnModels):
     def step(self, step: int, gradients: RealArray) -> None:
         """A step of their own, what groups exchange with it, and what comes from other groups."""
         exchange = self._job.exchange(step)
+        # Until the switch gradients have moved all models alike: the outer steps begin from there.
         if step == self._first:
             self._weights = self.models.mean(axis=0)
         if exchange.kind == "gradients":
@@ -87,6 +88,8 @@ class TwoLevels(OwnModels):
         """Set out with a fragment: how far each group has moved from the outer weights."""
         part = self._parts[number]
         of_groups = self._of_workers(self.models)[:, part][self._groups].mean(axis=1)
+        # Points back to where the groups began, as a gradient points uphill: the outer step takes
+        # it off.
         moved = self._between[number].mean(self._weights[part] - of_groups)
         self._on_their_way.append(_OnItsWay(step + self._outer.overlap, part, moved))
 
@@ -99,6 +102,7 @@ class TwoLevels(OwnModels):
             # Nesterov as torch's SGD has it: the momentum is looked ahead by once more.
             change = change + self._outer.momentum * momenta
         self._weights[part] = self._weights[part] - self._rate * change
+        # Without overlap nobody has gone on, and there is nothing to keep.
         own = _OWN_SHARE if self._outer.overlap else 0.0
         models = self.models.copy()
         models[:, part] = own * models[:, part] + (1 - own) * self._weights[part]

@@ -39,6 +39,7 @@ def execute(
             suspects: set[str] = set()
             yield from _until_death(waiting, waiting, store, workers, client, suspects)
             for key in sorted(suspects & waiting.keys()):
+                # Joblib runs a single worker in this very process, which would be killed instead.
                 yield from _alone(key, waiting, store, max(workers, 2), client)
             idle_deaths = idle_deaths + 1 if len(waiting) == before else 0
             if idle_deaths == _DEATHS_WITHOUT_A_ROW:

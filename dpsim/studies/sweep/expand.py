@@ -113,6 +113,7 @@ def _of_file(document: Document) -> tuple[list[Point], str | None]:
     varied = axes(config, document)
     total, chosen = combine(config, varied)
     number = total if config.run_cap is None else min(total, config.run_cap)
+    # Before they are made: each is a scenario that is checked and pickled.
     if number > MOST_POINTS:
         place = document.root.nearest(("sweep",)).place
         rule = f"must have at most {MOST_POINTS:,} points (or a run_cap), but got {number:,}"
@@ -140,6 +141,8 @@ def _refuse_mistakes(points: list[Point], varied: list[Axis], values: Sequence[V
     if points and all(each.error for each in points):
         lines = dict.fromkeys(each.error or "" for each in points)
         raise ScenarioError("\n".join(list(lines)[:SHOWN_PROBLEMS]))
+    # Refused in every point that has it, the value itself is wrong. Refused in some of them only,
+    # it does not go with what the others vary.
     mistakes = dict.fromkeys(found[0] for found in said.values() if None not in found)
     if mistakes:
         raise ScenarioError("\n".join(line for line in mistakes if line))

@@ -65,6 +65,8 @@ def _with(document: Document, given: dict[str, Node]) -> Document:
     assert isinstance(document.root.value, dict)
     alone = {key: node for key, node in document.root.value.items() if key != "sweep"}
     bare = replace(document, root=replace(document.root, value=alone))
+    # A mapping put in later would replace what was put into it, and a kind chosen later would drop
+    # the fields of the one before.
     order = sorted(given, key=lambda path: (len(split(path)), split(path)[-1] != "kind"))
     return apply_overrides(bare, [Override(path, given[path]) for path in order], Scenario)
 

@@ -63,6 +63,7 @@ class Store:
                 "something else"
             )
         with self._writing():
+            # Before the lock, since the folder is the run's own and in nobody's way.
             self.journals.mkdir(parents=True)
             (self.folder / "shards").mkdir(exist_ok=True)
             lock = self._lock_file()
@@ -125,6 +126,8 @@ class Store:
             rows = list(journal.rows(path))
             if rows:
                 self.write_table(self._shard_of(path), shard(rows))
+            # After its rows stand in the shard: a kill in between leaves them in both, and rows are
+            # taken by key.
             path.unlink()
         for left in self.folder.glob(".*.tmp"):  # of a run that was killed while it wrote
             left.unlink()

@@ -69,6 +69,8 @@ def _begin(store: Store, planned: Plan) -> Sweep:
     from dpsim.studies.sweep.summary import Sweep, manifest
     from dpsim.studies.sweep.tables import points_table
 
+    # Results of what was asked before must not stand beside new points. The manifest is written
+    # after the points, so that a folder that has one has both.
     store.remove("results.parquet")
     store.write_table("points.parquet", points_table(planned))
     store.write_manifest(manifest(planned))

@@ -101,6 +101,7 @@ def dimension(
     for step in way:
         shape, part = shape.below(step), _below(part, step)
     union = shape.union()
+    # Fields of a part of one kind mean something always, and so does the choice of the kind.
     if union is None or union.discriminator in (None, last):
         return Dimension(path, values, asked=asked)
     switch = f"{path.rpartition('.')[0]}.{union.discriminator}"

@@ -83,6 +83,7 @@ def tune(
 
 def _few(searched: Space, most: int) -> bool:
     """Whether it has at most so many choices."""
+    # Counted no further than needed: there may be millions.
     return len(list(islice(searched.choices(), most + 1))) <= most
 
 
@@ -108,6 +109,7 @@ def _search(
         if _few(same, first):
             exhaustive(evaluator, done, same)
         else:
+            # A start outside the part would bring back what the part leaves out.
             fitting = [
                 each for each in begin if all(n in numbers[path] for path, n in each.items())
             ]
@@ -138,6 +140,8 @@ def _same_updates(searched: Space, document: Document) -> Space:
     kept = []
     for each in searched.dimensions:
         counts = [changes(each, value) for value in each.values]
+        # The file may change the updates by other fields as well, which counts for all values here
+        # alike: what matters is the least that this field can do.
         least = min(counts)
         pairs = zip(each.values, counts, strict=True)
         kept.append(each.kept(value for value, count in pairs if count == least))
@@ -163,6 +167,7 @@ def _changed_once(evaluator: Evaluator, same: Mapping[str, list[int]]) -> list[N
         return []
     best = min(found, key=lambda each: evaluator.objective.score(each.figure))
     dimensions = evaluator.space.dimensions
+    # The search wants a number for every field, also for those that mean nothing there.
     numbers = {**{each.path: 0 for each in dimensions}, **dict(best.choice)}
     return [
         numbers,
@@ -197,6 +202,8 @@ def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Documen
 
 
 def _check_target(scenario: Scenario, objective: Objective) -> None:
+    # With the plain strategy this asks about the model alone: a strategy with which the steps are
+    # not known is refused by itself, and others may be known.
     plain = scenario.model_copy(update={"strategy": type(scenario.strategy)()})
     if objective.to_target and time_to_target(plain, 1.0) is None:
         raise DpsimError(
@@ -235,6 +242,8 @@ def _problem(each: Dimension, number: int, found: Space, document: Document) -> 
     try:
         validate(changed, Scenario)
     except ScenarioError as error:
+        # What is said of other places is of values that do not go together, and others may go with
+        # this one.
         starts = tuple(
             f"{place}: {each.path}{end}"
             for place in (value.place, value.value.key_place)
@@ -262,6 +271,7 @@ def _own(found: Space, document: Document) -> Numbers | None:
 
     Fields that mean nothing there have their first value.
     """
+    # By what the scenario is, since one value can be written in many ways.
     own = scenario_key(validate(document, Scenario))
     numbers: Numbers = {}
     for each in found.dimensions:
@@ -292,6 +302,7 @@ def _tuning(
     progress: Callable[[str, int, int], None],
 ) -> Tuning:
     """The answer: the best few of the search, and the front, again with all steps."""
+    # Few steps rank nearly as all do: the best of all is among the first few.
     ranked = sorted(evaluator.evaluations, key=lambda each: evaluator.objective.score(each.figure))
     if not ranked:
         raise DpsimError(_nothing(evaluator.refused))
@@ -331,6 +342,7 @@ def _why(
     winner: Evaluation, evaluator: Evaluator, progress: Callable[[str, int, int], None]
 ) -> tuple[Reason, ...]:
     """What each value of the best brings: what is lost without it alone; the most first."""
+    # The winner with few steps as well, so that nothing but the value tells the two apart.
     searched = evaluator(winner.choice)
     if not isinstance(searched, Evaluation):
         return ()

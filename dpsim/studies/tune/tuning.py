@@ -98,6 +98,7 @@ class Tuning(Shown):
         The most frequent reason comes first.
         """
         counts = Counter(each.why for each in self.refused)
+        # Reversed, so that the first of each reason is what remains.
         first = {each.why: each for each in reversed(self.refused)}
         return [(why, count, first[why]) for why, count in counts.most_common()]
 
@@ -164,6 +165,7 @@ class Tuning(Shown):
         """
         values = [
             *self.space.overrides(self.best.choice),
+            # Names have at most 200 characters.
             Override.of("name", f"{self.best.scenario.name[:190]}-tuned", "name"),
         ]
         return scenario_text(

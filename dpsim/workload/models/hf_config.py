@@ -45,6 +45,7 @@ class _Sizes:
         value = self._values.get(key)
         if value is None:
             return default
+        # JSON's true is an integer in Python.
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MOST:
             raise self.problem(f"{key} must be a positive integer, but got {value!r}")
         if "layer" in key and value > _MOST_LAYERS:
@@ -138,6 +139,7 @@ def _llama(
     """
     width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
     groups = sizes.get("num_key_value_heads", heads)
+    # Heads need not divide the width where their own is stated, as Gemma and Qwen 3 do.
     each = (
         sizes.get("head_dim", head)
         or sizes.divided("hidden_size", "num_attention_heads")[0] // heads
@@ -263,6 +265,7 @@ def from_config(path: str | os.PathLike[str]) -> Images | Tokens:
     if not isinstance(family, str):
         raise DpsimError(f"{source}: {UnknownNameError('model_type', family, _FAMILIES)}")
     name = values.get("_name_or_path")
+    # As long as a profile's name may be.
     name = (name if isinstance(name, str) and name else family)[:200]
     if family in _FAMILIES:
         return _FAMILIES[family](name, _Sizes(values, source))

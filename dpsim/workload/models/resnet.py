@@ -26,6 +26,7 @@ def resnet(name: str, depths: tuple[int, int, int, int], *, basic: bool = False)
     b.pool("maxpool", 3, 2, 1)
     for stage, depth in enumerate(depths, start=1):
         for block in range(depth):
+            # Widths double from stage to stage: 64, 128, 256, 512.
             (_basic if basic else bottleneck)(
                 b, f"layer{stage}.{block}", 32 << stage, _stride(stage, block)
             )
@@ -102,6 +103,7 @@ def bottleneck(b: Builder, name: str, width: int, stride: int) -> None:
 def _shortcut(b: Builder, name: str, entering: Shape, channels: int, stride: int) -> None:
     b.shape = entering
     b.conv(f"{name}.downsample.0", channels, 1, stride)
+    # No ReLU follows that would keep the output, and a sum needs neither of its terms again.
     b.batch_norm(f"{name}.downsample.1", kept=False)
 
 

@@ -70,6 +70,7 @@ def _words(b: Builder, sizes: TransformerXL) -> None:
         b.embedding("word_emb", sum(words for words, _ in _CLUSTERS), sizes.width)
         return
     for index, (words, share) in enumerate(_CLUSTERS):
+        # The tokens of a cluster, on average; each cluster's table serves its own.
         b.shape = (max(1, round(tokens * share)),)
         b.embedding(f"word_emb.{index}", words, sizes.width // sizes.shrink**index)
         b.linear(f"word_emb.{index}.proj", sizes.width, bias=False)
