@@ -41,6 +41,7 @@ def dashboard(
 def _check(port: int) -> None:
     """Raises DpsimError where the port is taken."""
     with socket.socket() as probe:
+        # As the server will bind it: a port that another left a moment ago can be had.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((_HOST, port))

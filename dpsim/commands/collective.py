@@ -129,6 +129,7 @@ def collective(
     if steps and html is None:
         _show_steps(ranks, algorithm or "ring", operation, as_json)
         return
+    # A page without a network plays the rounds alone, and says nothing of times.
     network, gamma = None, 0.0
     if html is None or cluster is not None or bandwidth is not None:
         network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
@@ -210,6 +211,7 @@ def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool
             f"--steps: --ranks must be from 1 to {_MOST_SHOWN}, but "
             f"{'is missing' if ranks is None else f'got {ranks}'}"
         )
+    # The default is a ring, and not every operation has one.
     if operation != "all-reduce" and algorithm == "ring":
         algorithm = algorithm_names(operation)[0]
     schedule = known(algorithm, operation).schedule(ranks)
@@ -288,6 +290,7 @@ def _runs(
     Algorithms that are named are compared as schedules unless a library is asked for.
     """
     library = asked or ("ideal" if names else "auto")
+    # The library's own choice; where there is no library, a schedule must be named.
     if names is None:
         found = _library(library, "auto", operation, network, kind)
         return [(_algorithms("ring", operation)[0] if found == "ideal" else "auto", found)]

@@ -94,6 +94,7 @@ def _said_of_options(vary: list[str] | None, alternatives: list[str] | None) -> 
             ("--alternative", variants((), alternatives or ())),
         )
         for option, chosen in asked:
+            # A value that several variants share is said once.
             for key, value in dict.fromkeys(pair for each in chosen for pair in each.items()):
                 text = text.replace(f"--set {key}={value}: ", f"{option} {key}={value}: ")
         raise ScenarioError(text) from None

@@ -41,6 +41,7 @@ class Command(TyperCommand):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        # A command's own option of a name, such as -o of a file it writes, stays its own.
         taken = {name for param in self.params for name in param.opts}
         answers = "--json" in taken
         self.params += [
@@ -52,6 +53,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Carry it out; with ``-v`` say how long that took."""
         start = time.perf_counter()
+        # A file or CSV is written of what --json says, so the command is asked for that.
         if ctx.meta.get(_ANSWER):
             ctx.params["as_json"] = True
         answer = super().invoke(ctx)
@@ -141,6 +143,7 @@ class Group(TyperGroup):
 
 def _say_clearly(error: Exception) -> None:
     """Make one line of the message of an error of usage, which repeats what was typed."""
+    # Only click's errors of usage have one; of others the message is not for users.
     if hasattr(error, "format_message"):
         error.message = clear_line(error.message)  # type: ignore[attr-defined]
 
@@ -161,6 +164,7 @@ class Commands(typer.Typer):
         is_whole: bool = False,
     ) -> None:
         if homes is not None:
+            # A class and no argument, since Typer itself makes the group, of its class alone.
             cls = type("Homes", (cls,), {"homes": homes})
         super().__init__(
             cls=cls,
@@ -256,6 +260,7 @@ def _in_every_command(
 
 @cache
 def _common_options() -> list[Any]:
+    # Typer makes options of nothing but a function's signature.
     alone = typer.Typer(add_completion=False)
     alone.command()(_in_every_command)
     return typer.main.get_command(alone).params
@@ -288,6 +293,7 @@ def _loaded(name: str, home: str) -> Any:
         command = typer.main.get_command(found)
         command.name = name
         return command
+    # With one command and no callback Typer makes that command itself, and no group around it.
     alone = Commands()
     alone.command(name)(found)
     return typer.main.get_command(alone)

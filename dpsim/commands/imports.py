@@ -77,6 +77,8 @@ def _node_command(name: str, file_help: str) -> Callable[[Build], Build]:
 
     Its docstring is the help, and the options are the same.
     """
+    # Annotations are text in this file, read with the module's names: what a closure brings can
+    # only be a default.
     argument = typer.Argument(..., help=file_help, show_default=False)
 
     def register(build: Build) -> Build:
@@ -307,6 +309,7 @@ def _scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bo
 
     text = draft.to_yaml()
     try:
+        # The text and not the draft: what is checked is what the file will say.
         validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
     except DpsimError as error:
         first = str(error).splitlines()[0]

@@ -209,6 +209,7 @@ def _ask(said: dict[str, Any]) -> None:
     usual = Answers()
     for name, question, kind in (("gpu", "GPU", str), ("nodes", "Number of machines", int)):
         if name not in said and not (name == "gpu" and "node" in said):
+            # On stderr, since the scenario itself may go to stdout.
             said[name] = typer.prompt(question, default=getattr(usual, name), type=kind, err=True)
     machine = said.get("node") or machine_for(said["gpu"], said.get("gpus_per_node"))
     if "network" not in said and said["nodes"] > 1:
@@ -230,6 +231,7 @@ def _with_batch(answers: Answers, output: Path | None, batch: int | None) -> Sce
     from dpsim.engine import memory_use
     from dpsim.imports import scenario_from_answers
 
+    # Without a batch any will do here: memory tells the largest that fits.
     draft = scenario_from_answers(replace(answers, batch=batch or 1))
     scenario = _scenario(draft, output)
     use = memory_use(scenario)
@@ -249,6 +251,7 @@ def _batch(scenario: Scenario, most: int) -> int:
     """
     together = scenario.workload.global_batch
     if together is None:
+        # The largest power of two that is not above ``most``.
         return 1 << most.bit_length() - 1
     share = together // scenario.cluster.ranks
     return next(size for size in range(min(most, share), 0, -1) if share % size == 0)
@@ -276,6 +279,7 @@ def _scenario(draft: ScenarioDraft, output: Path | None) -> Scenario:
 
 
 def _write(draft: ScenarioDraft, output: Path | None, *, as_json: bool) -> None:
+    # Checked once more with its batch: no file is written that is no scenario.
     _scenario(draft, output)
     if output is not None:
         write_whole(output, draft.to_yaml())

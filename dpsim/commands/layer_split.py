@@ -78,6 +78,7 @@ def _rows(scenario: Scenario, devices: int, parts: list[int]) -> list[dict[str, 
     together = simulate(on_devices(scenario, devices))
     assert together.memory is not None
     step = together.step_time_s["mean"]
+    # Whatever is not computing, as of a pipeline (`LayerSplit.idle`).
     idle = 1 - together.parts_s["compute"] / step
     split: list[LayerSplit] = [layer_split(scenario, devices, count) for count in parts]
     return [

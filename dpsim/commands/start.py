@@ -74,6 +74,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     """
     is_first = number != signal.SIGINT or signal.getsignal(signal.SIGALRM) is not _interrupt
     while frame is not None and is_first and hasattr(signal, "setitimer"):
+        # Every import that is under way has a frame of this on the stack.
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             signal.signal(signal.SIGALRM, _interrupt)
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)

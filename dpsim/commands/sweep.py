@@ -122,6 +122,7 @@ def _bar() -> Iterator[tuple[Callable[[Sweep], None], Callable[[int], None]]]:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
+        # A list, since ``done`` is handed out before there is a bar.
         moved: list[Callable[[int], None]] = []
 
         def started(swept: Sweep) -> None:

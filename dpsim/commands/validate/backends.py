@@ -39,11 +39,13 @@ def backends(
     torch_first("backends")
     from validate.backends import here, matrix, pairs, to_json
 
+    # A launcher such as torchrun sets it in each of its ranks.
     if "RANK" in os.environ:
         cells = here(timeout)
         if os.environ["RANK"] != "0":
             return
     else:
+        # Eleven operations of each pair (`OPERATIONS` of `validate.backends.matrix`).
         with progress("trying operations", sum(1 for _ in pairs()) * 11) as done:
             cells = matrix(ranks, timeout, done)
     if as_json:

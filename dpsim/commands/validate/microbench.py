@@ -201,6 +201,7 @@ def _run(settings: Settings, ranks: int | None) -> RunFile | None:
     from validate.microbench import here, launched
     from validate.ranks.launch import loopback
 
+    # A launcher such as torchrun sets RANK in each of its ranks.
     if ranks is not None and "RANK" in os.environ:
         raise DpsimError("--ranks must be left out under a launcher, which has started the ranks")
     with bars() as progress:

@@ -120,6 +120,7 @@ def run(
                 timeout_s=seconds,
             )
     except PartialRunError as error:
+        # Minutes of measuring are not thrown away with the rank that failed.
         for partial in error.runs:
             _deliver(partial, output, as_json)
         raise
@@ -133,6 +134,7 @@ def _on_testbed(case: Case, compute: str, repeat: int, seconds: float | None) ->
 
     if compute == "real":
         return real_run(case, timeout_s=seconds)
+    # A launcher such as torchrun sets it in each of its ranks.
     if "RANK" in os.environ:
         return here(case, repetitions=repeat)
     (found,) = on_testbed([case], repetitions=repeat, timeout_s=seconds)
@@ -149,8 +151,10 @@ def _testbed(text: str | None) -> tuple[str, ...]:
         from dpsim.scenario import load_yaml
         from validate.ranks.testbed import load_testbed
 
+        # For its errors, which name the file and the line; what is set is the plain text.
         load_testbed(text)
         described = _flow(load_yaml(text).plain())
+    # A scenario has one of the two, so the cluster must go.
     return ("cluster=null", f"testbed={described}")
 
 

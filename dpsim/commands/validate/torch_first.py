@@ -17,5 +17,6 @@ def torch_first(command: str) -> None:
     """
     from dpsim.workload import import_torch
 
+    # Read once, when torch is imported.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     import_torch(f"validate {command}")
