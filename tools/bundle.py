@@ -43,6 +43,7 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     """
     folder.mkdir(parents=True, exist_ok=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    # Built by the pinned backend that is installed, without fetching another.
     built = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
     subprocess.run(built, check=True)
     asked = [*pip, "download", "--only-binary=:all:", "--dest", str(folder)]
@@ -50,6 +51,7 @@ def bundle(folder: Path, python: str, machine: str) -> int:
     for platform in (*(f"{tag}_{machine}" for tag in _TAGS), "any"):
         asked += ["--platform", platform]
     subprocess.run([*asked, *NEEDED], check=True)
+
     script = folder / "install.sh"
     script.write_text(_INSTALL.replace("@NEEDED@", " ".join(NEEDED)))
     script.chmod(0o755)

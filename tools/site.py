@@ -48,6 +48,7 @@ def lay_out(folder: Path, draw: Draw) -> None:
     for part in PARTS:
         source, target = ROOT / part, pages / part
         if source.is_dir():
+            # A site that was built before stands in docs itself.
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("site"))
         elif source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)

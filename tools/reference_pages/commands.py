@@ -32,6 +32,7 @@ def commands_page(app: typer.Typer, exit_codes: str) -> str:
 def _common(commands: Iterable[Any]) -> Iterator[str]:
     """What commands take that is not a parameter of their own."""
     of_all = [{option.name: option for option in one.params} for one in commands]
+    # What is not handed to a command's own function is common to several.
     hidden = {
         name: option for one in of_all for name, option in one.items() if not option.expose_value
     }

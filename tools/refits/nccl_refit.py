@@ -103,6 +103,7 @@ def main() -> None:
     with ProcessPoolExecutor(_WORKERS) as workers:
         without = _fits(workers, fit_without, machines)
         without_generation = _fits(workers, fit_without_generation, generations)
+
     kin = kin_of(cases)
     scores = []
     for machine in machines:
@@ -114,6 +115,7 @@ def main() -> None:
     for left_out in generations:
         own = [case for case in cases if generation(case.machine) == left_out]
         by_generation += _scores(own, without_generation[left_out], [])
+
     known = fit_joint(cases)
     write_whole(CONSTANTS, constants_text(known, cases, scores, by_generation))
     table = residual_table(scores, by_generation)
@@ -183,8 +185,10 @@ def constants_text(
         "coverage:",
         *(f"  {group}: {share:.3f}" for group, share in inside.items()),
     ]
+
     units = {p.name: (p.unit, p.text) for p in PARAMS}
     lines.append("groups:")
+    # Common values first: all other groups are factors on them.
     for key, group in sorted(
         _groups(known, 8).items(), key=lambda item: (item[0] != COMMON, item[0])
     ):

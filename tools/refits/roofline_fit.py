@@ -250,6 +250,7 @@ def step_seconds(work: Work, v: Mapping[str, FloatArray], sharpness: float) -> F
     row, bandwidth = work.row, v["memory"] * work.memory
     width = np.where(work.half, v["half_width"], 4.0)
     kept = np.where(work.product, 1.0, np.where(work.fused, v["fusion"], 1.0)[row])
+
     fractions = np.array([v[name][0] for name in FRACTIONS])
     saved = np.where(work.square, v["winograd"][0], 1.0)
     rate = work.peak * v["generation"] * np.where(work.throttled, v["throttle"], 1.0)
@@ -308,8 +309,10 @@ def fit(rows: Columns) -> tuple[Work, FitResult, FloatArray]:
     work, measured = work_of(rows), measured_seconds(rows)
     blocks = _blocks(work, len(rows), priors)
     models = rows.text("model").tolist()
+    # The root: weights multiply residuals, and it is their squares that add up.
     weights = np.array([min((20.0 / models.count(model)) ** 0.5, 1.0) for model in models])
     sharpness = float(priors["sharpness"]["value"])
+
     result = fit_blocks(
         blocks,
         lambda v: step_seconds(work, v, sharpness),
@@ -371,6 +374,7 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
             "unit": "1",
             "meaning": "as half; no row to fit it on",
         }
+
     generations = sorted(set(work.names["generation"]))
     frameworks = sorted(set(work.names["framework"]))
     wanted = {"eager": ["pytorch"], "graph": priors["graph_words"]}
@@ -378,6 +382,7 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
         how: _usual_of(result, frameworks, words, priors["launch"][how]["meaning"])
         for how, words in wanted.items()
     }
+
     launches["eager"]["fusion"] = {
         "value": 1.0,
         "error": 0.0,
@@ -385,6 +390,7 @@ def constants_of(work: Work, result: FitResult) -> dict[str, Any]:
         "meaning": "nothing is fused",
     }
     launches["graph"]["fusion"] = described("fusion", priors["fusion"])
+
     # torch.compile fuses as XLA does; the table has no row of it.
     unfitted = "no row to fit it on"
     launches["compile"] = {
@@ -428,6 +434,7 @@ def _effects(
         known = dict(
             zip(sorted(set(work.names[group])), result.values[effect].tolist(), strict=True)
         )
+        # Then every member is taken as one that no row has.
         if effect not in wanted:
             known = {}
         found[effect] = np.array(

@@ -63,6 +63,8 @@ def content(found: Constants) -> dict[str, Any]:
         }
         for part, members in found.values.items()
     }
+
+    # What is assumed stands beside what was fitted, where the simulator reads it.
     shown["shared"] = {**shown["shared"]["every"], "clock_power": fixed["clock_power"]}
     for generation, entry in fixed["watts"].items():
         shown["generations"][generation]["watts"] = entry

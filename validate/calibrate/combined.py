@@ -56,6 +56,7 @@ def fit_profile(
             found.records, name, every=every, sources=found.counts, provenance=provenance, done=done
         )
     parameters, residuals_by = _of_links(found, None if base is None else base.transport())
+
     models = measured_models(found.runs)
     for model in models:
         residuals_by |= _of_model(found.runs, model)

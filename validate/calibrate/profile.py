@@ -46,9 +46,11 @@ def fit_collectives(
             f"runs must have at least {LEAST_CASES * every} collectives to fit on one of {every}, "
             f"but have {len(collectives)}"
         )
+
     cases = [case_of(record) for record in chosen]
     given = known(case.testbed for case in cases)
     found = fit(cases, [record.median_s for record in chosen], given, done=done)
+
     told = []
     for number, record in enumerate(collectives):
         predicted = predicted_s(case_of(record), found.transport)
@@ -58,6 +60,7 @@ def fit_collectives(
 
     # With every collective fitted on, nothing is held out: errors are then those of the fit itself.
     held_out = [record for record in told if not record.fitted]
+
     profile = CalibrationProfile(
         name=name,
         kind=TRANSPORT,

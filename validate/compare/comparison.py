@@ -40,6 +40,7 @@ class Comparison:
     @cached_property
     def choices(self) -> list[Choice]:
         """In each setting, what was predicted to be fastest and what was."""
+        # Also of cases that were fitted on: a ranking needs all algorithms of its setting.
         return choices(record for record in self.records if not partial(record))
 
     @cached_property

@@ -49,6 +49,7 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
             line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
         )
     figure.update_xaxes(title_text="measured (s)", type="log")
+    # A factor is as long on both axes, so that points compare with the diagonal by eye.
     figure.update_yaxes(title_text="predicted (s)", type="log", scaleanchor="x")
     figure.update_layout(title=_title(comparison), template=template())
     return figure

@@ -49,10 +49,12 @@ def table_of(plan: Plan) -> Any:
         # Without the three steps of warm-up that the plan's scenario has.
         counted = sorted(row["step_s"][3:])
         measured = counted[len(counted) // 2]
+
         case = Case(str(plan.folder / "scenario.yaml"), tuple(row["set"]))
         first = simulate(case.scenario())
         own = Case(case.file, (*case.set, f"calibration={plan.profile.resolve()}"))
         second = simulate(own.scenario()) if plan.profile.exists() else first
+
         errors = [each.step_time_s["mean"] / measured - 1 for each in (first, second)]
         held = first.memory.held.total if first.memory else 0
         table.add_row(

@@ -46,6 +46,7 @@ def seconds(
     for turn in range(-settings.warmup, settings.iterations):
         if before is not None:
             before()
+        # What came before, on any stream, must not run into the time.
         world.synchronize()
         begin = world.face.mark()
         function()

@@ -140,6 +140,7 @@ def _by_layer(names: Sequence[str], root: str, shares: dict[str, float]) -> list
     That of a module that is no layer goes to the layer that was seen before it.
     """
     by_layer = dict.fromkeys(names, 0.0)
+    # What runs before any layer counts with the first one.
     layer = names[0]
     for path, share in shares.items():
         name = path or root

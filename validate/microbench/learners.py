@@ -120,6 +120,7 @@ def _in_threads(learners: list[_Learner], settings: Settings) -> list[float]:
         try:
             for _ in range(turns):
                 start.wait()
+                # The stopwatch runs from when the last learner has come to the barrier.
                 begin = time.perf_counter()
                 end.wait()
                 times.append(time.perf_counter() - begin)

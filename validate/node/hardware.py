@@ -47,6 +47,7 @@ def check(scenario: Scenario, node: Here, ranks_of_launcher: int | None) -> None
     """Raises one DpsimError, with what to do, for all that this node cannot carry out."""
     problems = []
     wanted = scenario.cluster.ranks
+    # Processes may stand for any GPU: a calibration that was measured here makes times compare.
     if node.kind == "cuda":
         names = {part.accelerator.name for part in scenario.cluster.parts}
         found = catalogue_name(node.name)

@@ -30,6 +30,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
         strategy.aggregation, "algorithm", None
     ) not in (None, "ring")
     buckets = _buckets(scenario)
+    # Without overlap or codec nothing of DDP is left: one all-reduce after the backward pass.
     if by_schedule or buckets is None or (codec.exact and not overlap.overlaps):
         return None
     named = {name: f"{size!r} B" for name, size in buckets.items()}

@@ -62,9 +62,11 @@ def profile_of(
             residuals[f"steps of {model.model}, batch sizes left out"] = residuals_of(
                 errors, "held-out rows"
             )
+
     efficiency: dict[str, Parameter] = {}
     for run in runs:
         efficiency |= _efficiency(run.of("products"), gpu)
+
     if not residuals:
         raise DpsimError(
             "a profile must have collectives of several sizes or models of several batch sizes, by "
@@ -152,6 +154,7 @@ def base_of(scenario: Scenario, table: Measured) -> Any:
     from dpsim.engine import same_on
     from dpsim.strategy import StrategyConfig
 
+    # One all-reduces, the other gathers and scatters: other operations have no model to refit.
     kinds = [
         {"kind": "allreduce", "library": table.backend},
         {"kind": "sharded", "stage": 3},
@@ -225,6 +228,7 @@ def _efficiency(rows: Rows, gpu: Gpu) -> dict[str, Parameter]:
             peak = peaks.get(precision)
             own = [row for row in rows if (row["kind"], row["precision"]) == (kind, precision)]
             if own and peak is not None:
+                # The best of all sizes: what small products lack is the roofline's ramp.
                 fastest = max(row["flop_per_s"] for row in own)
                 found[f"{kind}_{short}"] = Parameter(value=fastest / peak, unit="1")
     for row in rows:

@@ -77,10 +77,12 @@ def carry_out(job: Job, world: World, compute: str) -> Row:
         # What the training held goes first: the next replica need not fit beside it.
         gc.collect()
         alone = _alone(task, training, world, working)
+
     return {
         **record.summary(),
         "alone_s": alone,
         "pauses_s": [training.pause(world.rank, step) for step in range(training.steps)],
+        # A process's resident set has the interpreter and torch in it.
         "peak_bytes": peak if face.on_gpu else peak - before,
         "capacity_bytes": face.capacity,
         "device": face.kind,

@@ -57,10 +57,12 @@ def on_node(
     method_on(scenario)
     if compute == "real":
         twin_of(scenario)
+
     told = [case.file, case.set, device, backend, compute]
     if launched is not None:
         rows = _as_launched(told)
         return None if rows is None else _beside_prediction(case, found, rows, "")
+
     failed = ""
     command = [sys.executable, "-m", "validate.node", json.dumps(told)]
     try:
@@ -68,6 +70,7 @@ def on_node(
         rows = launch(command, ranks, timeout_s=timeout_s or _TIMEOUT_S).rows
     except RunFailed as error:
         failed, rows = str(error), error.run.rows
+        # Every worker's row is needed to tell waiting from communication.
         if len(rows) < placement(scenario).workers:
             raise PartialRunError(failed, []) from error
     run = _beside_prediction(case, found, rows, failed)

@@ -80,6 +80,7 @@ class ScenarioTask(Task):
         if self._loading is None:
             return
         now = time.perf_counter()
+        # The pipeline counts from when it is asked first.
         self._began = self._began or now
         ready = float(self._loading.take(np.array([now - self._began]))[0])
         time.sleep(max(self._began + ready - now, 0.0))
@@ -115,6 +116,7 @@ def _checkpoint(module: nn.Module, workload: WorkloadConfig) -> None:
             _compute_again(blocks[first : first + run], selective=False)
         return
     for index, block in enumerate(blocks):
+        # Spread evenly: a block is taken where the running sum of shares passes a whole number.
         if int((index + 1) * recompute.share) > int(index * recompute.share):
             _compute_again([block], selective=recompute.selective)
 
@@ -157,6 +159,7 @@ class _KeepProducts:
             return CheckpointPolicy.MUST_SAVE
         if not any(product in name for product in ("aten.mm", "aten.addmm", "aten.bmm")):
             return CheckpointPolicy.PREFER_RECOMPUTE
+        # Counted apart: the second time must choose as the forward pass has chosen.
         again = bool(context.is_recompute)
         self._products[again] += 1
         stays = self._products[again] % 2 == 1

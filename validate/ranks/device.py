@@ -202,6 +202,7 @@ class CudaFace(DeviceFace):
 
     def seconds(self, begin: Any, end: Any) -> float:
         """Events count milliseconds."""
+        # An event that has not passed yet has no time.
         end.synchronize()
         return float(begin.elapsed_time(end)) / 1e3
 

@@ -78,6 +78,7 @@ def real_run(case: Case, *, timeout_s: float | None = None) -> StepRun:
                 ).rows
             except RunFailed as error:
                 failed, rows = str(error), error.run.rows
+
         repeated = [Measured(_steps(rows, placed), {})] if rows else []
         found = step_run(
             own, run_scenario(own.scenario(), EVERY_STEP, settle=False), repeated, failed

@@ -57,6 +57,7 @@ def extended(testbed: TestbedConfig, placed: Placement) -> tuple[TestbedConfig, 
     hosts = max(placed.hosts) + 1
     if hosts == testbed.hosts:
         return testbed, placed
+    # Nothing says in which rack hosts for servers stand, or what their links carry.
     if testbed.racks or isinstance(testbed.rate, tuple):
         raise DpsimError(
             "strategy.aggregation.colocated: must be true on a testbed with racks or rates of its "

@@ -54,6 +54,7 @@ class Transformer(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.embed = nn.Linear(SIDE, width)
+        # Fixed, not learnt: it has no gradient to average.
         self.register_buffer("places", positions(SIDE, width))
         self.before_attention = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)

@@ -134,6 +134,7 @@ def _off(
     wanted = replay(method, records if len(counted) < len(records) else counted, training)
     weights = max(float(np.abs(record.weights - wanted.weights).max()) for record in workers)
     steps = min(len(own) for own in (*wanted.losses, *(record.losses for record in workers)))
+    # Means: one process on the whole batch has one loss where workers have one each.
     mean = np.mean([own[:steps] for own in wanted.losses], axis=0)
     own = np.mean([record.losses[:steps] for record in workers], axis=0)
     return max(weights, float(np.abs(own - mean).max()))

@@ -141,6 +141,7 @@ class Worker:
     def done(self) -> Record:
         """The record with all seconds and losses, and the final weights."""
         face, record = self.world.face, self.record
+        # Marks of a GPU can be read once they have passed.
         face.synchronize()
         record.step_s = [face.seconds(*both) for both in self._steps]
         named = dict.fromkeys(name for parts in self._parts for name in parts)

@@ -58,6 +58,7 @@ class Bert(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """What the pooler makes of the first token."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
+        # All one segment: which one costs nothing.
         segments = self.segments(torch.zeros_like(tokens))
         x = self.norm(self.words(tokens) + self.positions(places) + segments)
         return torch.tanh(self.pooler(self.blocks(x)[:, 0]))

@@ -56,6 +56,7 @@ def rotated(heads: Tensor) -> Tensor:
     powers = torch.arange(0, each, 2, device=heads.device) / each
     angles = torch.arange(tokens, device=heads.device)[:, None] * _BASE**-powers
     cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+    # Halves, as Hugging Face has it, and not neighbours as in the paper: the cost is the same.
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
 

@@ -133,6 +133,7 @@ class _Cluster:
     def _fit(self, left_out: str | None) -> ClusterParameters:
         if self.shipped and left_out is None and not self.calibrating.any() and len(self.known):
             return shipped()[self.name]
+        # Its rows on few GPUs stay, by which its compute is known.
         keep = ~((self.known.text("model") == left_out) & (self.known.positive("gpus") > SMALL))
         rows = joined([self.known.where(keep), self.rows.where(self.calibrating)])
         if not len(self.known):

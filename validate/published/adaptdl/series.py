@@ -34,8 +34,10 @@ def contradictory(rows: Columns) -> BoolArray:
         of_series = keys == key
         of_model = models == models[of_series][0]
         one = _by_batch(batch[alone & of_model], step[alone & of_model])
+        # Only batches that ran on one GPU too have a time beyond it.
         usable = of_series & ~alone & np.isin(batch, list(one))
         growths = _growths(rows.where(usable), one)
+        # Rows on one GPU stay: the contradiction is in what comes beyond them.
         found[of_series & ~alone] = bool(growths) and float(np.median(growths)) > MOST_GROWTH
     return found
 

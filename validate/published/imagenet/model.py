@@ -83,6 +83,7 @@ def fit(curves: Sequence[Curve], measured: FloatArray) -> Effects:
     noise = np.repeat(
         [constants["noise"]["record"], constants["noise"]["single_gpu"]], [len(curves), len(alone)]
     )
+
     blocks, names = [], {}
     for effect in EFFECTS:
         labels = [members(one.record)[effect] for one in every]
@@ -90,6 +91,7 @@ def fit(curves: Sequence[Curve], measured: FloatArray) -> Effects:
         rows = np.array([names[effect].index(label) for label in labels], dtype=np.int64)
         ones = np.ones(len(names[effect]))
         blocks.append(Block(effect, ones, constants["spread"][effect] * ones, rows))
+    # Records and single GPUs have noises of their own, which the weights divide by.
     found = fit_blocks(blocks, _model(every), np.concatenate([measured, seconds]), 1.0, 1 / noise)
     values, errors = (
         {effect: dict(zip(names[effect], part[effect].tolist(), strict=True)) for effect in EFFECTS}
@@ -111,6 +113,7 @@ def _model(curves: Sequence[Curve]) -> Model:
 def _log_factor(factors: Mapping[str, FloatArray], sizes: FloatArray) -> FloatArray:
     """The logarithm of the product of effects."""
     exponents = {effect: np.log(factors[effect]) for effect in EFFECTS}
+    # slope^ln(batch / reference) is (batch / reference)^ln(slope).
     exponents["slope"] = exponents["slope"] * sizes
     return np.asarray(np.sum(list(exponents.values()), axis=0))
 

@@ -112,9 +112,12 @@ def read_record(rows: Columns, row: int) -> Record:
     count = rows.numbers("accelerators")[0]
     if not count >= 1:
         raise DpsimError("number of accelerators not stated")
+
     devices, notes = _devices(hardware, cells["hardware"], int(count))
     cluster, cluster_notes = _cluster(hardware, cells, devices)
     plans, plan_notes = _plans(rows, model, devices, mlperf)
+    # Large fp32 runs of the time sent gradients in half precision (Akiba et al. 2017, Jia et al.
+    # 2018).
     half = (
         hardware["precision"] != "fp32"
         or devices >= constants["assumed"]["half_gradients_from"]["value"]
@@ -223,6 +226,7 @@ def _plans(
             assumed["batch_per_device"]["value"] * devices, assumed["batch_per_device"]["most"]
         )
         notes.append(f"global batch of {batch:,.0f}")
+    # Assumed: a device has room for four usual batches; what is more goes in passes.
     return (_plan(batch, devices, samples, 4 * assumed["batch_per_device"]["value"]),), notes
 
 
@@ -246,6 +250,7 @@ def _by_reference(
     """
     task, most = tasks()[entry["task"]], entry["most_per_device"]
     fitting = [known for known in runs_of(task.name).batches if devices <= known <= devices * most]
+    # Where none of the reference's batches fits the devices, the one nearest to a sample each.
     known = (
         [batch]
         if batch is not None

@@ -65,6 +65,7 @@ def interpolated(log_seconds: FloatArray, log_factor: FloatArray) -> FloatArray:
     left = np.clip(
         ((log_factor - LOG_FACTORS[0]) / width).astype(np.int64), 0, len(LOG_FACTORS) - 2
     )
+    # (rows, factors): each row is read between the two points around its own factor.
     every = np.arange(len(log_seconds))
     low, high = log_seconds[every, left], log_seconds[every, left + 1]
     return np.asarray(low + (high - low) * (log_factor - LOG_FACTORS[left]) / width)
@@ -74,6 +75,7 @@ def step_seconds(scenario: Scenario, log_factors: FloatArray) -> FloatArray:
     """Mean seconds of a step with compute times multiplied by each factor."""
     job, run = prepare(scenario), scenario.run
     nodes = np.bincount(job.cluster.node_of).tolist()
+    # One draw of jitter for all factors: the curve is then smooth in them.
     slowed = compute_factors(
         job.workers, run.warmup + run.steps, run.seed, nodes, jitter=scenario.disturbance.jitter
     )

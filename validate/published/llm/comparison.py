@@ -137,6 +137,7 @@ def compare(
             rows.append(read_row(tested, index))
         except NotSimulatedError as reason:
             result.without.append((line, kept[index], str(reason)))
+
     source = packaged_table(TABLE, REQUIRED) if known is None else known
     fits = _Fits(source, known is None, progress)
     seen = occurs(tested, source, CONFIGURATION)
@@ -199,10 +200,12 @@ class _Fits:
         words = f"{self.whole()[1] if self._shipped else 'fitted on --fit-on'}, without {group}"
         if not self._shipped:
             return self._fitted(group), words
+        # None where the fit had no row of the group: the constants on all rows have not seen it.
         found = shipped_without().get(group)
         return found, words if found else "shipped"
 
     def _fitted(self, group: str) -> Constants:
+        # No row is of the group "", which so leaves nothing out.
         if group not in self._found:
             rows, works = self._works
             kept = [

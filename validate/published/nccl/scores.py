@@ -89,6 +89,7 @@ class Score:
 def scored(predicted: Predicted, constants: str) -> list[Score]:
     """One score for each row of the table, in the order of its lines."""
     case = predicted.case
+    # A curve has each size once, the table's rows may have it several times.
     at = {
         size: (time, use)
         for size, time, use in zip(case.nbytes, predicted.seconds, predicted.counts, strict=True)

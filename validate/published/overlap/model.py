@@ -52,6 +52,7 @@ def fit(rows: Sequence[PolicyRow]) -> Costs:
     """
     from scipy.optimize import least_squares
 
+    # ln a, ln b and u.
     def residuals(x: FloatArray) -> FloatArray:
         costs = _costs(x)
         errors = [np.log(step_seconds(row, costs) / row.measured) / _NOISE for row in rows]

@@ -135,6 +135,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     model, positions = _positions(
         cell["model"], cell["gpu"], cell["precision"], _batch(rows, index)
     )
+    # The catalogue says how a step divides among its layers, the row how long it is.
     positions = positions * compute[index] / positions[-1]
     ranks, nodes = float(rows.numbers("gpus")[index]), float(rows.above_zero("nodes")[index])
     alpha, beta = published(cell["network"], cell["gpu"], ranks, nodes)
@@ -143,6 +144,7 @@ def _policy_row(rows: Columns, index: int, policy: str, compute: FloatArray) -> 
     planned = POLICIES[policy].step(
         AllReduceConfig(kind="allreduce").calls(model, outlook.program, 1), outlook
     )
+
     gpu = _gpu_word(cell["gpu"])
     rate = nic_rate(cell["network"], constants_file("scaling/settings.yaml"))
     return PolicyRow(

@@ -62,6 +62,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     tested = tested.where(good)
     cases = tested.text("case_id")
     shared = sorted(set(cases[occurs(tested, source, CONFIGURATION)].tolist()))
+    # One past the last part stands for cases that no fit has seen.
     folds = np.array(
         [shared.index(case) % FOLDS if case in shared else FOLDS for case in cases.tolist()],
         dtype=np.int64,
@@ -71,6 +72,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
             f"cases that were fitted on are left out, {FOLDS} parts in turn, "
             "of the fit that predicts them"
         )
+
     for fold in sorted(set(folds.tolist())):
         rows = tested.where(folds == fold)
         if fold == FOLDS:

@@ -201,6 +201,7 @@ def pairs_of(rows: Columns, default_step: float) -> Pairs:
                 bases.append(base)
     row, base_rows = np.array(larger, dtype=np.int64), np.array(bases, dtype=np.int64)
     step, speed = rows.above_zero("step_time_ms") * 1e-3, speed_per_gpu(rows)
+    # A throughput alone says no seconds: a usual step is taken, which overheads are held against.
     seconds = np.where(np.isnan(step), default_step * accumulation_of(rows), step)[base_rows]
     return Pairs(row, base_rows, speed[row] / speed[base_rows], seconds)
 
@@ -214,6 +215,7 @@ def efficiency(setup: Setup, pairs: Pairs, v: Mapping[str, FloatArray]) -> Float
         left = pairs.base_seconds - overhead(base, compute, v)
         compute = np.maximum(left, 0.2 * pairs.base_seconds) / base.accumulation
     step = larger.accumulation * compute + overhead(larger, compute, v)
+    # By micro-step, since the two may accumulate over different numbers of them.
     return np.asarray(pairs.base_seconds / base.accumulation / (step / larger.accumulation))
 
 
@@ -250,6 +252,7 @@ def fit(rows: Columns) -> ScalingParameters:
         )
         for name, e in constants["global"].items()
     ]
+
     share = constants["system"]["software"]
     count = len(systems)
     system_rows = _index(rows.text("system")[pairs.row], systems)
@@ -261,6 +264,7 @@ def fit(rows: Columns) -> ScalingParameters:
             system_rows,
         )
     )
+
     spread = [constants["input_spread"][name] for name in classes]
     class_rows = _index(
         [_sample_class(str(m), constants) for m in rows.text("model")[pairs.row]], classes
@@ -269,12 +273,14 @@ def fit(rows: Columns) -> ScalingParameters:
     blocks.append(
         Block("input_spread", values, np.array([float(e["spread"]) for e in spread]), class_rows)
     )
+
     result = fit_blocks(
         blocks,
         lambda v: efficiency(setup, pairs, v),
         pairs.measured,
         float(constants["noise"]["value"]),
     )
+
     single = list(constants["global"])
     return ScalingParameters(
         {name: float(result.values[name][0]) for name in single},

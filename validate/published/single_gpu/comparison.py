@@ -57,6 +57,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
     overlapping = set(models[occurs(tested, source, CONFIGURATION)].tolist())
     if overlapping:
         result.left_out = "each model that was fitted on is left out of the fit that predicts it"
+
     whole: SingleGpuParameters | None = None
     names = sorted(set(models.tolist()))
     for done, model in enumerate(names, 1):

@@ -244,16 +244,19 @@ def work_of(rows: Columns) -> Work:
 
 def step_seconds(work: Work, v: Mapping[str, FloatArray], backward: float) -> FloatArray:
     """Step seconds per row; formula in the module's docstring."""
+    # Effects multiply times, so that a share of the clock divides.
     clock = v["clock"] * np.where(work.throttled, 1.0 / v["throttle"], 1.0)
     rounds = np.where(work.train, 1.0 + backward, 1.0)
     products = work.flops * rounds / (v["efficiency"] * work.peak) * clock
     products = products * (1.0 - work.square + work.square / v["winograd"])
+
     passes = np.where(work.train, v["train_passes"], v["forward_passes"])
     passes = passes * np.where(work.fused, v["fusion"], 1.0)
     moved = passes * work.elements * np.where(work.half, v["half_bytes"], 4.0)
     moved = moved + work.weights * np.where(work.train, v["optimizer_bytes"], 4.0)
     # Throttling lowers the cores' clock; memory keeps its own, and only the GPU's effect is on it.
     device = v["speed"] * (products + moved / (v["memory"] * work.memory) * v["clock"])
+
     share = np.where(work.train, 1.0, v["forward_host"])
     # A recurrence waits for each of its steps: once forward, twice backward.
     serial = v["serial_step"] * work.serial * np.where(work.train, 3.0, 1.0)
@@ -367,6 +370,7 @@ def predict(rows: Columns, parameters: SingleGpuParameters) -> FloatArray:
     prior = {name: float(e["value"]) for name, e in constants["efficiency"].items()}
     v["efficiency"] = np.array([parameters.efficiency.get(k, prior[k]) for k in work.efficiency])
     for name, table in (("speed", parameters.speed), ("host", parameters.host)):
+        # A framework that no row has takes the prior: that of its like, compiled or eager.
         effects = [
             table[framework]
             if framework in table

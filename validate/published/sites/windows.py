@@ -26,6 +26,7 @@ def left_out_links(column: str) -> FloatArray:
     errors = []
     for row in range(len(rates)):
         others = np.arange(len(rates)) != row
+        # Rate times round trip is the window that a link's flow had.
         window = float(np.median(rates[others] * trips[others]))
         errors.append(window / trips[row] / rates[row] - 1)
     return np.array(errors)
@@ -58,6 +59,7 @@ def _fit(
     """
     found: list[tuple[float, float, FloatArray]] = []
     for first in _FIRST.tolist():
+        # Over the measured times, with ones to reach: least squares of relative errors.
         terms = _terms(first, sizes, delays, rates) / times[:, None]
         factors = np.asarray(np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)[0], float)
         found.append((float(np.sum((terms @ factors - 1) ** 2)), first, factors))

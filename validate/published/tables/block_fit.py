@@ -140,6 +140,7 @@ def fit_blocks(
 
     scale = np.full(len(measured), 1.0 / sigma) if weights is None else weights / sigma
     problem = _Problem(blocks, model, measured, scale)
+    # Robust in the priors' residuals too: what many rows contradict, a prior lets go.
     solution = least_squares(
         problem.residuals, problem.x0, problem.jacobian, loss="soft_l1", max_nfev=max_evaluations
     )

@@ -54,6 +54,7 @@ def compare(tested: Columns, known: Columns | None, progress: Progress) -> StepR
             "of the fit that predicts it"
         )
     source_pairs = np.array(["x".join(key) for key in source.keys(PAIR)], dtype=np.str_)
+
     whole: VtrainParameters | None = None
     names = sorted(set(pairs.tolist()))
     for done, pair in enumerate(names, 1):

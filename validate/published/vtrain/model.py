@@ -92,10 +92,13 @@ def layer_flops(job: Job, ramp: FloatArray) -> FloatArray:
     total = np.zeros_like(width)
     # Query, key and value; their projection; the two products of the feed-forward part.
     for n, k in ((3 * width, width), (width, width), (4 * width, width), (width, 4 * width)):
+        # The ramp lengthens what a product is summed over: inputs, outputs or tokens.
         forward = 2 * tokens * n * (k + ramp)
         of_inputs = 2 * tokens * k * (n + ramp)
         of_weights = 2 * n * k * (tokens + ramp)
         total += forward + of_inputs + of_weights
+    # Of the six products of attention, both ways, two run over a head's channels (scores, and the
+    # gradient of their weights) and four over the sequence.
     by_head = 4 * sequence * sequence * (head + ramp)
     by_sequence = 8 * sequence * head * (sequence + ramp)
     scores = job.micro_batch * job.heads * (by_head + by_sequence)
@@ -142,6 +145,7 @@ def recomputed(job: Job, constants: Mapping[str, Any]) -> BoolArray:
     vocabulary = float(constants["vocabulary"]["value"])
     kept = constants["room"]
     state = float(kept["per_parameter"]) * _parameters(job, vocabulary)
+    # Bytes that a layer keeps of a token in fp16: its channels, and its scores with all others.
     of_layer = 34 * job.width + 5 * job.heads * job.sequence
     logits = float(kept["per_logit"]) * vocabulary * job.tokens
     return state + job.layers * job.tokens * of_layer + logits > float(kept["bytes"])
@@ -171,6 +175,7 @@ def fit(rows: Columns) -> VtrainParameters:
         Block(name, np.array([float(entry["value"])]), np.array([float(entry["spread"])]), zero)
         for name, entry in constants["parameters"].items()
     ]
+    # From so many rows on, more rows weigh no more against the priors.
     noise = constants["row_noise"]
     sigma = float(noise["value"]) * float(np.sqrt(max(len(rows) / float(noise["rows"]), 1.0)))
     result = fit_blocks(

@@ -63,6 +63,7 @@ def launch(
         trouble = Watch(group.processes, output, place).wait(limits)
         # Before the rest are killed: who still ran then has no code of its own.
         codes = [process.poll() for process in group.processes]
+        # The time to end is divided: half for killing, a quarter for the last of the output.
         immortal = group.kill(ENDED_WITHIN_S / 2)
         output.drain(ENDED_WITHIN_S / 4)
         notes += tuple(f"process {pid} did not end when it was killed" for pid in immortal)
