@@ -18,6 +18,7 @@ def levels(ranks: int) -> range:
 
 def children(ranks: int, level: int) -> IntArray:
     """The ranks that hang from ``rank - 2**level`` at ``level``."""
+    # Those whose lowest set bit is that of the level: a parent is its child without that bit.
     return np.arange(2**level, ranks, 2 ** (level + 1), dtype=np.int64)
 
 

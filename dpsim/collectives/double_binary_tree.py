@@ -50,6 +50,7 @@ def exact_time(chunks: int, layout: RankLayout, chunking: Chunking, costs: Costs
 def is_exact(layout: RankLayout, chunking: Chunking, costs: Costs) -> bool:
     """For equal chunks, no overhead, and 1 rank or 2^h of them, h odd."""
     ranks = layout.ranks
+    # 2^h has h + 1 bits, so that h is odd where those are even.
     odd_power = ranks & (ranks - 1) == 0 and ranks.bit_length() % 2 == 0
     return ranks == 1 or (odd_power and is_equal_and_free(chunking, costs))
 

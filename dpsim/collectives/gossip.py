@@ -45,6 +45,7 @@ def _turns(graph: str, ranks: int, seed: int) -> list[Edges]:
         return [_grid(ranks)]
     if graph == "exponential":
         return [_offsets(ranks, (2**turn,)) for turn in range((ranks - 1).bit_length())]
+    # A stream of its own for each turn: a matching does not depend on those before it.
     return [_matching(ranks, np.random.default_rng([seed, turn])) for turn in range(_MATCHINGS)]
 
 
@@ -53,6 +54,7 @@ def mixing_matrix(schedule: Schedule) -> NDArray[np.float64]:
 
     After the exchange rank i holds the sum over j of W[i, j] times what j held; rows add up to 1.
     """
+    # A rank weighs its own vector and each that it hears alike.
     weights = np.eye(schedule.ranks)
     for phase in schedule.phases:
         weights[phase.destination.at(0), phase.source] = 1.0

@@ -90,6 +90,7 @@ def _all_to_all(expected: Buffers, inputs: Buffers, chunking: Chunking) -> None:
     ranks = len(inputs)
     for sender in range(ranks):
         for receiver in range(ranks):
+            # A sender's vector is m chunks, the j-th of which is for rank j.
             part = _owned(sender * ranks + receiver, chunking)
             expected[receiver, part] = inputs[sender, part]
 

@@ -29,6 +29,7 @@ def exact_time(layout: RankLayout, chunking: Chunking, costs: Costs) -> float:
     """Seconds: the sum over levels of o + alpha + B_k beta."""
     ranks = layout.ranks
     levels = len(binomial.levels(ranks))
+    # What the root sends at a level: chunks 2^k to 2^(k+1) - 1, as far as there are ranks.
     ends = np.minimum(2 ** np.arange(levels + 1, dtype=np.int64), ranks)
     blocks = chunking.nbytes(ends[:-1], np.diff(ends))
     return float(sum(costs.message(float(block)) for block in blocks))

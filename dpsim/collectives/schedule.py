@@ -171,6 +171,7 @@ class Phase:
         def repeated(values: IntArray | BoolArray | int) -> NDArray[Any]:
             return np.tile(np.broadcast_to(values, self.source.shape)[which], len(turns))
 
+        # Turn after turn: all transfers of the pattern in one, then all of them in the next.
         return Round(
             repeated(self.source),
             np.concatenate([self.destination.at(turn)[which] for turn in turns]),

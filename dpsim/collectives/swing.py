@@ -30,6 +30,7 @@ def compile_swing(layout: RankLayout) -> Schedule:
 
 def partners(ranks: int, step: int) -> IntArray:
     """Whom each of ``ranks`` ranks, a power of two, meets in ``step``."""
+    # -2 is 1 modulo 3, and so is any power of it: rho is a whole number.
     rank, rho = ranks_array(ranks), (1 - (-2) ** (step + 1)) // 3
     return np.asarray((rank + np.where(rank % 2 == 0, rho, -rho)) % ranks)
 

@@ -40,6 +40,7 @@ def calibrated(scenario: Scenario) -> Job:
         measured_job = _on_measured_nodes(job, calibration)
         return job.scaled(scale_to(measured_job, calibration.step_time))
     if isinstance(calibration, MeasuredCell):
+        # GPUs that split a model go at the pace of the slowest kind, which is what was measured.
         return job.scaled(calibration.step_time / max(times.step for times in job.times))
     if isinstance(calibration, ComputeScale):
         return job.scaled(calibration.compute_scale)
@@ -67,6 +68,7 @@ def scale_to(job: Job, step_time: float) -> float:
         steps = simulate_steps(job.scaled(np.exp(log_scale))).after(job.scenario.run.warmup)
         return float(steps.step.mean()) - step_time
 
+    # A step grows with the scale, so that the ends tell whether one between them will do.
     low, high = np.log(_LEAST_SCALE), np.log(_MOST_SCALE)
     if excess(high) < 0:
         raise DpsimError(
@@ -80,4 +82,5 @@ def scale_to(job: Job, step_time: float) -> float:
             "calibration.step_time must be longer than communication alone "
             f"({excess(low) + step_time:.4g} s on {nodes} nodes), but got {step_time:.4g} s"
         )
+    # Of a logarithm: an absolute tolerance is a relative one of the scale.
     return float(np.exp(brentq(excess, low, high, xtol=1e-9, rtol=1e-9)))

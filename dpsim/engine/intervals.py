@@ -38,6 +38,7 @@ def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
     computing, sending = compute_doubt(job), communication_doubt(job)
     compute, send = computing.factors(), sending.factors()
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
+    # What is no waiting for the network is put down to computing: input and stragglers, too.
     rest = float(steps.step.mean()) - exposed
     drawn = compute * rest + np.maximum(0.0, send * (exposed + hidden) - compute * hidden)
     parts = [computing, sending] if exposed + hidden > 0 else [computing]

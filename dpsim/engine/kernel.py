@@ -44,6 +44,7 @@ def exact_for(job: Job) -> str | None:
     models = (model for turns in job.collectives.values() for model in turns)
     undisturbed = not job.by_messages and not job.scenario.disturbance.on_links
     one_group = all(len(model.meeting) == 1 for model in models)
+    # Calls of one communicator follow one another; those of two may run side by side.
     together = {call.group for calls in job.calls_of.values() for call in calls}
     if undisturbed and one_group and len(together) <= 1:
         return None

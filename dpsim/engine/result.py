@@ -148,6 +148,7 @@ class Result(Shown):
         Workers that need not keep pace with one another count at their own.
         """
         counted = self.steps.counted
+        # Who keeps pace takes as many steps as all others: one batch each in a mean step.
         if not self.own_pace and counted.all():
             return self.workers * self.batch_per_worker / float(self.steps.step.mean())
         gradients_per_s = counted.sum(axis=0) / self.steps.step.sum(axis=0)

@@ -197,6 +197,7 @@ class Run:
         """
         if not self.job.own_pace:
             return self.step_time
+        # Paces add up, times do not: the harmonic mean of the workers' steps.
         steps_per_s = 1 / self.steps.step.mean(axis=0)
         return self.job.workers / float(steps_per_s.sum())
 

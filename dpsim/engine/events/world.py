@@ -121,6 +121,8 @@ class World:
 
     def sending(self, group: Group, number: int) -> Sending | None:
         """The ``number``-th call of a communicator; None after the last."""
+        # A stream asks for its next call as soon as it is through with one, and that may be of a
+        # step which nobody has begun.
         while (group, number) not in self._sent and self._next < self.steps:
             self._plan()
         return self._sent.get((group, number))
@@ -174,6 +176,7 @@ class World:
         if waits.left:
             return
         del self._waits[step], self._planned[step]
+        # Whose fault a wait was depends on when the others came to it, and so is known only now.
         for there, ends, among in zip(waits.there, waits.ends, waits.among, strict=True):
             for_others, exposed = waiting(self.gate, there, ends, among)
             self.records.straggler_wait[step] += for_others

@@ -68,6 +68,7 @@ def finish_by_loops(
     if laid.routes.share is not None:
         return None
     begin = float(starts.min())
+    # By place: all ranks of a channel, then those of the next.
     finish = np.tile(starts - begin, schedule.channels)
     if not _run(loops, laid, network.capacities, costs.overhead, finish):
         return None
@@ -92,6 +93,7 @@ def _run(
     at = ctypes.byref(run)
     loops.messages_go_on.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     try:
+        # What begins without a fault is not done yet.
         state = loops.messages_begin(at) or _MORE
         while state == _MORE:
             check()

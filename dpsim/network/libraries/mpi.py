@@ -48,6 +48,7 @@ class MpiModel(CollectiveModel):
         self.cluster = self.network = cluster
         self.itemsize = itemsize
         self.nodes, self.per_node = cluster.nodes, cluster.per_node
+        # By their rate first: of unlike nodes the slowest sets the pace.
         cards = min(network_cards(kind) for kind in cluster.kinds)
         sockets = cards.transport in ("tcp", "unknown")
         self.latency = SOCKET_LATENCY if sockets else RDMA_LATENCY

@@ -114,6 +114,7 @@ class _Play:
         links, latency = self.model.links_of(number, turn)
         posted = self.ready + timed.overhead
         begin = np.maximum(posted[timed.source], posted[timed.destination]) + latency
+        # A message without bytes is on no link; one with bytes is there once its latency is over.
         moving = timed.seconds > latency
         apart = self._are_free(links[moving], begin[moving])
         self._use(links[moving], (begin + timed.seconds - latency)[moving])

@@ -72,6 +72,7 @@ class _LaidOut:
         places = len(rounds[0].overhead)
         self._chain = _Chain(len(rounds), places)
         self._at = ctypes.byref(self._chain)
+        # Where each round's transfers begin among those of all, which lie end to end.
         first = np.cumsum([0, *(len(each.source) for each in rounds)])
         self._keep("first", first, np.int64)
         for name, kind in (

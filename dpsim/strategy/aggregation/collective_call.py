@@ -50,6 +50,7 @@ def merged(name: str, calls: tuple[CollectiveCall, ...]) -> CollectiveCall:
 
     It waits for the last of them, and is waited for where the first of them is.
     """
+    # Only what is alike can travel as one: anything else fails here.
     (collective,) = {call.collective for call in calls}
     (payload,) = {call.payload for call in calls}
     (width,) = {call.width for call in calls}

@@ -98,6 +98,7 @@ def parse_inside(text: str, gpu: Gpu, local: int, settings: str = "") -> tuple[I
     rate = _usual_nvlink_rate(f"nvlink{stated}") if stated else own
     if not rate or 0 < own < rate:
         rate = own  # parts with fewer links (H800)
+    # Up to Volta, GPUs without a switch stand in the hybrid mesh of a DGX-1.
     meshed = capability_of(gpu) <= 70 and "switch" not in lower
     if meshed or re.search(r"mesh|dgx-?1\b", lower):
         return Inside(NVMESH, MESH_RINGS.get(local, 6) * links()[_MESH_LINK].rate.value), notes

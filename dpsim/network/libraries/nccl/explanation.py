@@ -162,6 +162,7 @@ def _terms(
     """
     if machine.ranks == 1:
         return {"latency": 0.0, "transfer": 0.0, "ramp": 0.0}
+    # So far out a branch's time grows by its rate alone, whatever it costs to begin.
     huge = 2.0**44
     none, here, large, larger = _on_branch(
         machine, op, element_bytes, [1.0, nbytes, huge, 2 * huge], chosen, factor

@@ -45,6 +45,7 @@ class Kin:
         """Whether it says something of ``op`` on ``machine``."""
         mine = self.machine
         return (
+            # Elements of one byte are apart, since their sums run below the rate of copies.
             (self.op, self.element_bytes == 1) == (op, element_bytes == 1)
             and _likeness(mine) == _likeness(machine)
             and self.versions_apart(machine) <= NEAR
@@ -119,6 +120,7 @@ def correction(residuals: Mapping[str, Sequence[tuple[FloatArray, FloatArray]]])
     octaves = np.unique(np.log2(np.concatenate(every)))
     total, count = np.zeros_like(octaves), np.zeros_like(octaves)
     for curves in residuals.values():
+        # (curves, octaves): a machine that was measured several times counts once, by their median.
         own = np.array([_on(octaves, np.log2(nbytes), logs) for nbytes, logs in curves])
         known = np.isfinite(own).any(axis=0)
         total[known] += np.nanmedian(own[:, known], axis=0)

@@ -93,6 +93,7 @@ class NcclModel(CollectiveModel):
         self.itemsize = itemsize
         self.operation, self._schedule_name = _OPERATIONS[operation]
         self._name = operation
+        # NCCL ignores a setting that leaves it nothing to run: what runs then shows it.
         if (
             forced is not None
             and self.machine.ranks > 1

@@ -109,6 +109,7 @@ def _bus(kind: NodeGraph) -> Bus:
 def _towards_cpu(gpu: str, edges: Sequence[tuple[str, str, Link, int]]) -> tuple[str, ...]:
     """The devices from a GPU to the nearest CPU, both included, or as far as its links lead."""
     ways: list[tuple[str, ...]] = [(gpu,)]
+    # The list grows as it is gone through: a search in breadth, so that the nearest CPU is first.
     for way in ways:
         if way[-1].startswith("cpu"):
             return way
