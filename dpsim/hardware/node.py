@@ -170,6 +170,7 @@ def _pairs(between: tuple[str, str], devices: list[str]) -> list[tuple[str, str]
     for pattern, matches in zip(between, (first, second), strict=True):
         if not matches:
             raise UnknownNameError("device of the node", pattern, devices)
+    # As a set in order: edges are numbered as they come, and alike each time.
     pairs: dict[tuple[str, str], None] = {}
     for a, b in product(first, second):
         if a != b and (b, a) not in pairs:

@@ -238,6 +238,7 @@ def _pattern(kind: str, indices: list[int], total: int | None = None) -> list[st
     ``["gpu[01]"]`` for gpu0 and gpu1, ``["gpu*"]`` for all ``total`` of them; each name alone where
     one has two digits.
     """
+    # Brackets stand for one character, and a number of two digits is none.
     if len(indices) == 1 or (len(indices) != total and max(indices) > 9):
         return [f"{kind}{index}" for index in indices]
     return [f"{kind}*"] if len(indices) == total else [f"{kind}[{''.join(map(str, indices))}]"]
@@ -300,6 +301,7 @@ def nvlink_plan(pairs: Pairs, gpus: int, most: int) -> NvLinks:
         counts = {gpu: [inside[pair] for pair in inside if gpu in pair] for gpu in group}
         all_joined = len(inside) == len(group) * (len(group) - 1) // 2
         too_many = max(sum(at_a_gpu) for at_a_gpu in counts.values()) > most
+        # Two GPUs need no switch, however many links they have.
         if len(group) > 2 and all_joined and too_many:
             planes.append({gpu: max(at_a_gpu) for gpu, at_a_gpu in counts.items()})
             for pair in inside:

@@ -203,9 +203,11 @@ def _place(draft: ScenarioDraft, answers: Answers) -> None:
 
 def _join(draft: ScenarioDraft, network: str) -> None:
     """Say what link each network card has: one of the catalogue, or one of a rate."""
+    # A rate is per second and has a slash; no name of a link does.
     if "/" not in network:
         draft.set("cluster.network.nic", links().canonical(network), "dpsim catalogue links")
         return
+    # For its error alone: the file gets the rate as it was written.
     parse(network, RATE)
     draft.set("cluster.network.nic.rate", network, "each card's, each way")
     draft.assume("cluster.network.nic.latency", _LATENCY, "that of Ethernet in a data centre")

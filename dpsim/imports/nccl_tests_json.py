@@ -125,6 +125,7 @@ def _row(number: int, row: _Row) -> TableRow:
         row.out_of_place.time * 1e-6,
         row.out_of_place.bus_bw * 1e9,
         None if in_place is None else in_place.time * 1e-6,
+        # JSON's rows have a place, which errors name, and no line.
         0,
     )
 

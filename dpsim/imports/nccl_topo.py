@@ -53,6 +53,7 @@ def node_from_nccl_topo(content: bytes, options: NodeOptions, file: str = "") ->
             root.line,
         )
     holders = _gpu_holders(root)
+    # A node has GPUs of one kind here: the first one's.
     first = next(holders[0].all("gpu"))
     kind = options.choose(
         "gpu", *(("", "") if options.gpu else gpu_of(holders[0].attributes, first))

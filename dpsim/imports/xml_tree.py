@@ -11,6 +11,7 @@ from xml.parsers import expat
 
 from dpsim.imports.reading import ImportFileError
 
+# `below` recurses; NCCL's files are a few bridges deep.
 _DEEPEST = 64
 
 

@@ -200,6 +200,7 @@ class Scenario(Config):
     @classmethod
     def _divided(cls, workload: WorkloadConfig, info: ValidationInfo) -> WorkloadConfig:
         cluster = info.data.get("cluster")
+        # Fields are checked in their order: the cluster is here by now, unless it was refused.
         return workload if cluster is None else workload.resolved(cluster.ranks)
 
     @field_validator("calibration")

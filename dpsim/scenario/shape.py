@@ -33,6 +33,7 @@ class Shape:
 
     def models(self) -> list[type[BaseModel]]:
         """The models among the options, in the order in which they are written."""
+        # A shape of one option is its own alternative: only several are gone into.
         if self.discriminator is None and len(self.options) != 1:
             return [model for shape in self.alternatives() for model in shape.models()]
         return [

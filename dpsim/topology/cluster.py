@@ -176,7 +176,9 @@ class Cluster:
             limits = self.duplex_limits.crossed(between.links)
             first_limit = first + len(self.fabric.capacities)
             hops.append(np.where(limits < 0, -1, limits + first_limit))
+
         latency = out.latency[from_row] + between.latency + back.latency[to_row]
+        # A row of capacities for each pair: out of its node, over the fabric, into the other node.
         return Routes(np.concatenate(hops, axis=1), latency)
 
     @cached_property
@@ -219,6 +221,7 @@ class Cluster:
         ``<->`` for both of its ways together.
         """
         if link < self.first_capacity[-1]:
+            # The last node that begins at or before the link.
             node = int(np.searchsorted(self.first_capacity, link, side="right")) - 1
             kind = self.kinds[self.kind_of[node]]
             return f"node{node}/{kind.names[link - self.first_capacity[node]]}"

@@ -48,6 +48,7 @@ class NodeGraph:
         self.names: list[str] = []
         self.capacities: FloatArray = np.empty(0)
         self._number_capacities()
+        # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
         cards = [name for name in self.graph if name.startswith("nic")]
         self.nics = sorted(cards, key=lambda name: int(name.removeprefix("nic")))

@@ -96,6 +96,7 @@ def _copied(node: Node, transport: Transport) -> Iterator[Edge]:
         if first.isdisjoint(links):
             yield edge
         else:
+            # What was measured is what copies reach: nothing more is taken off the rate.
             as_copied = Link(name=edge.link.name, rate=rate, latency=latency)
             yield Edge(between=edge.between, link=as_copied)
 

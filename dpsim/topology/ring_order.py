@@ -16,6 +16,7 @@ def ring_order(bandwidth: FloatArray) -> list[int]:
     which is quick for the 2 to 16 GPUs of a node.
     """
     places = len(bandwidth)
+    # Up to three places there is one ring, in whichever order.
     if places <= 3:
         return list(range(places))
     # A ring is as slow as its slowest hop: try the fastest threshold first.

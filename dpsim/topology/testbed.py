@@ -144,6 +144,8 @@ class TestbedConfig(Config):
                 link = self.link(self.rates[host])
                 yield CustomEdge(between=(f"node{host}/nic0", switch), link=link)
 
+        # Without a latency, as `cluster_over_transport` has it: a message's stands on the hosts'
+        # links, whatever its way.
         uplink = self.link(racks.uplink)
         if len(racks.racks) == 2:
             yield CustomEdge(between=("rack0", "rack1"), link=uplink, latency=0.0)

@@ -191,6 +191,7 @@ class WorkloadConfig(Config):
     @field_validator("sequence_length")
     @classmethod
     def _fits(cls, length: int | None, info: ValidationInfo) -> int | None:
+        # A model that was refused is missing here, and has been spoken of.
         if "model" in info.data:
             _entry(info.data["model"]).check(length)
         return length

@@ -84,6 +84,7 @@ class Efficiency:
 
         Above 1 where an algorithm saves multiplications.
         """
+        # Whatever it is, no FLOP are divided by it.
         if layer.forward_flop == 0:
             return 1.0
         kind = "rnn" if is_recurrent(layer) else _CLASS.get(layer.kind, "gemm")

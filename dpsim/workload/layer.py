@@ -127,6 +127,7 @@ class Model:
             for index, layer in enumerate(self.layers)
             for elements in layer.parameters
         ]
+        # Two columns also where there are no tensors at all.
         elements, layer = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return Tensors(elements, layer)
 

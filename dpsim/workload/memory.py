@@ -351,6 +351,7 @@ def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
             f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got "
             f"{capacity:.4g} B"
         )
+    # The least that training takes: one sample, all of it checkpointed.
     alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
     needs = footprint(model, alone)
     held = needs.model_state + needs.activations + needs.loss

@@ -185,6 +185,8 @@ def compute_times(
     if transformer is None and efficiency is None:
         law = _transformer_law(model, precision)
         transformer = law and law(accelerator.generation, execution, kernels)
+    # Measured layers count before any model of them, and the constants of transformers, which know
+    # the shapes of their products, before those of all models.
     if model.measured is not None:
         forward, backward = model.measured.forward(batch), model.measured.backward(batch)
         backward = backward + _again(forward, recomputed)

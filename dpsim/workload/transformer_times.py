@@ -76,6 +76,7 @@ class TransformerEfficiency:
         self, model: Model, accelerator: Accelerator, batch: int, precision: str
     ) -> PassTimes:
         """Each layer's seconds for a pass over ``batch`` samples, without any waiting."""
+        # Of fp8 too, whose constant is a factor on bf16's speed.
         peak = accelerator.peak("fp16" if precision == "fp16" else "bf16")
         kept = peak * self.clock(accelerator.power, peak)
         shapes, fp8 = Shapes.of(model), precision == "fp8"
@@ -163,6 +164,7 @@ class Shapes:
         backward_flop = (
             batch * self.backward_flop * head + np.where(first, 0.0, by_input) + by_weights
         )
+
         share = np.where(self.attends, constants.attention, constants.products)
         speed = peak * share * np.where(fp8 & self.product & self.in_block, constants.fp8, 1.0)
         moved = np.where(self.loss, constants.loss, constants.elementwise)

@@ -93,6 +93,7 @@ class Sweep(Shown):
 
     def _failures(self) -> list[dict[str, Any]]:
         """Points that failed: number, file and error."""
+        # Points that are no scenario have errors of their own, and no key to have a row by.
         errors = [
             point.error or self.rows.get(point.key or "", {}).get("error")
             for point in self.plan.points

@@ -77,6 +77,7 @@ class CustomEdge(Config):
         rate = self.link.bandwidth if self.link is not None else (self.rate or 0.0)
         if self.window is None or self.seconds == 0:
             return rate
+        # One window a round trip.
         return min(rate, self.window / (2 * self.seconds))
 
     @property
@@ -169,6 +170,7 @@ class CustomConfig(SwitchedConfig):
                 f"{sum(cards):,}"
             )
         if self.edges:
+            # For its errors: a file is refused as a whole, before anything is built.
             list(_resolved(self.edges, cards))
 
     def fabric_of(self, ports: Ports) -> Fabric:

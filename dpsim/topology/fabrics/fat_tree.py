@@ -73,6 +73,7 @@ class FatTree(Fabric):
         count = self.ports.count
         if number < 2 * count:
             return port_links(self.ports, number, f"edge{number % count // self.half}")
+        # Levels 0 and 1 are those of the links up, 2 and 3 the same links downwards.
         level, place = divmod(number - 2 * count, self._level)
         lower, upper = divmod(place, self.half)
         if level % 2 == 0:

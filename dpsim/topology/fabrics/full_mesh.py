@@ -25,6 +25,7 @@ class FullMesh(Fabric):
         out = ~np.eye(ports.count, dtype=bool)
         super().__init__(
             ports,
+            # Row by row without the diagonal, as links are numbered. The slower end limits each.
             np.minimum.outer(ports.rates, ports.rates)[out],
             np.maximum.outer(ports.latencies, ports.latencies)[out],
         )

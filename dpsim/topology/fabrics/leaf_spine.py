@@ -54,6 +54,7 @@ class LeafSpine(Fabric):
         spine = self.spread.choose(source, destination, self.spines)
         first = 2 * self.ports.count
         up = first + here * self.spines + spine
+        # The links down come after all links up, and the same spine leads both ways.
         down = first + (self.leaves + there) * self.spines + spine
         apart = here != there
         hops = [

@@ -45,6 +45,7 @@ def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
     for part in ("query", "key", "value"):
         b.linear(f"{name}.attention.self.{part}", width)
     (b.fused_attention if fused else b.attention)(f"{name}.attention.self", heads)
+    # Neither dropout, whose mask is left out, nor a sum needs this again.
     b.linear(f"{name}.attention.output.dense", width, kept=False)
     _residual(b, f"{name}.attention.output")
     b.linear(f"{name}.intermediate.dense", inner)

@@ -39,6 +39,7 @@ def densenet(name: str, growth: int, channels: int, depths: tuple[int, int, int,
 def _layer(b: Builder, name: str, growth: int) -> None:
     channels, *sides = b.shape
     b.activation(f"{name}.cat", kept=True)
+    # The bottleneck of the paper: 1x1 to four times the growth, then 3x3.
     for index, width, kernel in ((1, 4 * growth, 1), (2, growth, 3)):
         b.batch_norm(f"{name}.norm{index}")
         b.activation(f"{name}.relu{index}")

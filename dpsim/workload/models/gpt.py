@@ -38,6 +38,7 @@ def gpt(
     for block in range(blocks):
         _block(b, f"h.{block}", heads, inner or 4 * width, fused)
     b.layer_norm("ln_f")
+    # The loss keeps what it makes of the scores, and not the scores themselves.
     b.linear("lm_head", words, bias=False, tied=tied, kept=False)
     b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
@@ -49,6 +50,7 @@ def _block(b: Builder, name: str, heads: int, inner: int, fused: bool) -> None:
     b.linear(f"{name}.attn.c_attn", 3 * width)
     b.shape = (tokens, width)  # queries, keys and values, side by side
     (b.fused_attention if fused else b.attention)(f"{name}.attn", heads)
+    # Neither dropout, whose mask is left out, nor a sum needs this again.
     b.linear(f"{name}.attn.c_proj", width, kept=False)
     _residual(b, f"{name}.attn")
     b.layer_norm(f"{name}.ln_2")

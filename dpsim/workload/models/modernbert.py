@@ -54,6 +54,7 @@ def _block(b: Builder, block: int, heads: int, inner: int, fused: bool) -> None:
     b.linear(f"{name}.mlp.Wi", 2 * inner, bias=False)
     b.shape = (tokens, inner)
     b.activation(f"{name}.mlp.gelu", kept=True)
+    # The gate is a product of two tensors, which moves as much as a sum.
     b.add(f"{name}.mlp.gate", kept=True)
     b.linear(f"{name}.mlp.Wo", width, bias=False, kept=False)
     b.add(f"{name}.mlp.add", kept=True)

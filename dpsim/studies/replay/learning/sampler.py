@@ -28,6 +28,7 @@ class Sampler:
         self.batch = batch
         self.seed = seed
         self.apart = apart
+        # Shards are equally long: what is left over of the samples is in none of them.
         self._stream = max(1, samples // workers) if apart else samples
         self._orders: dict[int, IntArray] = {}
 
