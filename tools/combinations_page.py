@@ -75,6 +75,7 @@ def forms_of(part: str, kind: str) -> list[Any]:
     """One of the kind as its name alone says, and others where rules tell its fields apart."""
     forms: list[dict[str, Any]] = [{}]
     if (part, kind) == ("aggregation", "host"):
+        # A rule may ask for a field of a kind. Its question is then put to a form with that field.
         forms = [{"way": "copies"}, {"way": "single-process"}]
     if (part, kind) == ("sync", "local-sgd"):
         forms.append({"group": 1})

@@ -86,6 +86,7 @@ def scaling() -> dict[str, Any]:
 def adaptdl() -> dict[str, Any]:
     """The networks and jobs of each cluster."""
     rows = packaged_table(small_clusters.TABLE, small_clusters.REQUIRED)
+    # Series that no network explains would bend the network's constants.
     rows = rows.where(~small_clusters.contradictory(rows))
     links, units = (
         small_clusters.described(rows),

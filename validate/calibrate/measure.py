@@ -65,6 +65,7 @@ def measure(
             run = launch(
                 command, up.hosts, timeout_s=_TIMEOUT_S, connect_timeout_s=60.0, on_line=on_line
             )
+        # Rank 0 writes a row a case, in the order of the cases.
         rows = [row for row in run.rows if row["rank"] == 0]
         for case, row in zip(some, rows, strict=True):
             if row["wrong"]:

@@ -81,6 +81,7 @@ def _take(path: Path, testbed: TestbedConfig | None, found: Measurements) -> int
 
 
 def _is_microbenchmark(path: Path) -> bool:
+    # Only records are written packed.
     if path.suffix == ".gz":
         return False
     # By the head of the text: records may be megabytes, and are parsed once they are known.

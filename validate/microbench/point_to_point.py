@@ -59,6 +59,7 @@ def _measured(
     first = world.rank == pair[0]
     peer = pair[1] if first else pair[0]
     nbytes = max(size, 1)
+    # One more than a burst has messages: the last one is room for the answer.
     buffers = [
         torch.zeros(nbytes, dtype=torch.uint8, device=world.device) for _ in range(BURST + 1)
     ]

@@ -64,6 +64,7 @@ def _all_reduced(scenario: Scenario) -> Method | None:
     if overlap.size_of_buckets is not None and _by_ring(scenario):
         return method_named(
             "buckets",
+            # repr, so that no digit of a size is lost on its way through text.
             **{name: f"{getattr(overlap, name)!r} B" for name in ("bucket_size", "first_bucket")},
         )
     if overlap.overlaps:
@@ -107,6 +108,7 @@ def _in_groups(scenario: Scenario) -> dict[str, Any]:
     group = scenario.cluster.mesh.size(asked, "strategy.sync.group")
     step = {
         "every": outer.every,
+        # As the simulator's replay has it where the scenario leaves it out.
         "learning_rate": outer.learning_rate or (0.7 if nesterov else 1.0),
         "momentum": outer.momentum if nesterov else 0.0,
         "fragments": outer.fragments,

@@ -49,6 +49,7 @@ class Gossip(Method):
 
     def run(self, worker: Worker) -> None:
         """Models set out while the gradient is computed; once mixed, they move by it."""
+        # Drawn from the seed by every worker alike: nobody need say whom it meets.
         turns = gossip_turns(self.graph, worker.workers, worker.training.seed)
         for step in worker.steps():
             meeting = Meeting(worker, turns[step % len(turns)])

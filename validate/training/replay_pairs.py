@@ -38,6 +38,7 @@ class _Pairs:
             for record in records
         ]
         self.shared = [replica.weights.clone() for replica in workers.replicas]
+        # Only room: no update comes before a read, which sets its change.
         self._changes: list[Tensor] = [weights.clone() for weights in self.shared]
 
     def advance(self, worker: int) -> bool:

@@ -103,6 +103,7 @@ def replay_learners(method: Learners, records: Sequence[Record], training: Train
             workers.change(worker)
             workers.replicas[worker].weights.sub_(correction)
         total = torch.stack(corrections).sum(dim=0)
+        # As in the run, where corrections of a step move z while the next one is computed.
         moved = average + total + method.inertia * (average - previous)
         average, previous = moved, average
     done = workers.done(average)

@@ -59,6 +59,7 @@ class ServerState:
         self._newest = (0, weights.clone())
         self._readable: dict[int, tuple[int, Tensor]] = {}
         self._keeper = Gatekeeper(gate, self._goes_on)
+        # The first weights are read without a gradient handed over before.
         for worker in range(workers):
             self._goes_on(worker, 0, 0)
 

@@ -99,6 +99,7 @@ def _sizes(factory: Any, sequence_length: int | None) -> tuple[str, Sizes] | Non
     home = f"{function.__module__.rpartition('.')[2]}:{function.__name__}"
     if home not in _TWINS:
         return None
+    # What a line of the catalogue leaves out is as the family's function has it.
     signature = inspect.signature(function)
     given: Mapping[str, Any] = settings
     if "sequence_length" in signature.parameters:

@@ -308,6 +308,7 @@ class _Steps:
         status, reason = by_quality(row.quality)
         if reason is not None:
             return status, reason
+        # Rows without a smaller known one are what is known: nothing is predicted there.
         if self._bases and (base is None or base.gpus >= row.gpus):
             return "fitted on", None
         return "counted", None

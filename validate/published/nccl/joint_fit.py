@@ -102,6 +102,7 @@ def label_graphs(cases: Sequence[Case], known: Mapping[Slot, float]) -> list[Cas
         )
         for graph in GRAPHS:
             seen = predict_case(replace(case, machine=replace(case.machine, graph=graph)), logs)
+            # The rows' part of the objective. A table is one machine's, whose rows all weigh alike.
             r = np.log(seen / np.asarray(case.times)) / SIGMA
             table[graph] += float((2 * (np.sqrt(1 + r**2) - 1)).sum()) * (
                 _GRAPH_RELUCTANCE if graph else 1.0

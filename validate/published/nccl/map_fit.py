@@ -76,6 +76,7 @@ def build(cases: Sequence[Case]) -> Problem:
     by_name = {p.name: p for p in PARAMS}
     prior = np.array([_prior(key, by_name[name]) for key, name in slots])
     spread = np.array([_spread(key, by_name[name]) for key, name in slots])
+    # Nothing is known beforehand of a case: its logarithms are the sums of their levels alone.
     base = np.zeros((len(cases), len(NAMES)))
     return _problem(cases, slots, prior, spread, _levels(cases, slots), base)
 

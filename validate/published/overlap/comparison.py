@@ -56,6 +56,7 @@ class Order:
 
         Whether the prediction ranks them so.
         """
+        # The slower of two comes first, so that each two count once and equal ones not at all.
         m, p = self.measured, self.predicted
         twos = [(one, other) for one in m for other in m if m[one] > m[other] * (1 + apart)]
         return [p[one] > p[other] for one, other in twos]

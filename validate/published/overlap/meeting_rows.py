@@ -25,6 +25,8 @@ from validate.published.tables import Columns, scenario_of_row
 
 _SERVER = {"kind": "parameter-server", "servers": 1, "colocated": True}
 _GOSSIP = {"kind": "gossip", "graph": "exponential"}
+
+# In this order: where one word begins another, the longer one stands first.
 _HARDWARE: tuple[
     tuple[str, str, str], ...
 ] = (  # words in the columns gpu and intra_link, node, GPU

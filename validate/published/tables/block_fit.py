@@ -54,6 +54,8 @@ def soft_maximum(a: FloatArray, b: FloatArray, p: FloatArray | float) -> FloatAr
 
     Between the maximum (large p) and the sum (p = 1).
     """
+    # The larger one is taken out, or its power would overflow. The floors keep 0 out of divisions
+    # and logarithms, and exp from underflowing where the smaller one adds nothing.
     larger = np.maximum(np.maximum(a, b), 1e-300)
     ratio = np.maximum(np.minimum(a, b) / larger, 1e-300)
     return np.asarray(larger * (1.0 + np.exp(np.maximum(p * np.log(ratio), -700.0))) ** (1.0 / p))

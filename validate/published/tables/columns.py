@@ -43,6 +43,7 @@ class Columns:
         Raises DpsimError, with line and column, where one is no number.
         """
         return np.array(
+            # Cell by cell: an error names the line where one is no number.
             [self._number(row, name, cell) for row, cell in enumerate(self.text(name).tolist())],
             dtype=np.float64,
         )

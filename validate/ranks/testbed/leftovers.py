@@ -68,6 +68,7 @@ def remove(names: Iterable[str]) -> None:
 def _kill_all(name: str) -> None:
     """Kill processes in a namespace until there are none."""
     end = time.monotonic() + _PATIENCE_S
+    # Once more each time: what is killed may have started another process meanwhile.
     while pids := _pids(name):
         if time.monotonic() > end:
             raise TestbedError(
