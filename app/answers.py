@@ -72,6 +72,7 @@ def answer(spec: Spec, report: Report) -> Answer:
     given = _admitted(spec)
     total = given.run.steps + given.run.warmup
     run = run_scenario(given, Recording(steps=1), lambda done: report(done, total))
+    # Intervals of three workers and not of all: there may be thousands.
     workers = run.extremes()
     intervals = {who: run.intervals(workers=[who]) for who in set(workers.values())}
     links = link_classes(run.job.network, run.link_loads)
@@ -148,6 +149,8 @@ def _way(spec: Spec, words: str, options: tuple[str, ...], base: Result) -> Way:
 
 def explained(spec: Spec, report: Report) -> Explanation:
     """What limits ``spec``. Raises DpsimError."""
+    # A knob takes many steps: each reports the knobs turned so far, so that a cancellation is
+    # heard.
     done = 0
 
     def turned(knobs: int) -> None:

@@ -34,6 +34,7 @@ def chart(
     if height is not None:
         # Of the figure, not of a box that it would be scrolled in, which no key can reach.
         figure.update_layout(height=height)
+    # Without a theme of Streamlit's, which would replace the figure's own colours.
     st.plotly_chart(
         in_mode(figure, mode()),
         key=key,

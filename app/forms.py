@@ -120,6 +120,8 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
+        # With a point it may be one that dpsim wrote out in full, such as 3125000000.0 B/s; what
+        # people write without one stays as it is.
         for dimension in DIMENSIONS:
             with suppress(DpsimError):
                 return (

@@ -135,6 +135,7 @@ def _kineto(path: Path, content: bytes) -> Found:
     text = profile.to_json()
     written = path.with_name("profile")
     written.write_text(text, encoding="utf-8")
+    # The profile is read back, so that what is shown is what the file to download holds.
     found = _model_profile(written, b"")
     return Found((*found.lines, *profile.notes), "profile.json", text, changed=found.changed)
 

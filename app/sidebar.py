@@ -145,6 +145,7 @@ def _workload() -> None:
 
 
 def _stragglers() -> None:
+    # Without what names a file, which the dashboard reads none of.
     controls.union(forms.union("disturbance.jitter"), without=("file",))
     controls.entry(
         "disturbance.slow",
@@ -210,6 +211,7 @@ def _out(spec: Spec) -> None:
     except DpsimError:
         return
     name = spec.preset or spec.file.rpartition(".")[0] or "scenario"
+    # A download changes nothing on the page, so it is no reason to run it again.
     st.download_button(
         "download it (YAML)",
         text,

@@ -76,6 +76,7 @@ class Task(Generic[T]):
 
     def cancel(self) -> None:
         """Stop it at its next report, or at once where it has not begun."""
+        # Before the lock: should it begin just now, it stops at its first report.
         self._stop.set()
         with self._lock:
             if not self.begun:
@@ -122,6 +123,7 @@ class Task(Generic[T]):
         except BaseException as error:  # shown where the value is asked for
             self._error = error
         finally:
+            # Before ``then``, which counts what is still at work.
             self._ended.set()
             then()
 

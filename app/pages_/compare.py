@@ -53,6 +53,7 @@ def _strategies(spec: Spec) -> None:
     part = controls.pick("vary", (_ALGORITHM, *_PARTS), "vary", _ALGORITHM)
     known = list(ALL_REDUCES) if part == _ALGORITHM else list(forms.union(_PARTS[part]).kinds)
     path = "strategy.aggregation.algorithm" if part == _ALGORITHM else f"{_PARTS[part]}.kind"
+    # An algorithm is a field of the all-reduce alone.
     if part == _ALGORITHM and controls.stated(spec, "strategy.aggregation.kind") not in (
         None,
         "allreduce",

@@ -32,6 +32,7 @@ def draw() -> None:
         "arrives, is the scenario's; what is shown are real losses and accuracies against "
         "simulated seconds."
     )
+    # Only what can be asked for is offered: some ways go with some aggregations alone.
     known = [
         kind
         for kind in forms.union("strategy.sync").kinds

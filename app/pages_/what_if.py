@@ -144,6 +144,7 @@ def _timeline(shown: Answer, spec: Spec) -> None:
         who: number for who, number in shown.workers.items() if whose == _THREE or who == "typical"
     }
     called: dict[int, str] = {}
+    # One worker may be two of them, such as the only one.
     for who, number in workers.items():
         called.setdefault(number, f"worker {number} ({who})")
     intervals = [each for number in called for each in shown.intervals[number]]

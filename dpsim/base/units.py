@@ -169,6 +169,7 @@ def to_si(value: object, dimension: Dimension) -> float:
     """
     if isinstance(value, str):
         return parse(value, dimension)
+    # False is 0 to Python, and no quantity.
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
         return 0.0
     raise DpsimError(

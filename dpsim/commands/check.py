@@ -30,6 +30,7 @@ def check(
     problems: dict[str, list[str]] = {}
     for file in files:
         try:
+            # A sweep's points are scenarios of their own: each may be wrong where the base is not.
             if load_scenario(file).sweep is not None:
                 plan([file])
             problems[str(file)] = []

@@ -188,6 +188,8 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
         said["gpu"] = catalogue_nodes()[said["node"]].gpu.name
     tried = _TRIED
     if "strategy" in said:
+        # A strategy that was asked for is kept: recomputing activations is all that makes it
+        # smaller.
         tried = tuple((said["strategy"], checkpoint) for checkpoint in (False, True))
     # A factory is looked for beside the scenario.
     if ".py:" in said.get("model", ""):

@@ -97,6 +97,8 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
 
         def progress(what: str, done: int, total: int) -> None:
+            # A kind of work gets its bar with its first report: what there will be is not known
+            # before.
             if what not in tasks:
                 tasks[what] = shown.add_task(what, total=total)
             shown.update(tasks[what], completed=done)

@@ -47,6 +47,7 @@ def _judged(task: Task, batch: float) -> tuple[Verdict, str]:
     about = f"a global batch of {batch:,.0f}"
     critical = f"the critical batch of about {law.critical_batch:,.0f}"
     more = law.samples(batch) / law.least_samples
+    # First what may not train at all, then what only wastes.
     if batch > limit.batch:
         return "too large", (
             f"{about} may not converge to {task.target}: published runs reach it up to "

@@ -66,6 +66,7 @@ class StepLaw:
         own = self.least_samples_error
         other = -share * self.critical_batch_error
         of_constants = own**2 + other**2 + 2 * self.correlation * own * other
+        # Where the two errors cancel, rounding may leave a little less than nothing.
         return math.sqrt(max(of_constants, 0.0) + self.noise**2)
 
 

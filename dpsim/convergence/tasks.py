@@ -161,6 +161,7 @@ class Task(Config):
 @cache
 def tasks() -> Registry[Task]:
     """All tasks, by name."""
+    # Two files, since one is written by hand and the other by the fit.
     constants = read("constants.yaml")["tasks"]
     described = read("tasks.yaml")
     known = {
@@ -176,6 +177,7 @@ def task_for(model: str, optimizer: str) -> Task | None:
     Where none was, it is the model's first task; None where the model has no task.
     """
     found = [task for task in tasks().values() if model in task.models]
+    # A task's steps were counted with its own optimisers: another needs other steps.
     for task in found:
         if optimizer in task.optimizers:
             return task

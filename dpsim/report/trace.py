@@ -97,6 +97,7 @@ def _inside(each: Interval, bounds: FloatArray) -> tuple[float, float]:
     """
     if each.stream != "compute":
         return each.start, each.end
+    # Its middle tells the step, since no rounding moves that into another.
     middle = (each.start + each.end) / 2
     number = int(np.clip(np.searchsorted(bounds, middle) - 1, 0, len(bounds) - 2))
     return max(each.start, float(bounds[number])), min(each.end, float(bounds[number + 1]))

@@ -128,6 +128,7 @@ def _measured(
         raise DpsimError(
             "calibrate must have files of runs, or --testbed to measure on, but got neither"
         )
+    # Torch is needed to measure alone: profiles are fitted without it.
     from dpsim.workload import import_torch
 
     import_torch("validate calibrate, to measure,")

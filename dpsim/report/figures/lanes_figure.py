@@ -95,6 +95,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     )
     figure.update_xaxes(range=[0, factor * end])
     figure.update_xaxes(title_text=f"time ({unit})", row=len(lanes), col=1)
+    # To plotly the titles of panels are annotations; there are no others yet.
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_layout(
         title={**_HEAD, "text": title},

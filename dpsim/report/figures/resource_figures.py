@@ -88,6 +88,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             orientation="h",
             marker={
                 "color": colour,
+                # More parts than colours: the same colours come again, hatched.
                 "pattern": {"shape": "/" if number >= len(_COLOURS) else ""},
             },
             text=[human(size, DATA, 3) if size >= _NARROW * total else ""],

@@ -78,6 +78,7 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
             "traceorder": "normal",
         },
         margin={"l": 60, "r": 20, "t": 20, "b": 20},
+        # A number that does not fit its bar is hidden, and not shrunk until nobody can read it.
         uniformtext={"minsize": 11, "mode": "hide"},
         xaxis_title=x,
         yaxis_title=y,

@@ -85,6 +85,7 @@ def figures_page(title: str, figures: Iterable[go.Figure]) -> str:
 def figure_html(figure: go.Figure) -> str:
     """A figure as a part of a `document`."""
     config = {"displaylogo": False, "responsive": True}
+    # plotly.js would stand in each figure; `document` has it once.
     return str(figure.to_html(include_plotlyjs=False, full_html=False, config=config))
 
 

@@ -119,6 +119,8 @@ def _table(source: Source) -> str:
     pairs = list(zip(source.labels, source.rows, strict=True))
     left_out = ""
     if source.kind == "sweep":
+        # Other kinds keep their order, which says something: nodes that grow, variants that are
+        # ranked.
         pairs.sort(key=lambda pair: -pair[1]["throughput_samples_per_s"])
     if len(pairs) > MOST_ROWS:
         order = " by throughput" if source.kind == "sweep" else ""

@@ -72,6 +72,7 @@ def sweep_figure(folder: str | os.PathLike[str]) -> go.Figure:
     """The figure of a sweep's folder: the parts of a step of its fastest points."""
     answered = query(folder)
     source = of_sweep(str(folder), answered.columns, answered.rows)
+    # The first alone is drawn: the rest of the generator is never asked for.
     return next(source_figures(source))
 
 

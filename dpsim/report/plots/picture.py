@@ -154,6 +154,7 @@ def _scale(panel: Any, layout: Any, across: str, up: str) -> None:
             getattr(panel, f"set_{which}ticks")(
                 [mark for mark, _ in inside], [text for _, text in inside], minor=False
             )
+            # A logarithmic axis labels marks between these too, where it has room.
             getattr(panel, f"{which}axis").minorticks_off()
         if axis.autorange == "reversed":
             getattr(panel, f"invert_{which}axis")()

@@ -85,6 +85,7 @@ def _algorithms() -> list[Row]:
     ]
 
 
+# Functions, so that only what is asked for is read or built.
 CATALOGUES: Registry[Callable[[], list[Row]]] = Registry(
     "catalogue",
     {

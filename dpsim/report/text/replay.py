@@ -22,6 +22,7 @@ def replay_table(result: Replay) -> Table:
     for heading in ("simulated time", "samples", "sent", "loss", "accuracy"):
         table.add_column(heading, justify="right")
     points = result.curve.points
+    # A set, since a short curve has fewer points than rows that are wanted.
     for number in sorted({round(place * (len(points) - 1) / _ROWS) for place in range(_ROWS + 1)}):
         point = points[number]
         time, sent = human(point.time_s, TIME), human(point.bytes, DATA, 3)
