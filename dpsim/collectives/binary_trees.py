@@ -153,6 +153,7 @@ def _other(ends: IntArray) -> list[int]:
     """
     order = np.argsort(ends, kind="stable")
     sorted_ends = ends[order]
+    # Sorted by their end, the two edges that share one stand side by side.
     pairs = np.flatnonzero(sorted_ends[1:] == sorted_ends[:-1])
     one, another = order[pairs], order[pairs + 1]
     other = np.arange(len(ends))

@@ -112,6 +112,7 @@ class Worker:
             return
         program, since = self.world.job.program, now
         for end in program.turns_between(begin, stop):
+            # From the begin, not from the mark before: the last mark is then the clock's own time.
             until = now + factor * (positions[end] - positions[begin])
             self.note("compute", program.name_of(end), since, until)
             since = until

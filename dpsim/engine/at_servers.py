@@ -79,6 +79,7 @@ class AtServers(MeetingPoint):
         """The servers have applied one of its calls; with the last its gradient is complete."""
         self._open[worker.rank] -= 1
         handed_over = self._handed_over[worker.rank]
+        # While the worker still computes nobody waits for that: it sees as much at its end.
         if not self._open[worker.rank] and handed_over is not None:
             self._take(worker)
             handed_over.succeed()

@@ -66,6 +66,7 @@ def transfer_bytes(network: Network) -> float:
 
     Its ends, chunks and times, and its route several times over.
     """
+    # The first and the last rank are mostly as far apart as any two.
     ends = np.array([0]), np.array([network.ranks - 1])
     hops = network.routes(*ends).links.shape[1] if network.ranks > 1 else 1
     return _BYTES_A_TRANSFER + _BYTES_A_HOP * hops

@@ -93,6 +93,8 @@ class Planner:
         planned = Itinerary(step)
         sent = [self._sending(step, call) for call in self.job.calls(step)]
         planned.sent = sent
+        # Calls stand in order: what is ready before the update comes first, models and fragments
+        # then.
         planned.gradients = sum(each.call.ready < self.program.updated for each in sent)
         _Walk(self, planned).through()
         length = self.program.updated

@@ -158,6 +158,7 @@ class CompiledFlows:
         values[1] = arrival.size
         # What crosses no link (inside one device) is there as soon as its latency is over.
         values[2] = np.where(self._no_link[routes], 0.0, arrival.left)
+        # They do not move until rates are shared anew.
         values[3] = 0.0
 
     def _add_one(self, route: int, arrival: Arrival) -> None:

@@ -166,6 +166,7 @@ class _Sending:
         self.to_send = message.nbytes
         self.to_come = message.nbytes
         self.piece = min(max(message.nbytes / _PIECES, _SMALLEST), _LARGEST)
+        # Room for one piece at least: without it nothing would ever leave.
         self.window = max(links.window, self.piece)
         self.queue = max(links.queue, self.piece)
         self.fresh = links.window  # bytes that may still wait at the sender's link without limit

@@ -30,6 +30,7 @@ class Outlook:
     @property
     def program(self) -> Program:
         """The positions of the step."""
+        # A pass has each layer twice; besides there are the start, and the end of the update.
         return Program((len(self.positions) - 2) // 2 // self.passes, self.passes)
 
     def pass_of(self, gradient: CollectiveCall) -> int:

@@ -109,6 +109,7 @@ class Gate(ABC):
         """When enough workers are there, of which worker i is there at ``there[i]``."""
         if self.quorum == len(there):
             return float(there.max())
+        # A partition finds the time of the last who is waited for without sorting all.
         last = self.quorum - 1
         return float(np.partition(there, last)[last])
 

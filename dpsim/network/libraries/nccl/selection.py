@@ -195,6 +195,7 @@ def _ring(machine: NcclMachine, g: _Graph, op: str, proto: int) -> tuple[float, 
         bus = min(
             bus * 0.92, max(g.channels * RING_LL128_PER_CHANNEL[g.row], RING_LL128_LEAST[g.row])
         )
+    # NCCL counts rates of links: in all steps together a rank sends steps / n of the vector.
     return latency, bus * n / max(steps, 1)
 
 
@@ -216,6 +217,7 @@ def _tree(machine: NcclMachine, g: _Graph, proto: int) -> tuple[float, float]:
             bus * (7 / 9 if nodes == 1 else 120 / 128),
             g.channels * TREE_LL128_PER_CHANNEL[g.row][g.column],
         )
+    # The same for a tree: the vector goes up and comes down.
     return latency, bus * 0.5
 
 
@@ -261,6 +263,8 @@ def costs(
     g = _graph(machine)
     out: dict[Choice, FloatArray] = {}
     for i, proto in enumerate(PROTOCOLS):
+        # LL128 needs stores of 128 bytes to arrive whole: NCCL leaves it off where that is not
+        # known.
         if i == 1 and ((not g.nvlink and machine.nodes == 1) or machine.capability < 70):
             continue
         latency, bandwidth = _ring(machine, g, op, i)
