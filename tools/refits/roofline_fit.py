@@ -117,6 +117,7 @@ class Work:
     ``row`` says whose each is.
     """
 
+    # One number for each pass of each layer of each row.
     row: IntArray
     flop: FloatArray
     traffic: FloatArray
@@ -126,6 +127,7 @@ class Work:
     product: BoolArray
     fraction: IntArray
     lost: FloatArray
+    # One for each row, whose passes begin at its start.
     starts: IntArray
     peak: FloatArray
     memory: FloatArray
@@ -466,6 +468,7 @@ def leave_models_out(rows: Columns, *known_effects: Collection[str]) -> FloatArr
     for name in sorted(set(names.tolist())):
         test = names == name
         work, result, _ = fit(rows.where(~test))
+        # Constants of the fit, the same for all tested rows; effects are set by set below.
         tested = work_of(rows.where(test))
         values = {
             n: np.full(int(test.sum()), result.values[n][0])

@@ -54,6 +54,7 @@ def measured_models(runs: Sequence[RunFile]) -> tuple[MeasuredModel, ...]:
 def step_errors(model: MeasuredModel) -> list[float]:
     """The relative error of the step at each batch size between others, interpolated from those."""
     sizes = np.array(model.batch_sizes, dtype=float)
+    # Tables are (batch sizes, layers): whole steps of each batch size.
     steps = np.array(model.forward_s).sum(axis=1) + np.array(model.backward_s).sum(axis=1)
     errors = []
     # The ends stay: without one of them its time would be extrapolated.

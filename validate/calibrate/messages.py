@@ -166,6 +166,7 @@ def _ratios(
         for way in pair:
             slopes.append(_slope(way, times[first : first + len(way)]))
             first += len(way)
+        # Both ways over one way, in the order of `_both`.
         ratios.append(np.log(slopes[1] / slopes[0]))
     return np.array(ratios)
 

@@ -64,6 +64,7 @@ def rank_rounds(
     Places are elements.
     """
     channels: list[list[RankRound]] = [[] for _ in range(schedule.channels)]
+    # A round holds all channels and all ranks: one entry a transfer in each of its arrays.
     for number, current in enumerate(schedule.each_round()):
         mine = np.flatnonzero((current.source == rank) | (current.destination == rank))
         for channel in np.unique(current.channel[mine]):

@@ -58,6 +58,7 @@ def _together(records: Steps, rows: Sequence[Rows], carried: Sequence[Rows], job
         waits = np.array([own[step]["waits"] for own in rows]).reshape(workers, -1, 2)
         # All workers settle at the same positions of a step, so that wait number i of one is for
         # the same calls as that of all others.
+        # By wait, then begin and end, then worker.
         for began, ended in waits.transpose(1, 2, 0):
             waited = ended - began
             last = gate.enough_at(began)

@@ -70,6 +70,7 @@ class LayerClock:
 
     def _shares(self) -> dict[str, float]:
         pieces: dict[str, float] = {}
+        # A cut says whose piece ends there: the first one only begins.
         for (_, begin), (owner, end) in pairwise(self._cuts):
             pieces[owner] = pieces.get(owner, 0.0) + self._face.seconds(begin, end)
         total = sum(pieces.values())

@@ -59,6 +59,7 @@ def bucket_seconds(rows: Rows, first: int) -> dict[str, float]:
 def _covered(buckets: Sequence[Bucket]) -> float:
     """Seconds in which at least one bucket was on its way."""
     seconds, reached = 0.0, -np.inf
+    # The length of a union of intervals: only what lies beyond all before it counts.
     for _, begin, end in sorted(buckets, key=lambda bucket: bucket[1]):
         seconds += max(end - max(begin, reached), 0.0)
         reached = max(reached, end)

@@ -44,6 +44,7 @@ def left_out_nodes(halves: int = 100, seed: int = 0) -> RateCheck:
         drawn = _predicted(known, len(left_out), generator)
         # Independent faults: a count of k says that the expected one is a gamma of shape k.
         rates = generator.poisson(generator.gamma(known[:, 0].sum(), size=_DRAWS))
+        # Sums over servers: faults, down time of a fault, and faults if they were independent.
         inside += [
             _is_inside(drawn[:, 0], faults),
             _is_inside(drawn[:, 1] / drawn[:, 0], down / faults),

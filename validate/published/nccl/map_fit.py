@@ -55,12 +55,15 @@ class Problem:
     cases: Sequence[Case]
     facts: Facts
     work: Work
+    # (rows,): ln seconds, whose case each is, and the root of its weight.
     logt: FloatArray
     owner: npt.NDArray[np.int64]
     weight: FloatArray
+    # (slots,): the unknowns and their priors; how heavy a prior's tail is, stands in ``loose``.
     slots: list[Slot]
     prior: FloatArray
     spread: FloatArray
+    # (levels, cases, constants): slots that add up; (cases, constants): what they add to.
     levels: npt.NDArray[np.int64]
     base: FloatArray
     loose: npt.NDArray[np.int64]

@@ -76,11 +76,13 @@ def calibrated(
     # By the known sizes alone: the others are still to be predicted.
     labelled = label_graphs([part for part, _ in thinned], known)
     logs = np.array([machine_logs(known, case.machine) for case in cases])
+    # First one deviation for all cases of the machine, then one for each case around it.
     shared = build_own(labelled, logs, _MACHINE_SPREAD)
     machine = case_logs(shared, solve(shared))
     fitted = [
         _refined(case, part, own) for case, part, own in zip(cases, labelled, machine, strict=True)
     ]
+
     curves = [
         Curve(
             (case.op, case.machine.ranks, case.machine.nodes),
@@ -90,6 +92,7 @@ def calibrated(
         )
         for case, fit, (_, counts) in zip(cases, fitted, thinned, strict=True)
     ]
+
     together = zip(cases, fitted, corrections(curves), thinned, strict=True)
     return [
         Predicted(case, _by_the_known(fit.seconds * factor, part, case), counts)
