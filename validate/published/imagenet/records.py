@@ -169,6 +169,7 @@ def _cluster(
         _first(constants["systems"], words),
         _first(constants["links"], cells.get("interconnect", "")),
     )
+    # What the row says goes before what is usual of the system, and that before the chip's.
     stated = re.search(r"(\d+)[- ]GPUs?\b", words)
     per_node = int(stated[1]) if stated else (system or hardware)["per_node"]
     per_node = min(per_node, devices, hardware["per_node"])

@@ -155,6 +155,7 @@ def _case(row: Row, kind: Kind, identity: dict[str, str]) -> Case:
 
 
 def _nccl_tests_case(row: Row, identity: dict[str, str]) -> Case:
+    # Only for their errors, which name line and column: `describe` reads them again below.
     row.count("nodes")
     row.count(
         "gpus_per_node" if row.text("gpus_per_node") or not row.text("n_ranks") else "n_ranks"

@@ -212,6 +212,7 @@ def published(network: str, gpu: str, ranks: float, nodes: float) -> tuple[float
     same = [fit for fit in _fits() if fit.rate == rate and fit.k80 == (word == "k80")]
     if not same:
         raise DpsimError(f"comm_fits.csv has no all-reduce at the rate of {network!r}")
+    # A fit that states no number of ranks holds for any.
     nearest = min(
         same, key=lambda fit: 0.0 if np.isnan(fit.ranks) else abs(np.log(fit.ranks / ranks))
     )

@@ -149,6 +149,7 @@ def _step_times(
     accumulation, batch = accumulation_of(rows), rows.above_zero("per_gpu_batch")
     out: list[tuple[float | None, float | None]] = []
     for row, base, efficiency in zip(pairs.row, pairs.base, predicted, strict=True):
+        # By how much more a GPU computes in a step of the larger one.
         work = accumulation[row] / accumulation[base]
         if not np.isnan(batch[row]) and not np.isnan(batch[base]):
             work *= batch[row] / batch[base]

@@ -75,6 +75,7 @@ class Work:
 
 def _entry(name: str, table: Mapping[str, Any]) -> Mapping[str, Any] | None:
     fitting = [key for key in table if name.casefold().startswith(key.casefold())]
+    # The longest, since the names of some models begin those of others.
     found: Mapping[str, Any] | None = table[max(fitting, key=len)] if fitting else None
     return found
 
@@ -99,6 +100,7 @@ def transformer_features(entry: Mapping[str, Any], sequence: float) -> dict[str,
     return {
         "gmac": mac * sequence * 1e-9,
         "elements_m": elements * sequence * 1e-6,
+        # Sixteen a layer: weights and biases of four projections, two products and two norms.
         "tensors": 16.0 * layers + 6.0,
         "params_m": float(entry["params_m"]),
         "passes": 0.4,

@@ -163,6 +163,7 @@ def _head_seconds(
     peak, memory = float(constants["device"]["peak"]), float(constants["device"]["memory"])
     vocabulary = float(constants["vocabulary"]["value"])
     bandwidth = v["memory_efficiency"] * memory
+    # Three products of 2 V w t each: forward, and the gradients of inputs and of weights.
     product = 6 * vocabulary * job.width * job.tokens / (v["head_efficiency"] * peak)
     return product + 4 * v["head_passes"] * vocabulary * job.tokens / bandwidth
 
