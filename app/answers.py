@@ -128,6 +128,7 @@ def ways_to_fit(spec: Spec, report: Report) -> list[Way]:
     report(0, len(remedies) + 1)
     # The ways' costs are told against the scenario as if it did fit.
     base = simulate(_admitted(few.with_value("run.allow_out_of_memory", "true")))
+
     found = []
     for done, remedy in enumerate(remedies, 1):
         report(done, len(remedies) + 1)

@@ -210,12 +210,14 @@ def _number(given: Field, value: Any, common: dict[str, Any]) -> None:
     kind: Callable[[Any], Any] = int if whole else float
     least: Any = None if given.least is None else kind(given.least)
     most: Any = None if given.most is None else kind(given.most)
+
     if value is not None:
         # Streamlit raises for a number outside the limits. As text it can be seen, and corrected.
         if not _is_within(value, least, most) or value != kind(value):
             _text(given, value, common)
             return
         value = kind(value)
+
     st.session_state[common["key"]] = value
     start: Any = None if given.optional else "min"
     st.number_input(

@@ -136,6 +136,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
     # pydantic writes what may be None, or of several types, as anyOf; all else stands alone.
     options = [_plain(option) for option in given.get("anyOf", (given,))]
     kept = [option for option in options if option.get("type") != "null"]
+
     catalogue = next(
         (known() for option in kept if (known := _CATALOGUES.get(str(option.get("title"))))), None
     )
@@ -153,6 +154,7 @@ def _field(path: str, name: str, given: Schema) -> Field | None:
             canonical=_canonical(catalogue),
             **about,
         )
+
     first = kept[0]
     # A part of its own, which has its own widgets (`union`).
     if "discriminator" in given or any(

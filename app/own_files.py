@@ -92,6 +92,7 @@ def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
     report(0, 2)
     without = simulate(given)
     report(1, 2)
+
     if found.node is not None:
         changed = scenario(spec.with_value(_NODES, found.node))
     else:

@@ -30,6 +30,7 @@ def draw() -> None:
         "A row is a rank, a column a chunk of its vector. What a rank holds is found by carrying "
         "the schedule out: the one that is simulated, and that runs on real ranks."
     )
+
     names, operation = _algorithms()
     where = controls.switch("where", (_SWITCH, _CLUSTER), "where", _SWITCH)
     spec = state.current().spec
@@ -41,6 +42,7 @@ def draw() -> None:
     )
     if walks is None:
         return
+
     data = [drawn(walk) for walk in walks]
     theme = st.context.theme.type or ""
     _player()(key="steps", data={"walks": data, "theme": theme})

@@ -132,8 +132,10 @@ def _chart(rows: list[dict[str, Any]]) -> None:
             _AIMS[0],
             "The points that no other is at least as good as in both.",
         )
+
     figure = columns_figure(rows, across, up, None if colour == _NONE else colour, _aims(aim))
     chart(figure, key="columns", height=520)
+
     failed = sum(row.get("error") is not None for row in rows)
     st.caption(
         f"{len(rows):,} rows" + (f", {failed:,} of which failed (column error)" if failed else "")

@@ -124,17 +124,20 @@ def _scaling(spec: Spec) -> None:
             "count up."
         )
         return
+
     each = given.cluster.ranks // given.cluster.nodes
     nodes = [str(2**power) for power in range(13) if 2**power * each <= _MOST_GPUS]
     steps = min(given.run.steps, _MOST_STEPS)
     if steps < given.run.steps:
         spec = spec.with_value("run.steps", str(steps))
         st.caption(f"{steps} steps each instead of {given.run.steps:,}.")
+
     found = finished(
         "simulating", ("scaling", spec), lambda report: varied(spec, "cluster.nodes", nodes, report)
     )
     if found is None:
         return
+
     results = {int(name): result for name, result in found.items() if isinstance(result, Result)}
     if results:
         chart(scaling_figure(list(results.values())), key="scaling")

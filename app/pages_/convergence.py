@@ -32,6 +32,7 @@ def draw() -> None:
         "arrives, is the scenario's; what is shown are real losses and accuracies against "
         "simulated seconds."
     )
+
     # Only what can be asked for is offered: some ways go with some aggregations alone.
     known = [
         kind
@@ -51,6 +52,7 @@ def draw() -> None:
             forms.part("replay"), "replay", without=("backend", "precision", "points")
         ):
             controls.field(each)
+
     replays: dict[str, Replay] = {}
     for kind in (own, *others):
         chosen = spec if kind == own else spec.with_kind("strategy.sync", "kind", kind)

@@ -106,6 +106,7 @@ def _gpus(spec: Spec) -> None:
         refuse("a cluster of several kinds of nodes, or a testbed, has no one number to vary")
         return
     st.caption("Nodes and the batch of a GPU are varied; four steps each.")
+
     each = cluster.ranks // cluster.nodes
     batch = scenario_of(spec).workload.batch_per_gpu
     nodes = [4**power for power in range(6) if 4**power * each <= _MOST_GPUS]
@@ -115,6 +116,7 @@ def _gpus(spec: Spec) -> None:
         for size in batches
         for number in nodes
     ] or [{"cluster.nodes": str(number)} for number in nodes]
+
     found = _found(spec, "gpus", varied)
     if found is None:
         return

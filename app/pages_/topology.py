@@ -33,9 +33,11 @@ def draw() -> None:
     )
     if found is None:
         return
+
     job, loads = found
     chart(load_map_figure(link_classes(job.network, loads)), key="classes")
     chart(topology_figure(job.network, loads), key="topology", height=_HEIGHT)
+
     links = busiest_links(job.network, loads, _LISTED)
     if not links:
         st.info("No link carries anything: there is one worker.")

@@ -164,6 +164,7 @@ def _comparison(records: list[RunRecord]) -> None:
     if found.overall is None:
         st.info("No run counts: none has a prediction, or calibration was fitted on all of them.")
         return
+
     kinds = dict.fromkeys(record.kind for record in found.counted)
     pairs = {
         f"{kind}s": [_pair(record) for record in found.counted if record.kind == kind]
@@ -172,6 +173,7 @@ def _comparison(records: list[RunRecord]) -> None:
     errors = f"mean error {found.overall.mean_ape:.1%}, worst {found.overall.worst_ape:.1%}"
     title = f"{found.overall.n:,} cases on real ranks<br><sub>{errors}</sub>"
     chart(measured_figure(pairs, "time", "s", title), key="compared", height=560)
+
     groups: dict[str, Any] = {"all": found.overall, **found.groups}
     st.dataframe(
         {
@@ -186,6 +188,7 @@ def _comparison(records: list[RunRecord]) -> None:
         hide_index=True,
         height="content",
     )
+
     st.markdown("**The worst cases**")
     for cause in found.worst:
         st.markdown(f"- {plain(str(cause))}")

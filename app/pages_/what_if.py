@@ -44,12 +44,14 @@ def draw() -> None:
     _title(view.spec, view.pinned, baseline)
     if does_not_fit.drawn(view.spec):
         return
+
     shown = result_of(view.spec)
     base = None if baseline is None else at_once(baseline)
     headline(shown.result, None if base is None else base.result)
     sentence(verdict(shown.result))
     if let_draw():
         return
+
     chart(breakdown(shown, base), "breakdown")
     with st.container(key="pictures"):
         left, right = st.columns([3, 2])

@@ -83,6 +83,7 @@ def _fit(table: Table, width: int, console: Console) -> None:
     whole = console.measure(table, options=endless).maximum
     if whole <= width:
         return
+
     limits = [_limits(column, console, endless) for column in table.columns]
     spare = width - whole + sum(most - least for least, most in limits)
     # The blanks on both sides of each column are given up only where that is enough.

@@ -134,10 +134,12 @@ def collective(
     if html is None or cluster is not None or bandwidth is not None:
         network, gamma = _network(ranks, bandwidth, latency, cluster, nodes)
     costs = _time("--overhead", overhead), gamma
+
     if html is not None or network is None:
         assert html is not None
         _write_steps(html, ranks, algorithm or "ring", operation, begin, network, costs, itemsize)
         return
+
     kind = _model_kind(network_model)
     found = _times(
         network,
@@ -218,6 +220,7 @@ def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool
     if not as_json:
         show(*rounds_text(schedule))
         return
+
     rounds = [transfers(each) for each in schedule.each_round()]
     asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
     told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
@@ -250,6 +253,7 @@ def _write_steps(
     if network is None and (ranks is None or ranks > MOST_RANKS):
         got = "is missing" if ranks is None else f"got {ranks}"
         raise DpsimError(f"--html: --ranks must be from 1 to {MOST_RANKS}, but {got}")
+
     nbytes = _option("-b", parse_size, size)
     walks = []
     for name in names:

@@ -56,6 +56,7 @@ def compare(
 
     if not vary and not alternative:
         raise DpsimError("must have --vary or --alternative, but got neither")
+
     check_plot(plot)
     chosen = variants(vary or (), alternative or ())
     with progress("simulating variants", len(chosen)) as done, _said_of_options(vary, alternative):
@@ -67,6 +68,7 @@ def compare(
             overrides=set_ or (),
             progress=done,
         )
+
     draw(plot, found.to_json())
     if as_json:
         show_json(found.to_json())

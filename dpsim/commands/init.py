@@ -162,10 +162,12 @@ def _configured(source: Path, said: dict[str, Any]) -> ScenarioDraft:
     read = readers.get(source.suffix.lower())
     if read is None:
         raise DpsimError(f"--from: must end in {', '.join(readers)}, but got {source.name!r}")
+
     known = ("model", "nodes", "gpus_per_node", "node", "batch", "sequence_length")
     for name in said.keys() - {*known}:
         option = name.replace("_", "-")
         raise DpsimError(f"--{option}: must stand without --from, but stands with it")
+
     sizes = imports.TrainingSizes(**said)
     content = imports.read_input(source)
     try:
@@ -195,6 +197,7 @@ def _drafted(said: dict[str, Any], output: Path | None) -> ScenarioDraft:
     if ".py:" in said.get("model", ""):
         folder = Path.cwd() if output is None else output.parent
         said["model"] = os.path.relpath(said["model"], folder)
+
     for strategy, checkpoint in tried:
         answers = Answers(**{**said, "strategy": strategy, "checkpoint": checkpoint})
         drafted = _with_batch(answers, output, said.get("batch"))

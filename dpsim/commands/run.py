@@ -79,12 +79,14 @@ def run(
             f"note: {file} is a batch, of which this is the base, nothing varied: dpsim sweep "
             f"{file} -o FOLDER computes its points"
         )
+
     with progress("simulating steps", scenario.run.steps + scenario.run.warmup) as done:
         simulated = run_scenario(scenario, _recording(trace, html), done)
     result = simulated.result
     # Notes go to stderr, so that what is piped from stdout is the table or the JSON alone.
     for note in result.notes:
         narrate(f"note: {note}")
+
     _write(simulated, trace, html)
     _draw(plot, result)
     if as_json:

@@ -65,6 +65,7 @@ def scale(
         raise DpsimError(f"--fixed-global-batch must stand with --by workers, but got --by {by}")
     if batches is not None and by != "batch":
         raise DpsimError(f"--batches must stand with --by batch, but got --by {by}")
+
     check_plot(plot)
     if by == "nodes":
         _by_nodes(file, nodes or _NODES, set_ or [], plot, as_json)
@@ -119,10 +120,12 @@ def _study(
         else _numbers("--nodes", nodes or _NODES)
     )
     sizes = _sizes(base.workload.batch_per_gpu, batches) if by == "batch" else []
+
     with progress("simulating", len(numbers) * max(1, len(sizes))) as done:
         study = batch_study(
             file, numbers, sizes, overrides, fixed_global_batch=fixed_global_batch, progress=done
         )
+
     how = {"by": by, "fixed_global_batch": fixed_global_batch}
     told = {"schema_version": 1, "kind": "scale", **how, **study.to_json()}
     draw(plot, told)

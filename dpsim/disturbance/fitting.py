@@ -59,6 +59,7 @@ def read_steps(path: Path) -> tuple[Factors, list[int]]:
     column = next((name for name in reader.fieldnames or () if name in _UNITS), None)
     if column is None:
         raise DpsimError(f"{path}: must have one of the columns {', '.join(_UNITS)}")
+
     times: dict[int, list[float]] = {}
     nodes: dict[int, int] = {}
     for line, row in enumerate(reader, 2):
@@ -68,6 +69,7 @@ def read_steps(path: Path) -> tuple[Factors, list[int]]:
             raise DpsimError(f"{path}:{line}: {column}: must be above 0, but got {row[column]!r}")
         times.setdefault(rank, []).append(seconds)
         nodes[rank] = _number(path, line, row.get("node") or "0", int)
+
     counts = {len(each) for each in times.values()}
     if len(counts) != 1 or min(counts) < _LEAST:
         raise DpsimError(
@@ -163,6 +165,7 @@ def _spreads(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
     # nothing tells node from worker, and all of it counts as the workers'.
     deep = [part for part in by_node if part.shape[1] > 1] or [logs]
     own = float(np.mean([part.var(axis=1, ddof=1).mean() for part in deep]))
+
     means = np.stack([part.mean(axis=1) for part in by_node], axis=1)
     sizes = np.array([part.shape[1] for part in by_node])
     # The difference of two estimates may fall below 0, where the true variance is small.
@@ -170,6 +173,7 @@ def _spreads(logs: Factors, nodes: NDArray[np.intp]) -> dict[str, float]:
     if len(by_node) > 1:
         node = max(0.0, float(means.var(axis=1, ddof=1).mean() - (own / sizes).mean()))
     job = max(0.0, float(logs.mean(axis=1).var() - node / len(by_node) - own / ranks))
+
     found = {"sigma": own, "node_sigma": node, "job_sigma": job}
     return {name: round(math.sqrt(variance), 6) for name, variance in found.items()}
 

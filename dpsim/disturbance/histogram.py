@@ -136,6 +136,7 @@ def read_histogram(path: str) -> Histogram:
     text = read_text_limited(path, _MAX_BYTES)
     is_json = path.lower().endswith(".json")
     values, weights = _from_json(text, path) if is_json else _from_csv(text, path)
+
     for name, numbers in (("values", values), ("weights", weights or ())):
         wrong = [number for number in numbers if not 0 < number < math.inf]
         if wrong:
@@ -145,6 +146,7 @@ def read_histogram(path: str) -> Histogram:
             f"{path}: must hold at least one value, and as many weights as values where it holds "
             "weights"
         )
+
     try:
         return Histogram(values=values, weights=weights)
     except ValidationError as error:

@@ -37,6 +37,7 @@ def trace(run: Run, workers: int = MOST_WORKERS, links: int = MOST_LINKS) -> Eve
     carried = run.link_transfers()
     # By the time that each would need: a slow link is busier than a fast one with as many bytes.
     busiest = sorted(carried, key=lambda link: -_seconds(job, link, carried))[:links]
+
     events = [
         *_gpus(run, shown),
         *_links(job, {link: carried[link] for link in sorted(busiest)}),

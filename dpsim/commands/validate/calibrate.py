@@ -141,6 +141,7 @@ def _measured(
             f"--testbed must be fast enough to measure {LEAST_CASES * every} cases in a bearable "
             f"time, but is for {len(plan)}"
         )
+
     records = list(measure(plan, lambda count: progress("measuring", count, len(plan))))
     messages = measure_messages(config, progress)
     counts = {"measured now": len(records) + len(messages)}

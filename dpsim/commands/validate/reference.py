@@ -73,6 +73,7 @@ def reference(
     _known("kind of table", kind, (*KINDS, *STEP_KINDS))
     _known("regime", regime, ("specification", "calibrated"))
     _known("choice of what to leave out", leave_out, ("machine", "none"))
+
     steps = kind in STEP_KINDS
     if steps and leave_out != "machine":
         raise DpsimError(f"--leave-out must be left out for {kind}, but got {leave_out}")
@@ -95,6 +96,7 @@ def reference(
                 leave_out=cast("Literal['machine', 'none']", leave_out),
                 progress=progress,
             )
+
     if as_json:
         show_json(result.to_json())
     else:

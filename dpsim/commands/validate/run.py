@@ -188,6 +188,7 @@ def _table(found: StepRun) -> Table:
     table = Table(title=title, title_justify="left", show_edge=False)
     for heading in ("mean seconds of", "predicted (ms)", "measured (ms)", "difference (ms)"):
         table.add_column(heading, justify="left" if heading.startswith("mean") else "right")
+
     sides = found.predicted, found.measured
     rows: dict[str, list[float | None]] = {"a step": [each.step_time_s["mean"] for each in sides]}
     rows |= {part.words: [each.parts_s[name] for each in sides] for name, part in PARTS.items()}
@@ -196,6 +197,7 @@ def _table(found: StepRun) -> Table:
         f"message {name}": [both["predicted_s"], both["measured_s"]]
         for name, both in found.collectives.items()
     }
+
     for name, (predicted, measured) in rows.items():
         if predicted or measured:
             table.add_row(

@@ -95,6 +95,7 @@ def _config(
 
     if rate is not None and rates is not None:
         raise DpsimError("--rate must stand without --rates, but got both")
+
     given: dict[str, Any] = {}
     if rates is not None:
         given["rate"] = [_rate("--rates", one.strip()) for one in rates.split(",")]
@@ -103,6 +104,7 @@ def _config(
         given["rate"] = _rate("--rate", rate)
     if hosts is not None:
         given["hosts"] = hosts
+
     if topology is None:
         return validate(Document.of(given, "testbed"), TestbedConfig)
     config = load_testbed(topology)

@@ -58,6 +58,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
         customdata=[target["batch"]["text"] for target in targets],
         hovertemplate="batch %{x:,}: %{y:,.4g}<br>%{customdata}<extra></extra>",
     )
+
     unit = "epochs" if known else "steps"
     title = f"{unit.capitalize()} to {targets[0]['target']} on {targets[0]['dataset']}"
     return styled(figure, title, "global batch (samples)", unit, xaxis=_LOG)
@@ -77,6 +78,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
     for each in answers:
         # Without several numbers of GPUs the batch itself stands across, and there is one line.
         lines.setdefault(_batch(each) if by_gpus else 0, []).append(each)
+
     figure = go.Figure()
     for number, (batch, own) in enumerate(sorted(lines.items())):
         own.sort(key=lambda each: int(each["to_target"]["global_batch"]))
@@ -100,6 +102,7 @@ def time_to_target_figure(runs: _RUNS) -> go.Figure:
             },
             marker={"size": 8, "symbol": SYMBOLS[number % len(SYMBOLS)]},
         )
+
     across = "GPUs" if by_gpus else "global batch (samples)"
     title = f"Time to {answers[0]['to_target']['target']}"
     return styled(figure, title, across, f"time ({unit})", xaxis=_LOG, yaxis=_LOG)
@@ -172,6 +175,7 @@ def cost_figure(
     price = 1.0 if price_per_gpu_hour is None else price_per_gpu_hour
     costs = [price * float(each["to_target"]["gpu_hours"]) for each in answers]
     best = front(times, costs, ("least", "least"))
+
     figure = go.Figure()
     for name, which, look in (
         ("every run", range(len(answers)), {"mode": "markers"}),
@@ -186,6 +190,7 @@ def cost_figure(
             hovertemplate="%{customdata}<br>%{x:.4g}, %{y:,.4g}<extra></extra>",
             **look,
         )
+
     up = "GPU hours" if price_per_gpu_hour is None else f"cost ({currency})"
     title = f"Cost against time to {answers[0]['to_target']['target']}"
     return styled(figure, title, f"time ({unit})", up, xaxis=_LOG, yaxis=_LOG)

@@ -65,11 +65,13 @@ def columns_figure(
     for row in kept:
         group = "" if colour is None else str(row.get(colour))
         groups.setdefault(group, []).append(row)
+
     figure = go.Figure()
     # Sorted, so that a value keeps its colour whatever the order of the rows.
     for number, (name, members) in enumerate(sorted(groups.items())):
         figure.add_scatter(**_points(number, name, members, across, up))
     drawn = aims is not None and _add_front(figure, kept, across, up, aims)
+
     said = f"{len(kept):,} points"
     if len(kept) < len(rows):
         said += f"; {len(rows) - len(kept):,} lack one of the two"

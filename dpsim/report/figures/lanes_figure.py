@@ -75,6 +75,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
         vertical_spacing=min(_BETWEEN / height, 1 / max(len(lanes), 1)),
         subplot_titles=[lane.name for lane in lanes],
     )
+
     factor, unit = time_unit(end)
     shown: set[str] = set()
     for row, own in enumerate(bars, 1):
@@ -88,6 +89,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
                     col=1,
                 )
                 shown.add(doing)
+
     names = [str(worker) for worker in range(workers)]
     # From large to small: worker 0 stands on top.
     figure.update_yaxes(
@@ -210,11 +212,13 @@ def window_figure(window: Window) -> go.Figure:
             },
             hovertemplate=f"step %{{x}} of worker %{{y}}: {words}<extra></extra>",
         )
+
     oldest = window.clock - window.staleness + 0.5
     for at, words in ((oldest, "window begins"), (window.clock + 0.5, "now")):
         figure.add_vline(
             at, line={"dash": "dash", "width": 1}, annotation={"text": words, "yanchor": "bottom"}
         )
+
     workers = len(window.seen)
     figure.update_layout(
         title={

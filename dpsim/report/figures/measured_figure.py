@@ -72,6 +72,7 @@ def measured_figure(
             line={"dash": "dash", "width": 1, "color": COLOUR["grey"]},
             hoverinfo="skip",
         )
+
     for number, (name, pairs) in enumerate(groups.items()):
         look = {
             "color": COLOURS[number % len(COLOURS)],
@@ -84,6 +85,7 @@ def measured_figure(
     missed = [pair for pairs in groups.values() for pair in pairs if pair.missed]
     if missed:
         figure.add_scatter(**_points(f"missed ({len(missed):,})", missed, unit, _MISSED))
+
     axis = {"type": "log", "exponentformat": "power", "dtick": 1} if unit else {"tickformat": ".0%"}
     label = f" ({unit})" if unit else ""
     figure.update_xaxes(**axis)

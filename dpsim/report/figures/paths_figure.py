@@ -65,6 +65,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             row=1,
             col=column,
         )
+
     figure.update_xaxes(title_text="first direction of the weights")
     figure.update_yaxes(title_text="second", row=1, col=1)
     figure.update_layout(

@@ -29,6 +29,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     answers = {
         name: each.to_json() if isinstance(each, Replay) else each for name, each in replays.items()
     }
+
     figure = make_subplots(
         rows=2,
         cols=3,
@@ -37,6 +38,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
         vertical_spacing=0.06,
         horizontal_spacing=0.03,
     )
+
     for number, (name, replay) in enumerate(answers.items()):
         for row, up in enumerate(_UP, 1):
             for column, across in enumerate(_ACROSS, 1):
@@ -54,6 +56,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
                     row=row,
                     col=column,
                 )
+
     for target in {each["target_accuracy"] for each in answers.values()}:
         figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
         label = {
@@ -71,6 +74,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
             col=1,
             **label,
         )
+
     for column, text in enumerate(_ACROSS.values(), 1):
         figure.update_xaxes(
             title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column
@@ -81,6 +85,7 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     figure.update_yaxes(
         type="log", tickvals=_LOSSES, ticktext=[f"{value:g}" for value in _LOSSES], row=2
     )
+
     figure.update_layout(
         title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
         template=template(),

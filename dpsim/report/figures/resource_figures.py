@@ -98,6 +98,7 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             textfont={"color": ink_on(colour)},
             hovertemplate=f"{said}<extra></extra>",
         )
+
     capacity = memory["capacity_bytes"] / _GIGA
     figure.add_vline(
         x=capacity,

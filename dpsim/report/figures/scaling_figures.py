@@ -40,6 +40,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
     # Efficiency is defined against as many workers without communication.
     ideal = [each[key] / each["scaling_efficiency"] for each in answers]
     efficiency = [each["scaling_efficiency"] for each in answers]
+
     figure = go.Figure()
     figure.add_scatter(
         x=workers,
@@ -57,6 +58,7 @@ def scaling_figure(results: Sequence[Result | Answer]) -> go.Figure:
         customdata=efficiency,
         hovertemplate=f"%{{x}} workers: %{{y:,.0f}} {unit}, efficiency %{{customdata:.1%}}",
     )
+
     title = (
         f"Efficiency {efficiency[0]:.0%} on {workers[0]:,} worker{'s' if workers[0] > 1 else ''}, "
         f"{efficiency[-1]:.0%} on {workers[-1]:,}"
@@ -84,6 +86,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
     every = [row.to_json() if isinstance(row, CollectiveRow) else row for row in rows]
     listed = [row for row in every if row["bytes"] > 0]  # a logarithmic axis has no place for 0
     algorithms = list(dict.fromkeys(str(row["algorithm"]) for row in listed))
+
     figure = go.Figure()
     for number, algorithm in enumerate(algorithms):
         own = [row for row in listed if row["algorithm"] == algorithm]
@@ -100,6 +103,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
             marker={"symbol": SYMBOLS[number % len(SYMBOLS)]},
             hovertemplate=f"{algorithm}<br>%{{x:,}} B: %{{y:.4g}} us",
         )
+
     found = winners(listed)
     for number, (low, high, algorithm) in enumerate(found):
         colour = COLOURS[algorithms.index(algorithm) % len(COLOURS)]
@@ -116,6 +120,7 @@ def algorithms_figure(rows: Sequence[CollectiveRow | Mapping[str, Any]]) -> go.F
             textangle=-90 if high < 8 * low else 0,
             yshift=-16 * (number % 2),
         )
+
     said = ", ".join(f"{algorithm} from {_size(low)}" for low, _, algorithm in found)
     axes = {
         "xaxis": {"type": "log", **_ticks(listed)},
@@ -151,6 +156,7 @@ def winners(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float, str]]
         alike = [row for row in rows if row["bytes"] == size]
         fastest = min(alike, key=lambda row: row["time_s"])
         best.append(str(fastest["algorithm"]))
+
     starts: list[tuple[float, str]] = []
     for size, algorithm in zip(sizes, best, strict=True):
         if not starts or starts[-1][1] != algorithm:

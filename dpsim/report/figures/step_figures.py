@@ -31,6 +31,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
     labels = list(names) or [str(each["name"]) for each in answers]
     steps = [float(each["step_time_s"]["mean"]) for each in answers]
     factor, unit = time_unit(max(steps))
+
     figure = go.Figure()
     for name, part in PARTS.items():
         seconds = [float(each["parts_s"][name]) for each in answers]
@@ -58,6 +59,7 @@ def breakdown_figure(results: Sequence[Result | Answer], names: Sequence[str] = 
             ],
             hovertemplate=f"%{{y}}<br>{part.title}: %{{customdata}}<extra></extra>",
         )
+
     title = (
         "Where the time of a step goes"
         if len(labels) > 1
@@ -97,6 +99,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
     # The square-root rule, within what can be told apart on a page.
     bars = min(_MOST_BARS, max(10, round(np.sqrt(len(times)))))
     count, edges = np.histogram(times, bins=bars, range=_ends(times))
+
     figure = go.Figure()
     figure.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,
@@ -115,6 +118,7 @@ def step_distribution_figure(result: Result) -> go.Figure:
             line={"color": COLOURS[5], "dash": dash},
             annotation={"text": f"{name} {value:.4g} {unit}"},
         )
+
     title = f"How long steps take: {result.steps.step.shape[0]} steps of {result.workers} workers"
     return styled(
         figure,

@@ -35,6 +35,7 @@ def straggler_cost_figure(
         if name in undisturbed
     }
     names = sorted(lost, key=lambda name: lost[name])
+
     figure = go.Figure()
     figure.add_bar(
         y=names,
@@ -94,6 +95,7 @@ def step_times_figure(results: Mapping[str, Result]) -> go.Figure:
                 "shape": "hv",
             },
         )
+
     figure.update_xaxes(
         type="log",
         tickvals=[digit * 10.0**power for power in range(-3, 9) for digit in (1, 2, 5)],

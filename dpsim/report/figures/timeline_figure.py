@@ -96,6 +96,7 @@ def timeline_figure(
             ],
             hovertemplate="%{y}<br>%{customdata}<extra></extra>",
         )
+
     rows = list(dict.fromkeys(bar.row for bar in bars))
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
     return styled(

@@ -75,8 +75,10 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     # The GPUs that would be drawn are drawn / nodes of all; multiplied out, it stays in integers.
     if drawn > 1 and drawn * cluster.ranks > MOST_DETAILED * nodes:
         graph = _as_glyphs(cluster, graph, shares)
+
     place = layout(graph, drawn)
     lines = _lines(cluster, graph, loads, place)
+
     figure = go.Figure()
     for trace in _link_traces(lines):
         figure.add_trace(go.Scatter(**trace))
@@ -84,6 +86,7 @@ def topology_figure(cluster: Cluster, loads: LinkLoads, name: str = "") -> go.Fi
     for trace in _device_traces(graph, place, drawn):
         figure.add_trace(go.Scatter(**trace))
     _frames(figure, place)
+
     hidden = {"xaxis": {"visible": False}, "yaxis": {"visible": False}}
     title = _title(name, cluster, loads, nodes, drawn)
     styled(figure, title, "", "", hovermode="closest", **hidden)

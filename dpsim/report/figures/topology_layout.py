@@ -52,6 +52,7 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
         node = node_of(device)
         if node is not None:
             nodes.setdefault(node, []).append(device)
+
     places: dict[str, Point] = {}
     frames: dict[str, Frame] = {}
     left = 0.0
@@ -65,6 +66,7 @@ def layout(graph: Graph[str], most_nodes: int) -> Layout:
         bottom = lowest if len(inside) == 1 else min(lowest, _ROWS["gpu"] - _ARCS + _MARGIN)
         frames[node] = (left - _MARGIN, bottom - _MARGIN, left + width + _MARGIN, _MARGIN)
         left += width + _BETWEEN_NODES + 0.9
+
     _add_fabric(graph, places, whole=len(nodes) <= most_nodes)
     return Layout(places, frames)
 
@@ -85,9 +87,11 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
         kind = graph.nodes[device].get("kind", "other")
         rows.setdefault(kind, []).append(device)
     others = [kind for kind in rows if kind not in _ROWS]
+
     heights = dict(_ROWS)
     for number, kind in enumerate(others):
         heights[kind] = _OTHER_ROW - 0.1 * number
+
     places: dict[str, Point] = {}
     # GPUs stand first, since readers look for them in order; each further row hangs on those that
     # have a place by then.
@@ -100,6 +104,7 @@ def _inside(graph: Graph[str], devices: list[str]) -> dict[str, Point]:
         gap = 0.8 if kind == "nic" else 1.0
         for x, device in zip(_spread(wanted, gap), row, strict=True):
             places[device] = (x, heights[kind])
+
     least = min(x for x, _ in places.values())
     return {device: (x - least, y) for device, (x, y) in places.items()}
 

@@ -125,6 +125,7 @@ def _table(source: Source) -> str:
     if len(pairs) > MOST_ROWS:
         order = " by throughput" if source.kind == "sweep" else ""
         left_out = f"<p>The first {MOST_ROWS} of {len(pairs):,} rows{order}.</p>"
+
     rows = [_row(source, label, row) for label, row in pairs[:MOST_ROWS]]
     keys = list(dict.fromkeys(key for row in rows for key in row))  # only some are of text
     head = "".join(f"<th>{escape(key)}</th>" for key in keys)

@@ -42,6 +42,7 @@ def picture(figure: go.Figure, form: str) -> bytes:
     # Without pyplot, which keeps every figure and looks for a screen.
     drawn = Figure(figsize=(_WIDE, _HIGH))
     FigureCanvasAgg(drawn)
+
     panels: dict[tuple[str, str], Any] = {}
     stacked: dict[tuple[str, object], float] = {}
     for trace in figure.data:
@@ -52,9 +53,11 @@ def picture(figure: go.Figure, form: str) -> bytes:
         _draw(panels[place], trace, stacked)
     for (across, up), panel in panels.items():
         _scale(panel, figure.layout, across, up)
+
     title = plain_title(figure).replace("<br>", "\n")
     drawn.suptitle(title, x=0.02, y=0.98, ha="left", va="top", fontsize=12)
     _legend(drawn, [*panels.values()])
+
     file = BytesIO()
     # Without a date and random names, which would differ from one time to the next.
     dated = {"Date": None} if form == "svg" else None

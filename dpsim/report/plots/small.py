@@ -33,6 +33,7 @@ def _bars(traces: list[Any], width: int) -> list[str]:
         for name, length in zip(names, lengths, strict=True):
             parts = bars.setdefault(str(name).replace("<br>", " "), [0.0] * len(traces))
             parts[number] += float(length or 0)
+
     longest = max(sum(parts) for parts in bars.values()) or 1.0
     margin = min(_LONGEST, max(map(len, bars)))
     # Beside the bar: two blanks, and a sum of four digits with its exponent.
@@ -48,6 +49,7 @@ def _bars(traces: list[Any], width: int) -> list[str]:
             for n, (begin, end) in enumerate(zip(begins, ends, strict=False))
         )
         lines.append(f"{name[:margin]:{margin}} {''.join(fills)} {sum(parts):.4g}")
+
     used = [n for n, _ in enumerate(traces) if any(parts[n] for parts in bars.values())]
     legend = [f"{_FILLS[n % len(_FILLS)]} {traces[n].name}" for n in used]
     return [*lines, *legend]
@@ -68,10 +70,12 @@ def _points(figure: go.Figure, width: int) -> list[str]:
         ]
         for each in traces
     ]
+
     xs = [x for points in scaled for x, _ in points]
     ys = [y for points in scaled for _, y in points]
     if not xs:
         return ["nothing to show"]
+
     room = width - 2
     grid = [[" "] * room for _ in range(_HIGH)]
     for number, points in enumerate(scaled):
@@ -81,6 +85,7 @@ def _points(figure: go.Figure, width: int) -> list[str]:
             grid[_HIGH - 1 - _place(y, min(ys), max(ys), _HIGH)][column] = _MARKS[
                 number % len(_MARKS)
             ]
+
     named = [f"{_MARKS[n % len(_MARKS)]} {each.name}" for n, each in enumerate(traces) if each.name]
     span = f"{_back(across, min(xs))} to {_back(across, max(xs))}"
     rise = f"{_back(up, min(ys))} to {_back(up, max(ys))}"

@@ -38,6 +38,7 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
         if len({_row(row, fields, places) for row in answer.rows}) == len(answer.rows)
         else varied
     )
+
     table = Table(show_edge=False)
     table.add_column("point", justify="right")
     for name, heading in zip(told, headings(told), strict=True):
@@ -45,6 +46,7 @@ def sweep_table(answer: Answer, most: int | None = None) -> Table:
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
     for heading, _ in _SHOWN.values():
         table.add_column(heading, justify="right")
+
     for row in answer.rows[:most]:
         found = (row[places[name]] for name in _SHOWN)
         shown = zip(found, _SHOWN.values(), strict=True)

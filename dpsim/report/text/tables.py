@@ -68,11 +68,13 @@ def run_notes(result: Result) -> list[str]:
         + (f", by {', '.join(traffic.algorithms)}" if traffic.algorithms else ""),
         *(f"library     {each.library} ({each.why})" for each in result.libraries),
     ]
+
     if traffic.busiest_link:
         lines.append(
             f"busiest     {traffic.busiest_link}, {traffic.busiest_link_utilisation:.0%} of its "
             "rate over the step"
         )
+
     lines += _engine_note(result)
     lines += [f"warning     {warning}" for warning in result.warnings]
     lines += _resource_notes(result)
@@ -242,6 +244,7 @@ def compare_table(
     first = listed[0][1].step_time_s["mean"]
     if changes is None:
         changes = [result.step_time_s["mean"] / first - 1 for _, result in listed]
+
     table = Table(show_edge=False, title_justify="left")
     paths = dict.fromkeys(path for variant, _ in listed for path in variant)
     for heading in headings(paths):
@@ -256,6 +259,7 @@ def compare_table(
         "efficiency",
     ):
         table.add_column(heading, justify="right")
+
     marks = [False] * len(listed) if alike is None else alike
     for (variant, result), change, marked in zip(listed, changes, marks, strict=True):
         table.add_row(

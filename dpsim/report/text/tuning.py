@@ -26,6 +26,7 @@ def tuning_table(tuning: Tuning) -> Table:
         columns["best with the same updates"] = tuning.exact
     if tuning.exact is not tuning.best:
         columns["best that changes them"] = tuning.best
+
     table = Table(
         title=f"{tuning.best.scenario.name}: {tuning.objective.title}",
         title_justify="left",
@@ -41,6 +42,7 @@ def tuning_table(tuning: Tuning) -> Table:
             paths.update(dict.fromkeys(each.values))
     for path in paths:
         table.add_row(path, *(_value(each, path, tuning) for each in columns.values()))
+
     rows = [_figures(each, tuning) for each in columns.values()]
     # The last column that has figures: the file's own configuration, the first, may be refused.
     for heading in next(row for row in reversed(rows) if row):
