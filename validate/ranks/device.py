@@ -237,7 +237,7 @@ class CudaFace(DeviceFace):
     def _cycles_per_second(self) -> float:
         torch.cuda._sleep(_TRIAL_CYCLES)  # the first launch loads the kernel
         self.finish()
-        # The driver says no clock that holds under load, so that one launch is timed.
+        # Measured: a GPU's clock depends on its load and on its power limit.
         begin = self.mark()
         torch.cuda._sleep(_TRIAL_CYCLES)
         return _TRIAL_CYCLES / self.seconds(begin, self.mark())

@@ -315,7 +315,7 @@ def standard_errors(problem: Problem, x: FloatArray) -> FloatArray:
     # Far rows pull less: soft-L1 weighs a row by the slope of its loss.
     weight = problem.weight**2 / np.sqrt(1 + ((at - problem.logt) / SIGMA) ** 2)
     of_rows = csr_array(jacobian.T @ jacobian.multiply(weight[:, None])).toarray()
-    # Gaussian for all priors here: a heavy tail that let go would leave a constant unbounded.
+    # All priors count as Gaussian here, also those with heavier tails.
     curvature = of_rows + np.diag(1 / problem.spread**2)
     result: FloatArray = np.sqrt(np.diag(np.linalg.inv(curvature)))
     return result
