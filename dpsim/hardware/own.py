@@ -41,6 +41,7 @@ def add_entry(path: Path) -> Added:
     folder = own_folder()
     if folder is None:
         raise DpsimError(f"{OWN_FOLDER}: must be a folder's name to add to, but is empty")
+    # First, since looking names up in a folder that is named and not there is an error.
     folder.mkdir(parents=True, exist_ok=True)
     catalogue, model = _kind_of(path, text)
     entry = read_entry(path, model)

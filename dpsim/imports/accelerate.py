@@ -156,6 +156,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
         draft.set("strategy.aggregation.kind", "sharded", source)
         draft.set("strategy.aggregation.stage", stage, source)
         draft.set("strategy.aggregation.shard_group", "node" if per_node else "all", source)
+        # By their width: fp16 travels as bf16 does.
         said = "mixed_precision: weights and gradients travel in it"
         draft.set("strategy.aggregation.weight_bytes", width, said)
         draft.set("strategy.aggregation.gradients.dtype", "fp32" if width == 4 else "bf16", said)
@@ -168,6 +169,7 @@ def _fsdp(draft: ScenarioDraft, config: Settings, trainer: str, precision: str) 
             send_buckets(draft, size * width, f"fsdp_config.{least}")
         else:
             policy = _either(config, "auto_wrap_policy") or "auto_wrap_policy"
+            # Read all the same, so that it is not listed as left over.
             config.word(policy)
             wrap_blocks(draft, f"fsdp_config.{policy}")
     else:

@@ -252,6 +252,7 @@ def _nvlink_edges(nvlinks: NvLinks, link: str, gpus: int) -> list[tuple[str, str
             edges += [
                 (name, f"nvswitch{number}", link, count) for name in _pattern("gpu", alike, gpus)
             ]
+    # A pair stands at its lower GPU, and so once.
     for a in sorted({low for low, _ in nvlinks.pairs}):
         partners = sorted((count, b) for (low, b), count in nvlinks.pairs.items() if low == a)
         for count, group in groupby(partners, key=lambda pair: pair[0]):

@@ -208,6 +208,7 @@ def _add(
     if id(root) in updates:
         step.optimizer += kernel.seconds
     elif root.name.startswith(_EVALUATE):
+        # Kernels stand in no particular order.
         step.backward_start = min(step.backward_start, kernel.start)
         layer = (
             owners.get(("sequence", number))

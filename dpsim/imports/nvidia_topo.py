@@ -72,6 +72,7 @@ def parse_nvidia_topo(content: bytes) -> TopoMatrix:
     rows: dict[str, tuple[int, list[str], list[str]]] = {}
     for number, line in enumerate(lines[header:], header + 1):
         words = line.split()
+        # Once all rows are there, what follows may be anything.
         if not words or (words[0] not in names and len(rows) == columns):
             continue
         if words[0].startswith("Legend"):
@@ -160,6 +161,7 @@ def _matrix(
                     f"{there}",
                     rows[name][0],
                 )
+    # An empty cell at the end of a row leaves no word.
     found = [dict(zip(affinities, rows[name][2], strict=False)) for name in names[:count]]
     numa = [one.get("NUMA Affinity", "") for one in found]
     cpus = [one.get("CPU Affinity", "N/A") for one in found]

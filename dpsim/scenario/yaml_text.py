@@ -240,6 +240,7 @@ class _Builder:
         self._check_text(event)
         text = str(event.value)
         tag = (event.tag or "").rpartition(":")[2]
+        # implicit[0]: written without quotes, so that the text may mean something else.
         if tag in ("str", "!") or not (tag or event.implicit[0]):
             return text
         if len(text) > _MAX_DIGITS and (_INTEGER.fullmatch(text) or _OCTAL_OR_HEX.fullmatch(text)):

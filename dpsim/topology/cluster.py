@@ -253,6 +253,7 @@ class Cluster:
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
             inside = self.kinds[self.kind_of[node]].graph
             for name, data in inside.nodes(data=True):
+                # A kind's graph is numbered from 0: the node's own capacities begin at `first`.
                 limit = {"number": data["number"] + first} if "number" in data else {}
                 whole.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
             for a, b, data in inside.edges(data=True):

@@ -122,6 +122,7 @@ class ClusterConfig(Config):
             )
         if self.node is not None:
             _check_gpus(self.node, self.gpus_per_node)
+        # A network joins nodes: nothing is asked of it where there is one.
         if sum(part.nodes for part in self.parts) > 1:
             self.network.check(self._cards_by_node(self.parts))
         return self

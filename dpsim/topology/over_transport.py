@@ -45,6 +45,7 @@ def _network(config: ClusterConfig, transport: Transport) -> dict[str, Any]:
         changes["duplex"] = transport.duplex
     if network.nic is not None:
         changes["nic"] = _over(network.nic, transport)
+    # The cards' links have all of a message's seconds: switches would count them again.
     if transport.message_seconds is not None and "switch_latency" in type(network).model_fields:
         changes["switch_latency"] = 0.0
     edges: tuple[CustomEdge, ...] = getattr(network, "edges", ())

@@ -116,6 +116,8 @@ def between(
         share = seconds[0] * (batch / sizes[0])
         if len(sizes) == 1:
             return np.asarray(share)
+        # A pass takes some time whatever the batch, which the line keeps. Two sizes that are near
+        # may tilt it by noise: hence the limits.
         slope = (seconds[1] - seconds[0]) / (sizes[1] - sizes[0])
         return np.asarray(np.clip(seconds[0] - slope * (sizes[0] - batch), share, seconds[0]))
 

@@ -57,6 +57,7 @@ FREE = frozenset(
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("convolution", "conv"),
     ("attention", "attention"),
+    # Before mm, which its name contains. Linear layers fold the batch: what keeps it is attention.
     ("bmm", "attention"),
     ("mm", "linear"),
     ("embedding", "embedding"),

@@ -217,6 +217,7 @@ class _Seen:
         if reads_twice(name):
             moved += self._largest(args)
         here.traffic[backward] += moved
+        # Our formulas first: torch's may be missing, or count otherwise in another version.
         if own is not None:
             here.flop[backward] += own(*args, **kwargs)
         elif formula is not None:

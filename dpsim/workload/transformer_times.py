@@ -119,6 +119,7 @@ class Shapes:
     def of(cls, model: Model) -> Shapes:
         """The vectors of a model."""
         layers = model.layers
+        # What states no shape is divided by ones below, and counts nothing.
         shapes = [layer.shape or (0, 0, 0) for layer in layers]
         inner = np.array([max(inner, 1) for _, inner, _ in shapes], dtype=float)
         width = np.array([max(width, 1) for _, _, width in shapes], dtype=float)

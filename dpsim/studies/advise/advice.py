@@ -63,6 +63,7 @@ def advise(profile: ModelProfile) -> Advice:
     measured = profile.measured
     calls = [call for call in profile.collectives if call.payload_bytes and call.duration_s]
     of = {
+        # As traces call them: allreduce, _allgather_base, reduce_scatter.
         kind: [call for call in calls if call.operation.replace("_", "").startswith(kind)]
         for kind in (_REDUCE, _GATHER, _SCATTER)
     }

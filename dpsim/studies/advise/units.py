@@ -97,6 +97,7 @@ def grouped(layers: Sequence[Unit], size: float) -> Iterator[Unit]:
     parts: list[Unit] = []
     for index, layer in enumerate(layers, 1):
         parts.append(layer)
+        # What is left at the end is a unit too, however small.
         if sum(part.weights for part in parts) < size and index < len(layers):
             continue
         yield Unit(

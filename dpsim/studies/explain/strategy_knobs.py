@@ -30,6 +30,7 @@ def library(scenario: Scenario) -> Options:
     aggregation = scenario.strategy.aggregation
     if "library" not in type(aggregation).model_fields:
         return "what is communicated is no library's collective"
+    # As resolved for these GPUs: the scenario may say auto.
     now = prepare(scenario).setting.library
     path = "strategy.aggregation.library"
     if now != "ideal":

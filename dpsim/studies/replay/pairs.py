@@ -85,6 +85,7 @@ class Pairs:
                 self._codec,
                 self._trainer.network.parameters,
                 self._trainer.seed,
+                # A stream of its own for each way between two workers.
                 sender=worker * self._trainer.workers + partner,
                 feedback=False,
             )

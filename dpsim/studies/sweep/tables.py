@@ -39,6 +39,7 @@ def points_table(plan: Plan) -> Table:
     given: dict[str, list[Scalar]] = {"seed": [point.seed for point in points]}
     for path, name in varied_names(plan.paths).items():
         given[name] = [point.varied.get(path) for point in points]
+    # A column has one type: values of several kinds stand there as text.
     for name, values in given.items():
         types[name] = _common_type(values)
         shown = [_shown(value) for value in values] if types[name] is str else values

@@ -193,6 +193,7 @@ def _document(path: str | os.PathLike[str], overrides: Iterable[str]) -> Documen
     measured = scenario.calibration
     if not isinstance(measured, MeasuredStep | MeasuredCell):
         return document
+    # In place of the measured step, to which every other configuration would be scaled as well.
     scale = {
         "compute_scale": calibrated(scenario).compute_scale,
         "cell": scenario.cell,
@@ -353,6 +354,7 @@ def _why(
             loss = evaluator.objective.gain(searched.figure, other.figure)
             found.append(Reason(path, value, loss, _part_that_grows(searched, other)))
         progress("why", done, len(winner.values))
+    # What is lost is a fall where more is better: the score turns its sign.
     return tuple(sorted(found, key=lambda each: -evaluator.objective.score(each.loss)))
 
 

@@ -46,6 +46,7 @@ def library_entry(
     (``own``), or does not know it either.
     """
     family = values["model_type"]
+    # Looked for without being imported, which takes seconds.
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise DpsimError(
             f"{source}: {UnknownNameError('model_type', family, own)}; any other needs the "
@@ -120,6 +121,8 @@ class _Built:
         paired = getattr(self.config(), "is_encoder_decoder", False)
         config = type(self.config())
         for auto in _PAIRED if paired else _SINGLE:
+            # The library's own table from a configuration's class to a model's, or to several of
+            # them.
             mapping = getattr(library, auto)._model_mapping
             if config in mapping:
                 found = mapping[config]
