@@ -29,7 +29,7 @@ class Copies(NamedTuple):
 
 def copies_of(run: RunFile) -> list[Copies]:
     """The copies of one rank alone that pinned memory takes part in, in both directions."""
-    # Ranks that copy at once share the host's bus; pageable memory costs a second copy on the host.
+    # Ranks that copy at once share the host's memory; pageable memory is copied twice.
     alone = (row for row in run.of("copies") if row.get("at_once", 1) == 1)
     rows = (row for row in alone if row["memory"] == "pinned" and row["bytes"])
     return [Copies(row["bytes"], tuple(row["times_s"])) for row in rows]

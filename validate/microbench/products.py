@@ -45,7 +45,6 @@ def precisions(world: World) -> list[str]:
 
 
 def _products(precision: str, world: World, settings: Settings) -> Iterator[Row]:
-    # Small ones too: they show from which size on the device is filled.
     for side in _SIDES:
         square = torch.randn(side, side, device=world.device)
         multiply = partial(torch.matmul, square, square)

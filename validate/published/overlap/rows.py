@@ -248,6 +248,8 @@ def _read_fits() -> Iterator[Fit]:
     for (machine, network, ranks, model, status), (alpha, beta, gamma) in zip(
         texts, numbers, strict=True
     ):
+        # A single message's fit has no all-reduce in it. A formula with (n-1) is a ring's, with the
+        # costs of its messages.
         if status == _MEMORY or "per message" in model:
             continue
         known = float(ranks) if ranks.isdigit() else np.nan
