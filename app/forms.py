@@ -81,6 +81,8 @@ def union(path: str) -> Union:
     options = next(each for each in (given, *given.get("anyOf", ())) if "discriminator" in each)
     key = options["discriminator"]["propertyName"]
     kinds = {kind: _reference(place) for kind, place in options["discriminator"]["mapping"].items()}
+    # The mapping is sorted by name; oneOf has the order of the union, in which the usual comes
+    # first.
     order = [_plain(option)["properties"][key]["const"] for option in options["oneOf"]]
     default = (given.get("default") or {}).get(key)
     return Union(

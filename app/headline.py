@@ -84,6 +84,7 @@ def of_text(results: Iterable[Result]) -> dict[str, list[str]]:
 
 def headline(result: Result, base: Result | None) -> None:
     """Draw them in a row."""
+    # By name, so that tokens of one are not compared with samples of another.
     before = {} if base is None else {number.name: number for number in numbers(base)}
     shown = "".join(_card(number, before.get(number.name)) for number in numbers(result))
     st.html(f'<dl class="dp-row">{shown}</dl>')

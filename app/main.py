@@ -65,6 +65,7 @@ def main() -> None:
         )
     if problem := state.address_problem():
         st.warning(plain(problem))
+    # Before the page begins work of its own, which would queue behind it.
     waiting.leave_others(chosen.url_path)
     chosen.run()
 

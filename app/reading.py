@@ -88,6 +88,7 @@ def to_yaml(spec: Spec) -> str:
     writer: Any = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.width = 120
+    # In the order of the file: ruamel.yaml would sort the keys.
     writer.sort_base_mapping_type_on_output = False
     written = StringIO()
     writer.dump(document(spec).plain(), written)

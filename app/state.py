@@ -16,6 +16,8 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
+# What numbers are compared with where nothing is pinned. Unlike what undo shows, a page's own
+# choices leave it as it is.
 _LAST = "spec before"
 
 

@@ -183,6 +183,7 @@ def _forget(key: Hashable) -> None:
 
 @st.fragment(run_every=0.4)
 def _progress(task: Task[T], what: str) -> None:
+    # The whole page runs again, and draws the value where the bar was.
     if task.ended:
         st.rerun()
     if not task.begun:

@@ -100,6 +100,7 @@ def _filtered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         varied = _varied(rows)
         columns = controls.pick_several("by", list(varied), "filters", [])
         for column in columns:
+            # All of them to begin with: a filter that is just added leaves every row.
             chosen = controls.pick_several(
                 plain(column), varied[column], f"only-{column}", varied[column]
             )

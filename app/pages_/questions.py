@@ -71,6 +71,7 @@ def draw() -> None:
 
 def _found(spec: Spec, what: str, varied: list[dict[str, str]]) -> dict[int, Result] | None:
     """Results by the place of what is varied; None while they are simulated."""
+    # As tuples, which a task's key can hold.
     asked = tuple(tuple(each.items()) for each in varied)
     found = finished(
         "simulating", (f"points {what}", spec, asked), lambda report: points(spec, asked, report)

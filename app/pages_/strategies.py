@@ -55,6 +55,7 @@ def _of_four(spec: Spec) -> Spec:
         "run.warmup": "0",
         "run.steps": str(_STEPS),
         "run.allow_out_of_memory": "true",
+        # Not every engine and every model of the network can simulate all of the strategies.
         "run.engine": "auto",
         "run.network_model": "auto",
         "calibration": "catalogue",  # a measured cell of several GPUs is one worker

@@ -102,6 +102,7 @@ def _published() -> None:
     )
     kind = controls.pick("table", list(tables), "table", next(iter(tables)))
     table, (file, what, unit) = tables[kind], TABLES[kind]
+    # JSON has lists where `Pair` had its fields.
     rows = [Pair(*row) for row in table["rows"]]
     every = table["errors"]["n"]
     shown = f"{len(rows):,} rows" if len(rows) >= every else f"{len(rows):,} of {every:,} rows"

@@ -51,6 +51,7 @@ def clear_line(text: str) -> str:
     shown = spelled_out(text)
     if len(shown) <= _LONGEST_LINE:
         return shown
+    # Both ends are kept: messages begin with where, and end with what was got.
     half = _LONGEST_LINE // 2 - 3
     return f"{shown[:half]} ... {shown[-half:]}"
 

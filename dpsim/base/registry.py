@@ -50,6 +50,8 @@ class LazyRegistry(Registry[T]):
     """
 
     def __init__(self, what: str, homes: Mapping[str, str], package: str) -> None:
+        # Homes stand in the place of members, so that names, suggestions and lengths import
+        # nothing.
         members: dict[str, Any] = {name: f"{package}.{home}" for name, home in homes.items()}
         super().__init__(what, members)
 

@@ -158,6 +158,7 @@ def nccl_tests(
     from dpsim.imports import fit_nccl_tests, parse_nccl_tests
 
     log = _read(file, lambda content: parse_nccl_tests(content, operation, ranks))
+    # By `_read` for the file's name in its errors alone: the log is read already.
     profile = _read(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
     if log.wrong_values:
         narrate(f"beware: the log says that {log.wrong_values} values were wrong")

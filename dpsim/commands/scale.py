@@ -114,6 +114,7 @@ def _study(
     from dpsim.studies.scale import batch_study
 
     base = load_scenario(file, overrides)
+    # By batch one number of nodes is enough: batches are what is varied.
     numbers = (
         [base.cluster.nodes]
         if by == "batch" and nodes is None

@@ -98,6 +98,7 @@ def calibrate(
         narrate(f"wrote {output}")
     if records is not None:
         _write_records(records, told, provenance)
+    # Choices among runs that the fit saw would prove nothing.
     chosen = choices(record for record in told if not record.fitted)
     if as_json:
         show_json(

@@ -234,6 +234,7 @@ def _deliver(run: RunFile | None, output: Path | None, profile: Path | None, as_
     wrong = sum(
         row.get(name) or 0 for row in run.of("collectives") for name in ("wrong", "in_place_wrong")
     )
+    # Said last: what was measured is written and shown all the same.
     if run.failed or wrong:
         raise FailedError(run.failed or f"{wrong:,} values of collectives were wrong")
 

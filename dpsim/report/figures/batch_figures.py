@@ -42,6 +42,7 @@ def epochs_figure(runs: _RUNS) -> go.Figure:
     import plotly.graph_objects as go
 
     targets = sorted(_targets(runs), key=lambda target: int(target["global_batch"]))
+    # All in one unit: a single point without epochs would stand beside others in steps.
     known = all(target["epochs"] is not None for target in targets)
     figure = go.Figure()
     figure.add_scatter(

@@ -41,6 +41,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             col=column,
         )
         for worker in range(each.workers.shape[1]):
+            # Shape (points, 2), of (points, workers, 2).
             way = each.workers[:, worker]
             figure.add_scatter(
                 x=way[:, 0],

@@ -42,6 +42,8 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     for number, (name, replay) in enumerate(answers.items()):
         for row, up in enumerate(_UP, 1):
             for column, across in enumerate(_ACROSS, 1):
+                # A line is in all six panels, but stands in the legend once, and hides in all of
+                # them at a click.
                 figure.add_scatter(
                     x=[point[across] * _UNITS.get(across, 1) for point in replay["curve"]],
                     y=[point[up] for point in replay["curve"]],

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dpsim.engine import PARTS, PartName
 
+# Strict, since pydantic would take the text "1" for a number, with which no figure can compute.
 _Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 _Above0 = Annotated[_Number, Field(gt=0)]
 _Count = Annotated[int, Field(strict=True, ge=0)]
@@ -97,6 +98,7 @@ class RunAnswer(_Part):
     name: str
     workers: Annotated[_Count, Field(gt=0)]
     step_time_s: _StepTime
+    # As many as there are: with their names checked, none is missing then.
     parts_s: Annotated[dict[PartName, _Number], Field(min_length=len(PARTS))]
     throughput_samples_per_s: _Above0
     scaling_efficiency: _Above0

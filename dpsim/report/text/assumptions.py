@@ -42,6 +42,7 @@ def assumptions(answers: Iterable[Answer]) -> list[str]:
             lines.append(
                 f"Energy: each GPU draws {energy['gpu_power_W']:g} W ({energy['source']})."
             )
+    # Variants share most of them: each is said once, in the order in which they came.
     return list(dict.fromkeys(lines))
 
 

@@ -101,6 +101,7 @@ def ways_table(found: StragglerCost) -> Table:
     for heading in ("samples/s", "step", "waiting"):
         table.add_column(heading, justify="right")
     table.add_column("updates")
+    # Those that cannot be have no throughput, and come last.
     for way in sorted(found.ways, key=lambda way: -(way.throughput_samples_per_s or 0.0)):
         if way.throughput_samples_per_s is None:
             table.add_row(way.title, "", "", "", f"cannot be: {way.refused}")
