@@ -68,6 +68,7 @@ def _compile(algorithm: Algorithm, groups: Groups, layout: RankLayout) -> Schedu
 def once_each(schedule: Schedule, groups: Groups, ranks: int) -> Schedule:
     """``schedule``, of the ranks of one group, in each group of ``ranks`` ranks."""
     meeting = groups.meeting(ranks)
+    # Neighbours in a group follow one another; ranks of equal place are a group apart.
     stride = groups.size if groups.across else 1
     phases = tuple(_moved(phase, stride, meeting[:, 0]) for phase in schedule.phases)
     return replace(schedule, ranks=ranks, phases=phases, meeting=meeting)

@@ -73,6 +73,7 @@ def staged(
     codec = codec if call.payload in _COMPRESSED else _PLAIN
     # Codecs are of at least one element; samples may be of no bytes.
     elements = max(call.nbytes // call.width, 1)
+    # What is not encoded keeps the width that it has; codecs are of float32.
     wire = (call.nbytes,) if codec.exact else codec.stages(elements)
     summed = codec.sums_in_flight
     payloads = aggregation.payloads(mesh.ranks, sums_in_flight=summed)

@@ -72,6 +72,7 @@ def load_over_time(transfers: Sequence[Transfer], rate: float) -> list[tuple[flo
     """
     changes: dict[float, float] = defaultdict(float)
     for each in transfers:
+        # None divides by 0: what took no time is not among the intervals.
         share = each.nbytes / (each.end - each.start) / rate
         changes[each.start] += share
         changes[each.end] -= share

@@ -96,6 +96,7 @@ def unsettled(
     ahead = _gain(steps.clock_gap, period) if keep_pace else 0.0
     if ahead > _AHEAD:
         return f"fast workers still run ahead, by {ahead:.1%} of their steps"
+    # One collective at a time cannot take longer than its steps: what is more still lies ahead.
     busy = float((steps.exposed_comm + steps.overlapped_comm).mean() / steps.step.mean())
     if one_by_one and busy > _PILED_UP:
         return f"communication piles up, {busy:.1%} of the time that there is for it"

@@ -88,6 +88,7 @@ def complete(
     read = gave = np.broadcast_to(np.arange(len(starts))[:, None], starts.shape)
     if one_version and rounds:
         read, gave = gate.versions(starts, done, rounds)
+    # A central average model moves as its rounds end, which is later than the steps.
     in_rounds = rounds and (one_version or gate.lag)
     log.steps(starts, done, read, gave, np.array([end for _, end in rounds]) if in_rounds else over)
 

@@ -69,6 +69,7 @@ class Walk:
             kind_of if positions.shape[1] > 1 else slice(None)
         )  # what one kind takes is broadcast to all workers
         self.time = np.zeros(len(kind_of))
+        # One vector for all of them: they are replaced, never changed in place.
         self.free: dict[Group, FloatArray] = dict.fromkeys(get_args(Group), self.time)
         self.rested_at = float("-inf")
         self.step = 0

@@ -76,6 +76,7 @@ def progressive_filling(links: IntArray, demand: FloatArray, capacities: FloatAr
             return rates
 
         through = np.flatnonzero(~goes_on)
+        # What nothing limits takes nothing: infinity times no demand is not a number.
         given = np.where(np.isinf(offered), 0, offered)[through]
         taken = demand.take(through, axis=1) * given
         used = np.bincount(links.take(through, axis=1).ravel(), taken.ravel(), len(left))

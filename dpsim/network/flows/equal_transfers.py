@@ -45,6 +45,7 @@ def _keys(routes: Routes, size: FloatArray) -> IntArray:
     form = np.random.default_rng(0).integers(-(2**62), 2**62, hops)
     key = routes.links @ form
     if routes.share is not None:
+        # By odd numbers, which lose no bit of a share modulo 2^64.
         key += routes.share.view(np.int64) @ (form | 1)
     latency_bits = routes.latency.view(np.int64)
     return np.asarray(key * 1000003 ^ latency_bits * 7919 ^ size.view(np.int64))

@@ -60,6 +60,7 @@ class SharedNetwork:
             self._cut.add(link)
         else:
             self._cut.discard(link)
+        # Of the rate that it was built with, whatever changes came before.
         rate = float(self.network.capacities[link]) * factor
         self.fluid.set_capacity(np.array([link]), rate)
 

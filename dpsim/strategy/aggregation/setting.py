@@ -69,6 +69,7 @@ class Setting:
         """
         groups = groups or self.groups
         conditions = self.conditions(self.cluster, self.workers)
+        # Models that are kept are of the cluster as it is built, undisturbed and not measured.
         if self.models is None or self.transport is not None or conditions:
             return self._timed(algorithm, operation, library, groups, conditions)
         # All that the model depends on besides the cluster, whose models these are.

@@ -48,6 +48,7 @@ class PowerSgdConfig(LossyCodec):
 
     def shape(self, elements: int) -> tuple[int, int]:
         """Rows and columns of the matrix that a flat vector becomes."""
+        # The root, rounded up without a float between.
         rows = math.isqrt(elements - 1) + 1
         return rows, ceil_div(elements, rows)
 

@@ -46,6 +46,7 @@ class QsgdConfig(QuantisingCodec):
     @property
     def bits(self) -> int:
         """Bits of an element: a sign and a level."""
+        # For the numbers 0 to 2 s.
         return (2 * self.levels).bit_length()
 
     def wire_bytes(self, elements: int) -> int:
