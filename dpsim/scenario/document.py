@@ -90,6 +90,7 @@ class Node:
             return new
         first, *rest = path
         old = self.child(first)
+        # The parent exists, so that only the last part of a path may have nothing there yet.
         below = (old or new).put(tuple(rest), new)
         if isinstance(self.value, dict) and isinstance(first, str):
             return replace(self, value={**self.value, first: below})

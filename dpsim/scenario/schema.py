@@ -247,6 +247,7 @@ class Scenario(Config):
         if not isinstance(calibration, CalibrationProfile) or not calibration.parameters:
             return None
         found = calibration.transport()
+        # The parameters of an nccl-tests log are its table's own, and none of a transport.
         return None if found == Transport() else found
 
     @property
@@ -256,6 +257,7 @@ class Scenario(Config):
 
     def build_model(self) -> Model:
         """The model that workers train, with the layer times that the calibration has of it."""
+        # All workers train one model: a kind of GPU without such a kernel decides for all.
         flash = all(part.accelerator.flash_attention for part in self.cluster.parts)
         model, calibration = self.workload.build(flash=flash), self.calibration
         if not isinstance(calibration, CalibrationProfile):

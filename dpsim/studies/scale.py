@@ -196,6 +196,8 @@ def _point(
     path: str | os.PathLike[str], overrides: list[str], nodes: int, shares: list[str]
 ) -> BatchPoint:
     own = [f"cluster.nodes={nodes}", *shares]
+    # Outside the `try`: a scenario that is none is a mistake to be told, one that cannot be
+    # simulated (it does not fit, say) is a point that is left out.
     scenario = load_scenario(path, [*overrides, *own])
     try:
         result = simulate(scenario)

@@ -170,6 +170,8 @@ class WorkloadConfig(Config):
     @field_validator("model", mode="before")
     @classmethod
     def _one_source(cls, model: object) -> object:
+        # Before the union is tried, each of whose three members would object to the keys of the
+        # others.
         return one_source(model) if isinstance(model, dict) else model
 
     @field_validator("model")

@@ -103,6 +103,7 @@ class StorageInput(Config):
             decode=np.full(len(rate), samples * self.cpu_seconds_per_sample),
             copy=samples * self.device_bytes_per_sample / copy_rate,
             loaders=self.loader_workers,
+            # torch's prefetch_factor is 2.
             prefetch=self.prefetch or 2 * self.loader_workers,
         )
 

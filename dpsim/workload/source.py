@@ -48,6 +48,7 @@ class TorchSource(Config):
     @field_serializer("torch")
     def _by_content(self, factory: str, info: SerializationInfo) -> str:
         where, _, name = factory.rpartition(":")
+        # A scenario's key stands for what its files hold, wherever they lie.
         return f"{as_content(where, info)}:{name}" if where.endswith(".py") else factory
 
     @field_validator("torch")
@@ -63,6 +64,7 @@ class TorchSource(Config):
     def entry(self) -> Images | Tokens:
         """How to build it."""
         where, _, _ = self.torch.rpartition(":")
+        # A trace is kept as long as its file holds the same.
         held = digest(where) if Path(where).is_file() else ""
         return Images(lambda: _traced(self.torch, self.input, self.dtype, held))
 
