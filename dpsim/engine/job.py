@@ -121,6 +121,7 @@ class Job:
 
     def scaled(self, factor: float) -> Job:
         """The same job with all compute times multiplied by ``factor``."""
+        # A new one, in which what follows from its times is worked out anew.
         return replace(
             self,
             times=tuple(times.scaled(factor) for times in self.times),

@@ -48,6 +48,7 @@ def _by_messages(job: Job) -> str | None:
     for used in used_collectives(job):
         if not _note_ends(used.model, first, last):
             return "copies and pushes of different workers share links, each at its own time"
+    # (2, links), senders and receivers: where either are one rank alone, messages cannot meet.
     several = ((first < last)[:, :-1]).all(axis=0)
     if several.any():
         link = job.network.link_name(int(np.flatnonzero(several)[0]))
