@@ -108,6 +108,7 @@ def _homes(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if not (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"):
             continue
         for statement in block.body:
-            assert isinstance(statement, ast.ImportFrom)
+            if not isinstance(statement, ast.ImportFrom):
+                continue  # a type that is made of what was imported
             for alias in statement.names:
                 yield alias.name, f"{statement.module}:{alias.name}"

@@ -11,18 +11,26 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
+from dpsim.base.kinds import Kinds
 from dpsim.scenario.document import Node
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The types that one value may have.
+    """The types that one value may have, ``given``, or models by their ``kinds_on_demand``.
 
     With a discriminator they are the models between which its key (``kind``) chooses.
     """
 
-    options: tuple[Any, ...] = ()
+    given: tuple[Any, ...] = ()
     discriminator: str | None = None
+    kinds_on_demand: Kinds | None = None
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """Those types."""
+        kinds = self.kinds_on_demand
+        return self.given if kinds is None else tuple(kinds.models().values())
 
     def alternatives(self) -> Iterator[Shape]:
         """Each option as a shape of its own.
@@ -45,6 +53,8 @@ class Shape:
     def kinds(self) -> dict[str, type[BaseModel]]:
         """Model by its value of the discriminator; empty without one."""
         key = self.discriminator
+        if self.kinds_on_demand is not None:
+            return self.kinds_on_demand.models()
         if key is None:
             return {}
         return {
@@ -52,6 +62,12 @@ class Shape:
             for model in self.models()
             for name in _field_shape(fields_of(model)[key]).names()
         }
+
+    def kind(self, name: str) -> type[BaseModel] | None:
+        """The model of one kind; None where there is none of this name."""
+        if self.kinds_on_demand is not None:
+            return self.kinds_on_demand.model(name)
+        return self.kinds().get(name)
 
     def names(self) -> list[str]:
         """The values of all literals and enumerations among the options, as text."""
@@ -74,7 +90,7 @@ class Shape:
         An empty shape where that cannot be told.
         """
         if self.discriminator is not None:
-            kind = self.kinds().get(label)
+            kind = self.kind(label)
             return Shape((kind,)) if kind else Shape()
         return next((shape for shape in self.alternatives() if _is_called(shape, label)), Shape())
 
@@ -84,12 +100,12 @@ class Shape:
         if node is None or union is None or union.discriminator is None:
             return self
         kind = node.child(union.discriminator)
-        chosen = union.kinds().get(str(kind.value)) if kind else None
+        chosen = union.kind(str(kind.value)) if kind else None
         return Shape((chosen,)) if chosen else self
 
     def union(self) -> Shape | None:
         """The discriminated union here, also where it is one option among others."""
-        if self.discriminator is not None or len(self.options) < 2:
+        if self.discriminator is not None or len(self.given) < 2:
             return self if self.discriminator is not None else None
         return next(
             (shape for shape in self.alternatives() if shape.discriminator is not None), None
@@ -119,6 +135,9 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
+        for kinds in metadata:
+            if isinstance(kinds, Kinds):
+                return Shape((), kinds.key, kinds)
     if get_origin(annotation) not in (Union, types.UnionType):
         return Shape(() if annotation is Any else (annotation,))
     options = tuple(option for option in get_args(annotation) if option is not types.NoneType)
@@ -133,6 +152,10 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _field_shape(field: FieldInfo) -> Shape:
+    # What stood beside the annotation has been taken apart from it.
+    kinds = next((each for each in field.metadata if isinstance(each, Kinds)), None)
+    if kinds is not None:
+        return Shape((), kinds.key, kinds)
     return shape_of(field.annotation, _discriminator(field))
 
 

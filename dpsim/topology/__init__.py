@@ -9,31 +9,16 @@ from typing import TYPE_CHECKING
 
 from dpsim.base.lazy import on_demand
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.config import ClusterConfig, NetworkConfig, NodeGroup, build_cluster
+from dpsim.topology.config import ClusterConfig, NodeGroup, build_cluster
 from dpsim.topology.fabrics import (
     HASHED,
-    Custom,
-    CustomConfig,
-    CustomEdge,
-    Dragonfly,
-    DragonflyConfig,
     Fabric,
     FabricConfig,
-    FatTree,
-    FatTreeConfig,
-    FullMesh,
-    FullMeshConfig,
-    LeafSpine,
-    LeafSpineConfig,
+    NetworkConfig,
     Ports,
-    RailOptimisedConfig,
-    RingConfig,
-    ShortestPaths,
     SingleSwitch,
     SingleSwitchConfig,
     Spread,
-    Torus,
-    TorusConfig,
 )
 from dpsim.topology.mesh import GroupSize, Mesh
 from dpsim.topology.network import Network, Routes, UniformSwitch
@@ -42,6 +27,24 @@ from dpsim.topology.testbed import RacksConfig, TestbedConfig, goodput_fraction
 
 if TYPE_CHECKING:
     from dpsim.topology.detour import routes_avoiding
+    from dpsim.topology.fabrics import (
+        Custom,
+        CustomConfig,
+        CustomEdge,
+        Dragonfly,
+        DragonflyConfig,
+        FatTree,
+        FatTreeConfig,
+        FullMesh,
+        FullMeshConfig,
+        LeafSpine,
+        LeafSpineConfig,
+        RailOptimisedConfig,
+        RingConfig,
+        ShortestPaths,
+        Torus,
+        TorusConfig,
+    )
     from dpsim.topology.host_copies import host_copy_rates
     from dpsim.topology.hosts import Hosts, SubNetwork
     from dpsim.topology.over_transport import cluster_over_transport

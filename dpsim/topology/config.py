@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
@@ -11,33 +9,9 @@ from dpsim.base.config import Config
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
-from dpsim.topology.fabrics import (
-    CustomConfig,
-    DragonflyConfig,
-    FatTreeConfig,
-    FullMeshConfig,
-    LeafSpineConfig,
-    Ports,
-    RailOptimisedConfig,
-    RingConfig,
-    SingleSwitchConfig,
-    TorusConfig,
-)
+from dpsim.topology.fabrics import NetworkConfig, Ports, SingleSwitchConfig
 from dpsim.topology.mesh import Mesh
 from dpsim.topology.node_graph import NodeGraph
-
-NetworkConfig = Annotated[
-    SingleSwitchConfig
-    | LeafSpineConfig
-    | FatTreeConfig
-    | RailOptimisedConfig
-    | TorusConfig
-    | RingConfig
-    | FullMeshConfig
-    | DragonflyConfig
-    | CustomConfig,
-    Field(discriminator="fabric"),
-]
 
 MOST_NODES = 2**20
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dpsim.base.config import Config
 from dpsim.base.units import RATE, BytesPerSecond, human
 from dpsim.hardware import Link, SourcedFraction, SourcedRate, nodes
-from dpsim.topology.config import ClusterConfig, NetworkConfig, NodeGroup
-from dpsim.topology.fabrics import CustomConfig, CustomEdge, SingleSwitchConfig
+from dpsim.topology.config import ClusterConfig, NodeGroup
+from dpsim.topology.fabrics import NetworkConfig, SingleSwitchConfig
+
+if TYPE_CHECKING:
+    from dpsim.topology.fabrics import CustomEdge
 
 _HOST = "testbed-host"
 # B/s: below, the limiter's smallest burst, one frame, is longer than what it should smooth.
@@ -135,9 +138,13 @@ class TestbedConfig(Config):
     def _network(self) -> NetworkConfig:
         if self.racks is None:
             return SingleSwitchConfig(fabric="single-switch")
+        from dpsim.topology.fabrics import CustomConfig
+
         return CustomConfig(fabric="custom", edges=tuple(self._edges(self.racks)))
 
     def _edges(self, racks: RacksConfig) -> Iterator[CustomEdge]:
+        from dpsim.topology.fabrics import CustomEdge
+
         for rack, members in enumerate(racks.racks):
             switch = f"rack{rack}"
             for host in members:

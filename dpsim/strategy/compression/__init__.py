@@ -7,40 +7,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
-
+from dpsim.base.kinds import Kinds
 from dpsim.base.lazy import on_demand
-from dpsim.strategy.compression.cast import CastConfig
 from dpsim.strategy.compression.codec import Codec, Encoded, Exchanged, Floats
-from dpsim.strategy.compression.int8 import Int8Config
 from dpsim.strategy.compression.none import NoCompressionConfig
-from dpsim.strategy.compression.onebit import OneBitConfig
-from dpsim.strategy.compression.packing import ceil_div
-from dpsim.strategy.compression.powersgd import PowerSgdConfig
-from dpsim.strategy.compression.qsgd import QsgdConfig
-from dpsim.strategy.compression.random_k import RandomKConfig
-from dpsim.strategy.compression.ternary import TernaryConfig
-from dpsim.strategy.compression.threshold import ThresholdConfig
-from dpsim.strategy.compression.top_k import TopKConfig, kept
 
 if TYPE_CHECKING:
+    from dpsim.strategy.compression.cast import CastConfig
     from dpsim.strategy.compression.exchange import Exchange
+    from dpsim.strategy.compression.int8 import Int8Config
+    from dpsim.strategy.compression.onebit import OneBitConfig
+    from dpsim.strategy.compression.packing import ceil_div
+    from dpsim.strategy.compression.powersgd import PowerSgdConfig
+    from dpsim.strategy.compression.qsgd import QsgdConfig
+    from dpsim.strategy.compression.random_k import RandomKConfig
+    from dpsim.strategy.compression.ternary import TernaryConfig
+    from dpsim.strategy.compression.threshold import ThresholdConfig
+    from dpsim.strategy.compression.top_k import TopKConfig, kept
+
+    CompressionConfig = (
+        NoCompressionConfig
+        | CastConfig
+        | Int8Config
+        | QsgdConfig
+        | TernaryConfig
+        | OneBitConfig
+        | TopKConfig
+        | RandomKConfig
+        | ThresholdConfig
+        | PowerSgdConfig
+    )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-
-CompressionConfig = Annotated[
-    NoCompressionConfig
-    | CastConfig
-    | Int8Config
-    | QsgdConfig
-    | TernaryConfig
-    | OneBitConfig
-    | TopKConfig
-    | RandomKConfig
-    | ThresholdConfig
-    | PowerSgdConfig,
-    Field(discriminator="kind"),
-]
+    _HOMES = {
+        "none": "none:NoCompressionConfig",
+        "cast": "cast:CastConfig",
+        "int8": "int8:Int8Config",
+        "qsgd": "qsgd:QsgdConfig",
+        "ternary": "ternary:TernaryConfig",
+        "onebit": "onebit:OneBitConfig",
+        "top-k": "top_k:TopKConfig",
+        "random-k": "random_k:RandomKConfig",
+        "threshold": "threshold:ThresholdConfig",
+        "powersgd": "powersgd:PowerSgdConfig",
+    }
+    CompressionConfig = Annotated[
+        object, Kinds("kind", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
+    ]
 
 __all__ = [
     "CastConfig",

@@ -3,21 +3,34 @@
 What a collective costs is handed to it.
 """
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated
 
+from dpsim.base.kinds import Kinds
+from dpsim.base.lazy import on_demand
 from dpsim.strategy.overlap.buckets import BucketsConfig
-from dpsim.strategy.overlap.mg_wfbp import MgWfbpConfig
 from dpsim.strategy.overlap.plan import Outlook, Overlap, in_order
-from dpsim.strategy.overlap.priority import PriorityConfig
-from dpsim.strategy.overlap.sequential import SequentialConfig
-from dpsim.strategy.overlap.wfbp import WfbpConfig
 
-OverlapConfig = Annotated[
-    SequentialConfig | WfbpConfig | MgWfbpConfig | BucketsConfig | PriorityConfig,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    from dpsim.strategy.overlap.mg_wfbp import MgWfbpConfig
+    from dpsim.strategy.overlap.priority import PriorityConfig
+    from dpsim.strategy.overlap.sequential import SequentialConfig
+    from dpsim.strategy.overlap.wfbp import WfbpConfig
+
+    OverlapConfig = SequentialConfig | WfbpConfig | MgWfbpConfig | BucketsConfig | PriorityConfig
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+    _HOMES = {
+        "sequential": "sequential:SequentialConfig",
+        "wfbp": "wfbp:WfbpConfig",
+        "mg-wfbp": "mg_wfbp:MgWfbpConfig",
+        "buckets": "buckets:BucketsConfig",
+        "priority": "priority:PriorityConfig",
+    }
+    OverlapConfig = Annotated[
+        object, Kinds("kind", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
+    ]
 
 __all__ = [
     "BucketsConfig",

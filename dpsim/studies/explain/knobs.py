@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
+from dpsim.base.kinds import kinds_of
 from dpsim.base.registry import Registry
 from dpsim.base.units import DATA, RATE, SPEED, exact
 from dpsim.disturbance import GammaJitterConfig, LognormalJitterConfig
@@ -173,10 +174,8 @@ def _overlap(scenario: Scenario) -> Options:
     """
     now = scenario.strategy.overlap.kind
     left_out = {"wfbp"} | ({"priority"} if scenario.strategy.aggregation.timed_by_flows else set())
-    kinds = [kind.model_fields["kind"].annotation for kind in get_args(get_args(OverlapConfig)[0])]
-    names = [
-        get_args(kind)[0] for kind in kinds if get_args(kind)[0] not in left_out
-    ]  # mg-wfbp does as wfbp where that pays
+    # mg-wfbp does as wfbp where that pays.
+    names = [kind for kind in kinds_of(OverlapConfig) if kind not in left_out]
     return tuple(
         Change(f"overlap {now} -> {name}", {"strategy.overlap": {"kind": name}})
         for name in names

@@ -6,9 +6,7 @@ long as all the others.
 
 from __future__ import annotations
 
-from typing import get_args
-
-from dpsim.base.config import Config
+from dpsim.base.kinds import kinds_of
 from dpsim.engine import prepare
 from dpsim.scenario import Scenario
 from dpsim.strategy.compression import CompressionConfig
@@ -76,15 +74,10 @@ def codec(scenario: Scenario) -> Options:
         Change(
             f"gradients by {kind}, which changes updates", {"strategy.compression": {"kind": kind}}
         )
-        for kind in map(_kind, get_args(get_args(CompressionConfig)[0]))
+        for kind in kinds_of(CompressionConfig)
         if kind not in (compression.kind, "none", _CAST)
     ]
     return _affordable(changes, scenario)
-
-
-def _kind(config: type[Config]) -> str:
-    (name,) = get_args(config.model_fields["kind"].annotation)
-    return str(name)
 
 
 def averaging(scenario: Scenario) -> Options:

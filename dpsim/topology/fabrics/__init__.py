@@ -1,17 +1,53 @@
 """What joins the nodes: fabrics, one file each, with their links and routes."""
 
-from dpsim.topology.fabrics.custom import Custom, CustomConfig, CustomEdge
-from dpsim.topology.fabrics.dragonfly import Dragonfly, DragonflyConfig
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from dpsim.base.kinds import Kinds
+from dpsim.base.lazy import on_demand
 from dpsim.topology.fabrics.ecmp import HASHED, Spread
 from dpsim.topology.fabrics.fabric import Fabric, FabricConfig
-from dpsim.topology.fabrics.fat_tree import FatTree, FatTreeConfig
-from dpsim.topology.fabrics.full_mesh import FullMesh, FullMeshConfig
-from dpsim.topology.fabrics.leaf_spine import LeafSpine, LeafSpineConfig
 from dpsim.topology.fabrics.ports import Ports
-from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
-from dpsim.topology.fabrics.shortest_paths import ShortestPaths
 from dpsim.topology.fabrics.single_switch import SingleSwitch, SingleSwitchConfig
-from dpsim.topology.fabrics.torus import RingConfig, Torus, TorusConfig
+
+if TYPE_CHECKING:
+    from dpsim.topology.fabrics.custom import Custom, CustomConfig, CustomEdge
+    from dpsim.topology.fabrics.dragonfly import Dragonfly, DragonflyConfig
+    from dpsim.topology.fabrics.fat_tree import FatTree, FatTreeConfig
+    from dpsim.topology.fabrics.full_mesh import FullMesh, FullMeshConfig
+    from dpsim.topology.fabrics.leaf_spine import LeafSpine, LeafSpineConfig
+    from dpsim.topology.fabrics.rail_optimised import RailOptimisedConfig
+    from dpsim.topology.fabrics.shortest_paths import ShortestPaths
+    from dpsim.topology.fabrics.torus import RingConfig, Torus, TorusConfig
+
+    NetworkConfig = (
+        SingleSwitchConfig
+        | LeafSpineConfig
+        | FatTreeConfig
+        | RailOptimisedConfig
+        | TorusConfig
+        | RingConfig
+        | FullMeshConfig
+        | DragonflyConfig
+        | CustomConfig
+    )
+else:
+    __getattr__, __dir__ = on_demand(__name__, __file__)
+    _HOMES = {
+        "single-switch": "single_switch:SingleSwitchConfig",
+        "leaf-spine": "leaf_spine:LeafSpineConfig",
+        "fat-tree": "fat_tree:FatTreeConfig",
+        "rail-optimised": "rail_optimised:RailOptimisedConfig",
+        "torus": "torus:TorusConfig",
+        "ring": "torus:RingConfig",
+        "full-mesh": "full_mesh:FullMeshConfig",
+        "dragonfly": "dragonfly:DragonflyConfig",
+        "custom": "custom:CustomConfig",
+    }
+    NetworkConfig = Annotated[
+        object, Kinds("fabric", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
+    ]
 
 __all__ = [
     "HASHED",
@@ -28,6 +64,7 @@ __all__ = [
     "FullMeshConfig",
     "LeafSpine",
     "LeafSpineConfig",
+    "NetworkConfig",
     "Ports",
     "RailOptimisedConfig",
     "RingConfig",

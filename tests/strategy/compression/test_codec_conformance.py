@@ -3,20 +3,16 @@
 Its size is its real encoding's, its cost that of its passes, its name is enough to run it.
 """
 
-from typing import get_args
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from dpsim.base.kinds import kinds_of
 from dpsim.strategy.compression import Codec, CompressionConfig, Exchange
 
-KINDS = [
-    member.model_fields["kind"].annotation.__args__[0]
-    for member in get_args(get_args(CompressionConfig)[0])
-]
+KINDS = kinds_of(CompressionConfig)
 VARIANTS = [
     *({"kind": kind} for kind in KINDS),
     {"kind": "cast", "format": "bf16"},

@@ -1,0 +1,100 @@
+"""Unions of configuration models of which each is imported when a file names its kind.
+
+A scenario names one codec of ten and one fabric of nine. A package that holds such a family writes
+the union for type checkers, and for pydantic a `Kinds` that knows where each model stands::
+
+    if TYPE_CHECKING:
+        CompressionConfig = NoCompressionConfig | CastConfig
+    else:
+        CompressionConfig = Annotated[object, Kinds("kind", {"none": "a.none:NoCompressionConfig"})]
+
+Pydantic then validates, places its errors and writes JSON Schema as of the discriminated union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, reduce
+from operator import or_
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from dpsim.base.lazy import imported
+
+
+class Kinds:
+    """Models by the value of their field ``key``, each at its home, ``module:name``."""
+
+    def __init__(self, key: str, homes: Mapping[str, str]) -> None:
+        self.key = key
+        self._homes = homes
+
+    def names(self) -> tuple[str, ...]:
+        """Every kind, in the order in which they were written."""
+        return tuple(self._homes)
+
+    def model(self, kind: object) -> type[BaseModel] | None:
+        """The model of one kind, imported now; None for what is no kind."""
+        home = self._homes.get(kind) if isinstance(kind, str) else None
+        return None if home is None else imported(home)
+
+    def models(self) -> dict[str, type[BaseModel]]:
+        """All models by their kinds, imported now."""
+        return {kind: imported(home) for kind, home in self._homes.items()}
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """What pydantic validates by."""
+        return core_schema.with_info_plain_validator_function(self._validate)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The JSON Schema of the whole union."""
+        return handler(_whole(self).core_schema)
+
+    def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        """The model that ``value`` is or describes.
+
+        What names no kind goes to the whole union, whose error lists all of them.
+        """
+        if isinstance(value, BaseModel):
+            kind = getattr(value, self.key, None)
+        else:
+            kind = value.get(self.key) if isinstance(value, Mapping) else None
+        model = self.model(kind)
+        adapter = _whole(self) if model is None else _alone(self.key, str(kind), model)
+        return adapter.validate_python(value, context=info.context)
+
+
+class _Tagged:
+    """A discriminated union of one: its errors have the kind in their place, as of any union."""
+
+    def __init__(self, key: str, kind: str, model: type[BaseModel]) -> None:
+        self._key, self._kind, self._model = key, kind, model
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        choices = {self._kind: handler.generate_schema(self._model)}
+        return core_schema.tagged_union_schema(choices, self._key)
+
+
+@cache
+def _alone(key: str, kind: str, model: type[BaseModel]) -> TypeAdapter[Any]:
+    return TypeAdapter(Annotated[object, _Tagged(key, kind, model)])
+
+
+@cache
+def _whole(kinds: Kinds) -> TypeAdapter[Any]:
+    union: Any = reduce(or_, kinds.models().values())
+    return TypeAdapter(Annotated[union, Field(discriminator=kinds.key)])
+
+
+def kinds_of(union: Any) -> tuple[str, ...]:
+    """The kinds of a union whose models are imported on demand, in their order."""
+    return next(each for each in get_args(union) if isinstance(each, Kinds)).names()

@@ -1,0 +1,93 @@
+"""Unions whose models are imported on demand are to pydantic what the plain union is."""
+
+import subprocess
+import sys
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from dpsim.base.kinds import Kinds, kinds_of
+from dpsim.scenario import shape_of
+
+
+class Round(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["round"]
+    radius: float = Field(default=1.0, gt=0)
+
+
+class Square(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["square"]
+    side: int = 1
+
+
+PLAIN = Annotated[Round | Square, Field(discriminator="kind")]
+ON_DEMAND = Annotated[
+    object, Kinds("kind", {"round": f"{__name__}:Round", "square": f"{__name__}:Square"})
+]
+
+
+class WithPlain(BaseModel):
+    shape: PLAIN = Round(kind="round")
+
+
+class WithKinds(BaseModel):
+    shape: ON_DEMAND = Round(kind="round")
+
+
+def outcome(model, value):
+    try:
+        found = model.model_validate({"shape": value})
+    except ValidationError as error:
+        return error.errors(include_url=False)
+    return found.model_dump(mode="json", exclude_unset=True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"kind": "round"},
+        {"kind": "square", "side": 3},
+        {"kind": "round", "radius": -1},
+        {"kind": "round", "radios": 1},
+        {"kind": "square", "side": "x"},
+        {"kind": "oval"},
+        {"side": 3},
+        {},
+        3,
+        None,
+        Round(kind="round", radius=2),
+        Square(kind="square"),
+    ],
+    ids=repr,
+)
+def test_what_is_read_and_refused_and_written_is_the_same(value):
+    assert outcome(WithKinds, value) == outcome(WithPlain, value)
+
+
+def test_the_json_schema_is_the_same():
+    found, plain = WithKinds.model_json_schema(), WithPlain.model_json_schema()
+    assert {**found, "title": "WithPlain"} == plain
+    assert TypeAdapter(ON_DEMAND).json_schema() == TypeAdapter(PLAIN).json_schema()
+
+
+def test_its_shape_is_the_same():
+    found, plain = shape_of(ON_DEMAND), shape_of(PLAIN)
+    assert found.kinds() == plain.kinds() == {"round": Round, "square": Square}
+    assert found.kind("square") is plain.kind("square") is Square
+    assert found.kind("oval") is plain.kind("oval") is None
+    assert found.names() == plain.names()
+    assert found.options == plain.options
+    assert kinds_of(ON_DEMAND) == ("round", "square")
+
+
+def test_a_kind_that_is_not_named_is_not_imported():
+    program = (
+        "import sys; from dpsim import load_scenario; "
+        "load_scenario('scenarios/powersgd.yaml'); "
+        "names = [name.rpartition('.')[2] for name in sys.modules]; "
+        "assert 'powersgd' in names and 'qsgd' not in names and 'dragonfly' not in names"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
