@@ -49,7 +49,10 @@ def _run(program: Any) -> None:
 
     with inputs_kept(), choices_kept():
         try:
-            program()
+            try:
+                program()
+            finally:
+                _flush()
         except Interrupted:
             raise KeyboardInterrupt from None
         except DpsimError as error:
@@ -65,6 +68,19 @@ def _run(program: Any) -> None:
             if says(Talk.VERBOSE) or os.environ.get("DPSIM_DEBUG"):
                 raise
             _fail(f"failed: {type(error).__name__}: {error} (-v shows where)", 1)
+
+
+def _flush() -> None:
+    """Write what is buffered here, where a failure is a line and a code.
+
+    Nothing is tried again when Python ends: it would say so in its own words, with code 120.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
