@@ -107,6 +107,7 @@ def points(
     found: dict[int, Result] = {}
     for done, changes in enumerate(varied):
         report(done, len(varied))
+        # A few steps tell what changes between points, of which there may be dozens.
         changed = spec.with_value("run.steps", _POINT_STEPS).with_value("run.warmup", "1")
         for path, value in changes:
             changed = changed.with_value(path, value)

@@ -104,6 +104,7 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
         template=template(),
         barmode="overlay",
         height=height,
+        # plotly counts in heights of the panels: about 26 pixels above the first.
         legend={"orientation": "h", "x": 0, "y": 1 + 26 / (height - _TOP), "yanchor": "bottom"},
         margin={"l": 40, "r": 20, "t": _TOP, "b": 50},
     )

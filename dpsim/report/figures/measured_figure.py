@@ -54,6 +54,7 @@ def measured_figure(
         if value > 0
     ]
     if every:
+        # A factor and no distance, since axes of times are logarithmic.
         low, high = min(every) / 1.3, max(every) * 1.3
         ends, rising = [low, high], [low * _OFF, high * _OFF]
         # One closed outline: up along the upper edge, and back along the lower.

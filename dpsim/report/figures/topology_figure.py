@@ -346,6 +346,7 @@ def _with_room(place: Layout, switches: list[str]) -> set[str]:
 
 def _frames(figure: go.Figure, place: Layout) -> None:
     shapes, notes = [], []
+    # Of many nodes every so many is named: names side by side would run together.
     every = ceil(len(place.frames) / _MOST_NAMES)
     for number, (node, (left, bottom, right, top)) in enumerate(place.frames.items()):
         box = {"x0": left, "x1": right, "y0": bottom, "y1": top}

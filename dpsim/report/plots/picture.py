@@ -62,6 +62,7 @@ def picture(figure: go.Figure, form: str) -> bytes:
     # Without a date and random names, which would differ from one time to the next.
     dated = {"Date": None} if form == "svg" else None
     with mpl.rc_context({"svg.hashsalt": "dpsim"}):
+        # Tight: long names of bars stand beside the panel, and would be cut.
         drawn.savefig(file, format=form, dpi=_DOTS, metadata=dated, bbox_inches="tight")
     return file.getvalue()
 
@@ -174,6 +175,7 @@ def _legend(drawn: Any, panels: list[Any]) -> None:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
     if len(named) > 1:
+        # Between the title and the panels, in the room that _TOP leaves.
         drawn.legend(
             [*named.values()],
             [*named],
