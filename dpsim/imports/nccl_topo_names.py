@@ -15,9 +15,15 @@ from dpsim.imports.xml_tree import Element
 _PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([\d.]+)\s*GT/s.*")
 
-_INFINIBAND = {56_000: "ib-fdr", 100_000: "ib-edr", 200_000: "ib-hdr", 400_000: "ib-ndr"}
-_ROCE = {25_000, 50_000, 100_000, 200_000, 400_000}
-_ETHERNET = {1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000}
+_INFINIBAND = {
+    56_000: "ib-fdr",
+    100_000: "ib-edr",
+    200_000: "ib-hdr",
+    400_000: "ib-ndr",
+    800_000: "ib-xdr",
+}
+_ROCE = {25_000, 50_000, 100_000, 200_000, 400_000, 800_000}
+_ETHERNET = {1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000}
 
 
 def gpu_of(pci: Mapping[str, str], gpu: Element) -> tuple[str, str]:

@@ -27,16 +27,26 @@ class TorchEncoded(NamedTuple):
         return sum(int(part.nbytes) for part in self.parts)
 
 
-Encode = Callable[[Any, Any, Any], TorchEncoded]  # (codec's configuration, vector, generator)
+Encode = Callable[..., TorchEncoded]  # (codec's configuration, vector, generator[, mean_of])
 Decode = Callable[[Any, TorchEncoded, int], Any]  # (codec's configuration, payload, elements)
 
 
-def encode(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _own(part: Any) -> Any:
+    return part
+
+
+def encode(
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any] = _own
+) -> TorchEncoded:
     """The payload of a flat float32 tensor.
 
-    ``codec`` is a configuration of `dpsim.strategy.compression`.
+    ``codec`` is a configuration of `dpsim.strategy.compression`. Of a chained codec each part is
+    put through ``mean_of``, the mean over all workers, before the next part is made of it.
     """
-    return _CODECS[codec.kind][0](codec, vector, generator)
+    make = _CODECS[codec.kind][0]
+    if codec.chained:
+        return make(codec, vector, generator, mean_of)
+    return make(codec, vector, generator)
 
 
 def decode(codec: Any, encoded: TorchEncoded, elements: int) -> Any:
@@ -233,16 +243,19 @@ def _threshold(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
     return TorchEncoded((places.to(torch.int32), vector[places]))
 
 
-def _powersgd(codec: Any, vector: Any, generator: Any) -> TorchEncoded:
+def _powersgd(
+    codec: Any, vector: Any, generator: Any, mean_of: Callable[[Any], Any]
+) -> TorchEncoded:
     # Too small for two factors to be smaller: it goes as it is.
     if len(codec.stages(len(vector))) == 1:
-        return TorchEncoded((vector,))
+        return TorchEncoded((mean_of(vector),))
     columns = codec.shape(len(vector))[1]
     matrix = _buckets(vector, columns)
     start = torch.randn(columns, codec.rank, generator=generator, device=vector.device)
     # One step of power iteration, as in Vogels et al., "PowerSGD", 2019, algorithm 1.
-    p, _ = torch.linalg.qr(matrix @ start)
-    return TorchEncoded((p, matrix.T @ p))
+    # Every worker decomposes the same mean, and so has the same first factor without sending it.
+    p, _ = torch.linalg.qr(mean_of(matrix @ start))
+    return TorchEncoded((p, mean_of(matrix.T @ p)))
 
 
 def _unpowersgd(codec: Any, encoded: TorchEncoded, elements: int) -> Any:

@@ -76,13 +76,10 @@ class CodecHook:
         parameters = bucket.parameters()
         if self.codec.feeds_back:
             vector = vector + self._left_over(parameters)
-        with self._worker.part("encode"):
-            encoded = encode(self.codec, vector, self._generator)
-            own = decode(self.codec, encoded, len(vector))
+        own, mean = self._chained(vector) if self.codec.chained else self._at_once(vector)
         if self.codec.feeds_back:
             sizes = [parameter.numel() for parameter in parameters]
             self._lost.update(zip(parameters, (vector - own).split(sizes), strict=True))
-        mean = self._mean(encoded, len(vector))
         self._worker.carried(bucket.index(), begin, face.mark())
         devices = [gradient.device] if gradient.device.type == "cuda" else []
         done: Any = torch.futures.Future(devices=devices)
@@ -97,6 +94,26 @@ class CodecHook:
         nothing = (torch.zeros(each.numel(), device=each.device) for each in parameters)
         lost = zip(parameters, nothing, strict=True)
         return torch.cat([self._lost.get(each, zeros) for each, zeros in lost])
+
+    def _at_once(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """What of this worker's vector arrives, and the mean of all workers'."""
+        with self._worker.part("encode"):
+            encoded = encode(self.codec, vector, self._generator)
+            own = decode(self.codec, encoded, len(vector))
+        return own, self._mean(encoded, len(vector))
+
+    def _chained(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """The same of a codec whose later parts are made of the mean of earlier ones.
+
+        No worker's own vector arrives: what it loses is counted from the mean.
+        """
+        encoded = encode(self.codec, vector, self._generator, self._averaged)
+        with self._worker.part("encode"):
+            mean = decode(self.codec, encoded, len(vector))
+        return mean, mean
+
+    def _averaged(self, part: Tensor) -> Tensor:
+        return self._summed(part) / self._workers
 
     def _mean(self, encoded: TorchEncoded, elements: int) -> Tensor:
         if self.codec.sums_in_flight:

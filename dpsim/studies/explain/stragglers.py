@@ -108,12 +108,7 @@ def straggler_cost(
         return None
     without = base
     if disturbances:
-        nothing: Values = {
-            "disturbance.jitter": None,
-            "disturbance.slow": [],
-            "disturbance.transient": [],
-        }
-        without = predict(changed(scenario, nothing))
+        without = predict(changed(scenario, _UNDISTURBED))
     causes = [
         Cause(title, path, _step(predict(changed(scenario, {path: left}))))
         for title, (path, left) in disturbances.items()

@@ -119,3 +119,19 @@ def test_packed_numbers_are_those_of_numpy(bits):
     packed = torch_codecs._pack(torch.from_numpy(numbers.astype(np.int32)), bits)
     np.testing.assert_array_equal(packed.numpy(), pack(numbers, bits))
     np.testing.assert_array_equal(torch_codecs._unpack(packed, bits, 101).numpy(), numbers)
+
+
+def test_of_a_chained_codec_the_mean_is_decomposed_and_no_sum_of_factors():
+    """Two workers whose matrices of rank 2 differ by a factor: their mean comes through whole."""
+    codec = TypeAdapter(CompressionConfig).validate_python({"kind": "powersgd", "rank": 2})
+    draw = torch.Generator().manual_seed(1)
+    rows, columns = codec.shape(4_096)
+    matrix = torch.randn(rows, 2, generator=draw) @ torch.randn(2, columns, generator=draw)
+    vector = matrix.reshape(-1)[:4_096]
+    # The other worker's part is three times this one's, so the mean of both is twice this one's.
+    encoded = torch_codecs.encode(
+        codec, vector, torch.Generator().manual_seed(0), lambda part: 2 * part
+    )
+    assert torch.allclose(
+        torch_codecs.decode(codec, encoded, 4_096), 2 * vector, rtol=1e-3, atol=1e-3
+    )
