@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpsim.api import advise, collective, explain, memory
     from dpsim.base.errors import DpsimError, FailedError, ScenarioError
     from dpsim.base.provenance import __version__
+    from dpsim.commands.functions import advise, collective, explain, memory
     from dpsim.engine import MemoryUse, Result, simulate
     from dpsim.scenario import Scenario, load_scenario
     from dpsim.studies.advise import Advice
