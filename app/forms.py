@@ -128,7 +128,7 @@ def shown(value: object) -> str:
             with suppress(DpsimError):
                 return (
                     human(parse(value, dimension), dimension, 6)
-                    if "." in value.split()[0]
+                    if "." in value.partition(" ")[0]
                     else value
                 )
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -58,12 +58,12 @@ def waiting_share(load: float, spares: int) -> float:
 def missing_share(load: float, spares: int) -> float:
     """How many are missing on average where a job goes on without: those in repair past the spares.
 
-    ``load`` as above; the number in repair is Poisson (M/G/infinity), and this is the mean of what
-    exceeds ``spares``: load - spares + sum over k < spares of (spares - k) P(k).
+    ``load`` as above; the number N in repair is Poisson (M/G/infinity), and this is the mean of
+    what exceeds the s ``spares``: load P(N >= s) - s P(N > s).
     """
-    chance = math.exp(-load)
-    missing = load - spares
-    for repaired in range(spares):
-        missing += (spares - repaired) * chance
-        chance *= load / (repaired + 1)
+    from scipy.special import pdtrc
+
+    # Tails from scipy, since exp(-load) is 0 for the loads of large jobs.
+    at_least = 1.0 if spares == 0 else float(pdtrc(spares - 1, load))
+    missing = load * at_least - spares * float(pdtrc(spares, load))
     return max(0.0, missing)

@@ -74,7 +74,14 @@ def test_choices_are_the_catalogues_and_know_aliases():
     assert nic.canonical("25GbE") == "ethernet-25g"
 
 
-SHOWN = {"3125000000.0 B/s": "3.125 GB/s", "25 MiB": "25 MiB", None: "", True: "true", 0.05: "0.05"}
+SHOWN = {
+    "3125000000.0 B/s": "3.125 GB/s",
+    "25 MiB": "25 MiB",
+    None: "",
+    True: "true",
+    0.05: "0.05",
+    " ": " ",
+}
 
 
 @pytest.mark.parametrize(("value", "text"), SHOWN.items())

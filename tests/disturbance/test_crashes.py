@@ -13,6 +13,7 @@ from dpsim.disturbance import (
     CrashesConfig,
     daly_interval,
     expected_seconds,
+    missing_share,
     waiting_share,
 )
 
@@ -148,3 +149,13 @@ def test_each_worker_fails_at_times_of_its_own():
     assert sum(map(len, many)) == pytest.approx(40 * 365, rel=0.03)
     assert all((np.diff(times) > 0).all() for times in many)
     assert np.array_equal(few[0][few[0] < YEAR / 2], crashes.times(1, YEAR / 2, seed=0)[0])
+
+
+@pytest.mark.parametrize(("load", "spares"), [(0.5, 0), (0.5, 1), (3, 2), (20, 25), (1000, 980)])
+def test_missing_workers_are_the_mean_past_the_spares(load, spares):
+    """Summed one by one, in logarithms: chances of large loads are below the smallest float."""
+    chances = (
+        math.exp(number * math.log(load) - load - math.lgamma(number + 1)) * (number - spares)
+        for number in range(spares, int(load + 40 * math.sqrt(load) + 40))
+    )
+    assert missing_share(load, spares) == pytest.approx(sum(chances), rel=1e-9)

@@ -36,7 +36,7 @@ def neox(
         b.add(f"{layer}.add", terms=3, kept=True)
     b.layer_norm("final_layer_norm")
     b.linear("embed_out", words, bias=False, kept=False)
-    b.activation("loss", kept=True)
+    b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
 
 
@@ -64,7 +64,7 @@ def phi(
         b.add(f"{layer}.add", terms=3, kept=True)
     b.layer_norm("final_layernorm")
     b.linear("lm_head", words, kept=False)
-    b.activation("loss", kept=True)
+    b.cross_entropy("loss")
     return b.build(name, f"{sequence_length} tokens")
 
 
