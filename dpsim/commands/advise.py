@@ -21,20 +21,15 @@ def advise(
             help="A trace of PyTorch's profiler of some steps on several GPUs.", show_default=False
         ),
     ],
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Say which buckets, or which sharding, would suit a traced step, and the code to write.
 
     Example: dpsim advise trace.json
     """
-    from dpsim.imports import profile_kineto
-    from dpsim.studies.advise import advise as advise_on
+    from dpsim.commands.functions import advise as advise_on
 
-    found = advise_on(profile_kineto(file, batch=batch or 1))
+    found = advise_on(file)
     for note in found.notes:
         narrate(f"note: {note}")
     if as_json:

@@ -90,16 +90,16 @@ def collective(
         return CollectiveTimes(tuple(rows))
 
 
-def advise(trace: str | os.PathLike[str], *, batch: int | None = None) -> Advice:
+def advise(trace: str | os.PathLike[str]) -> Advice:
     """Which buckets, or which sharding, would suit the step in a trace of PyTorch's profiler.
 
-    ``batch``: samples per GPU and step; recorded shapes tell it if None. Raises DpsimError for a
-    file that is no such trace, or has no collectives.
+    Raises DpsimError for a file that is no such trace, or has no collectives.
     """
     from dpsim.imports import profile_kineto
     from dpsim.studies.advise import advise as advised
 
-    return advised(profile_kineto(Path(trace), batch=batch or 1))
+    # Advice is on a step as it is, whatever number of samples it had.
+    return advised(profile_kineto(Path(trace), batch=1))
 
 
 def _scenario(scenario: Scenario | str | os.PathLike[str], overrides: Iterable[str]) -> Scenario:
