@@ -74,12 +74,14 @@ def _capacities_on(graph: nx.DiGraph[str], hops: list[tuple[str, str]]) -> list[
 def _remaining_path(
     graph: nx.DiGraph[str], a: str, b: str, cut: frozenset[int]
 ) -> list[tuple[str, str]]:
-    """The hops from ``a`` to ``b``."""
+    """The hops from ``a`` to ``b`` over links, shared capacities and devices that are not cut."""
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
         # Switches between nodes have no kind.
         forwards = start == a or graph.nodes[start].get("kind") != "gpu"
-        if not forwards or data["number"] in cut:
+        devices = (graph.nodes[start], graph.nodes[end])
+        crossed = {data["number"], data.get("shared"), *(each.get("number") for each in devices)}
+        if not forwards or crossed & cut:
             return None
         latency: float = data["latency"]
         return 1 + latency  # latencies are far below 1 s: hops count first

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import algorithm
 from dpsim.network import Conditions, FlowsModel, LinkChange
 from dpsim.topology import ClusterConfig, build_cluster, routes_avoiding
@@ -116,3 +117,19 @@ def test_a_dragonfly_by_destination_spreads_otherwise_than_by_hash():
 
 def is_between_routers(cluster, link):
     return link >= 0 and cluster.link_name(link).count("router") == 2
+
+
+def test_no_way_leads_through_a_device_that_is_cut():
+    """The GPUs of a g4dn meet in its processor alone."""
+    cluster = build_cluster(ClusterConfig.model_validate({"nodes": 1, "node": "aws-g4dn-metal"}))
+    (processor,) = numbers(cluster, "cpu0")[-1:]
+    assert cluster.link_name(processor) == "node0/cpu0"
+    with pytest.raises(DpsimError, match="no path remains"):
+        routes_avoiding(cluster, np.array([0]), np.array([1]), frozenset([processor]))
+
+
+def test_no_way_leads_over_what_both_directions_share_where_that_is_cut():
+    cluster = leaf_spine(0.6)
+    (shared,) = numbers(cluster, "node0/nic0<->")
+    with pytest.raises(DpsimError, match="no path remains"):
+        routes_avoiding(cluster, np.array([0]), np.array([3]), frozenset([shared]))
