@@ -12,7 +12,6 @@ from dpsim.collectives import RankLayout
 from dpsim.hardware import Gpu, Link, pcie_rate
 from dpsim.network.libraries.nccl.gpus import capability_of, is_amd
 from dpsim.network.libraries.nccl.machine import (
-    MESH_RINGS,
     NVMESH,
     NVSWITCH,
     PCIE,
@@ -75,21 +74,41 @@ def _inside(kind: NodeGraph, local: int) -> Inside:
     """What joins a node's GPUs; a GPU alone counts as on PCIe."""
     if local == 1:
         return Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access))
-    used = set(kind.gpus)
-    first = kind.gpus[0]
-    links = [edge for edge in kind.node.expand_edges() if first in edge[:2]]
+    first, edges = kind.gpus[0], kind.node.expand_edges()
+    links = [edge for edge in edges if first in edge[:2]]
     nvlinks = [edge for edge in links if "nvlink" in edge[2].name]
     to_switches = [link.rate.value * count for a, b, link, count in nvlinks if "switch" in a + b]
     if to_switches:
         return Inside(NVSWITCH, sum(to_switches))
-    if nvlinks and all(a in used or b in used for a, b, _, _ in nvlinks):
-        _, _, link, _ = nvlinks[0]
-        return Inside(NVMESH, MESH_RINGS.get(local, 6) * link.rate.value)
+    mesh_rate = _mesh_rate(kind.gpus, edges)
+    if mesh_rate:
+        return Inside(NVMESH, mesh_rate)
     xgmi = [link.rate.value * count for a, b, link, count in links if "xgmi" in link.name]
     if xgmi and is_amd(kind.node.gpu):
         return Inside(XGMI, sum(xgmi))
-    slowest = min(link.rate.value for _, _, link, _ in links)
+    # Bridges between some of them help none of the others.
+    slowest = min(link.rate.value for _, _, link, _ in links if "nvlink" not in link.name)
     return Inside(PCIE, slowest, _bus(kind))
+
+
+def _mesh_rate(gpus: Sequence[str], edges: Sequence[tuple[str, str, Link, int]]) -> float:
+    """B/s of all rings over the NVLinks that join ``gpus`` to one another; 0 where not all are.
+
+    Each ring leaves every GPU by a link of its own, so the GPU with the least is the limit: 6 rings
+    of a DGX-1's eight GPUs, 12 links of a bridged pair. Two pairs that no link joins have none.
+    """
+    rates: dict[str, dict[str, float]] = {gpu: {} for gpu in gpus}
+    for a, b, link, count in edges:
+        if "nvlink" in link.name and a in rates and b in rates:
+            rate = link.rate.value * count
+            rates[a][b] = rates[a].get(b, 0.0) + rate
+            rates[b][a] = rates[b].get(a, 0.0) + rate
+    reached = [gpus[0]]
+    for gpu in reached:  # grows as it is gone through
+        reached += [peer for peer in rates[gpu] if peer not in reached]
+    if len(reached) < len(gpus):
+        return 0.0
+    return min(sum(peers.values()) for peers in rates.values())
 
 
 def _bus(kind: NodeGraph) -> Bus:
