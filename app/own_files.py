@@ -7,7 +7,6 @@ run, and no other session sees them.
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ruamel.yaml import YAML
 
 from app import limits
 from app.reading import scenario
+from app.run_files import unpacked
 from app.spec import Spec
 from app.work import Report
 from dpsim.base.errors import DpsimError
@@ -37,7 +37,6 @@ from dpsim.workload import ConfigSource, Model, ProfileSource, load_model_profil
 from dpsim.workload.models import from_config
 
 MOST_BYTES = 64 * 2**20  # unpacked
-_GZIP = b"\x1f\x8b"
 _NODES = "cluster.node"
 
 
@@ -104,16 +103,7 @@ def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
 
 def _unpacked(name: str, data: bytes) -> bytes:
     """The file's bytes, of which no more are unpacked than may be."""
-    content = data
-    if data.startswith(_GZIP):
-        # 16 for gzip's header, 15 for the largest window. Unpacked in one go it could be any size.
-        unpacking = zlib.decompressobj(wbits=31)
-        try:
-            content = unpacking.decompress(data, MOST_BYTES)
-        except zlib.error as error:
-            raise DpsimError(f"{name}: must be gzip, but cannot be unpacked: {error}") from None
-        if unpacking.unconsumed_tail:
-            raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked")
+    content = unpacked(name, data, "gzip", MOST_BYTES)
     if not content.strip():
         raise DpsimError(f"{name}: must not be empty")
     return content

@@ -19,7 +19,7 @@ def run_records(name: str, data: bytes) -> list[RunRecord]:
 
     Raises DpsimError, with line and column where it is no JSON.
     """
-    text = _unpacked(name, data)
+    text = unpacked(name, data, "gzipped JSON", MOST_BYTES)
     try:
         return list(RunRecords.model_validate_json(text).runs)
     except ValidationError as error:
@@ -29,19 +29,23 @@ def run_records(name: str, data: bytes) -> list[RunRecord]:
         raise DpsimError(f"{name}: {f'{where}: ' if where else ''}{said}") from None
 
 
-def _unpacked(name: str, data: bytes) -> bytes:
+def unpacked(name: str, data: bytes, what: str, most: int) -> bytes:
+    """The bytes of a file that may be packed by gzip, of which no more than ``most`` are unpacked.
+
+    Raises DpsimError for more, and where it cannot be unpacked: it is to be ``what``.
+    """
     if not data.startswith(_GZIP):
-        if len(data) > MOST_BYTES:
-            raise DpsimError(f"{name}: must be at most {MOST_BYTES:,} bytes, but got {len(data):,}")
+        if len(data) > most:
+            raise DpsimError(f"{name}: must be at most {most:,} bytes, but got {len(data):,}")
         return data
     # 16 for gzip's header, 15 for the largest window. Unpacked in one go it could be any size.
     unpacking = zlib.decompressobj(wbits=31)
     try:
-        text = unpacking.decompress(data, MOST_BYTES)
+        text = unpacking.decompress(data, most)
     except zlib.error as error:
-        raise DpsimError(f"{name}: must be gzipped JSON, but cannot be unpacked: {error}") from None
+        raise DpsimError(f"{name}: must be {what}, but cannot be unpacked: {error}") from None
     if unpacking.unconsumed_tail:
         raise DpsimError(
-            f"{name}: must be at most {MOST_BYTES:,} bytes when it is unpacked, but has more"
+            f"{name}: must be at most {most:,} bytes when it is unpacked, but has more"
         )
     return text

@@ -1,12 +1,14 @@
 """Unions of configuration models of which each is imported when a file names its kind.
 
 A scenario names one codec of ten and one fabric of nine. A package that holds such a family writes
-the union for type checkers, and for pydantic a `Kinds` that knows where each model stands::
+the union for type checkers, and for pydantic a `Kinds` that knows the name of each model. The
+package imports them on demand (`dpsim.base.lazy`)::
 
     if TYPE_CHECKING:
         CompressionConfig = NoCompressionConfig | CastConfig
     else:
-        CompressionConfig = Annotated[object, Kinds("kind", {"none": "a.none:NoCompressionConfig"})]
+        _KINDS = {"none": "NoCompressionConfig", "cast": "CastConfig"}
+        CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 Pydantic then validates, places its errors and writes JSON Schema as of the discriminated union.
 """
@@ -26,11 +28,11 @@ from dpsim.base.lazy import imported
 
 
 class Kinds:
-    """Models by the value of their field ``key``, each at its home, ``module:name``."""
+    """Models by the value of their field ``key``: of each kind its name in ``package``."""
 
-    def __init__(self, key: str, homes: Mapping[str, str]) -> None:
+    def __init__(self, key: str, package: str, models: Mapping[str, str]) -> None:
         self.key = key
-        self._homes = homes
+        self._homes = {kind: f"{package}:{name}" for kind, name in models.items()}
 
     def names(self) -> tuple[str, ...]:
         """Every kind, in the order in which they were written."""

@@ -83,6 +83,11 @@ class Result(Shown):
         step = human(self.step_time_s["mean"], TIME)
         return f"<Result {self.name}: a step takes {step} on {self.workers:,} workers>"
 
+    @property
+    def mean_step(self) -> float:
+        """Mean seconds of a step, over steps and workers."""
+        return float(self.steps.step.mean())
+
     @cached_property
     def step_time_s(self) -> dict[str, float]:
         """Mean, median and 95th percentile over steps and workers.
@@ -150,7 +155,7 @@ class Result(Shown):
         counted = self.steps.counted
         # Who keeps pace takes as many steps as all others: one batch each in a mean step.
         if not self.own_pace and counted.all():
-            return self.workers * self.batch_per_worker / float(self.steps.step.mean())
+            return self.workers * self.batch_per_worker / self.mean_step
         gradients_per_s = counted.sum(axis=0) / self.steps.step.sum(axis=0)
         return self.batch_per_worker * float(gradients_per_s.sum())
 
@@ -211,16 +216,14 @@ class Result(Shown):
         """What the steps cost; None without a price."""
         if self.spending is None:
             return None
-        return self.spending.cost(
-            float(self.steps.step.mean()), self.throughput_samples_per_s, self._to_target_s
-        )
+        return self.spending.cost(self.mean_step, self.throughput_samples_per_s, self._to_target_s)
 
     @property
     def energy(self) -> Energy | None:
         """What the steps draw; None where a GPU's power is not known."""
         if self.spending is None:
             return None
-        step = float(self.steps.step.mean())
+        step = self.mean_step
         busy = float((self.steps.compute + self.steps.encode).mean()) / step
         return self.spending.energy(step, busy, self.throughput_samples_per_s, self._to_target_s)
 

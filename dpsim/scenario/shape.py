@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -135,9 +135,8 @@ def shape_of(annotation: Any, discriminator: str | None = None) -> Shape:
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         discriminator = discriminator or next(filter(None, map(_discriminator, metadata)), None)
-        for kinds in metadata:
-            if isinstance(kinds, Kinds):
-                return Shape((), kinds.key, kinds)
+        if (on_demand := _on_demand(metadata)) is not None:
+            return on_demand
     if get_origin(annotation) not in (Union, types.UnionType):
         return Shape(() if annotation is Any else (annotation,))
     options = tuple(option for option in get_args(annotation) if option is not types.NoneType)
@@ -153,10 +152,13 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _field_shape(field: FieldInfo) -> Shape:
     # What stood beside the annotation has been taken apart from it.
-    kinds = next((each for each in field.metadata if isinstance(each, Kinds)), None)
-    if kinds is not None:
-        return Shape((), kinds.key, kinds)
-    return shape_of(field.annotation, _discriminator(field))
+    return _on_demand(field.metadata) or shape_of(field.annotation, _discriminator(field))
+
+
+def _on_demand(metadata: Sequence[object]) -> Shape | None:
+    """The shape of a union whose models are imported on demand; None where there is none."""
+    kinds = next((each for each in metadata if isinstance(each, Kinds)), None)
+    return None if kinds is None else Shape((), kinds.key, kinds)
 
 
 def _discriminator(metadata: object) -> str | None:

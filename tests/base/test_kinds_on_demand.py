@@ -24,9 +24,7 @@ class Square(BaseModel):
 
 
 PLAIN = Annotated[Round | Square, Field(discriminator="kind")]
-ON_DEMAND = Annotated[
-    object, Kinds("kind", {"round": f"{__name__}:Round", "square": f"{__name__}:Square"})
-]
+ON_DEMAND = Annotated[object, Kinds("kind", __name__, {"round": "Round", "square": "Square"})]
 
 
 class WithPlain(BaseModel):

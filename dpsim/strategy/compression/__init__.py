@@ -39,21 +39,19 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _HOMES = {
-        "none": "none:NoCompressionConfig",
-        "cast": "cast:CastConfig",
-        "int8": "int8:Int8Config",
-        "qsgd": "qsgd:QsgdConfig",
-        "ternary": "ternary:TernaryConfig",
-        "onebit": "onebit:OneBitConfig",
-        "top-k": "top_k:TopKConfig",
-        "random-k": "random_k:RandomKConfig",
-        "threshold": "threshold:ThresholdConfig",
-        "powersgd": "powersgd:PowerSgdConfig",
+    _KINDS = {
+        "none": "NoCompressionConfig",
+        "cast": "CastConfig",
+        "int8": "Int8Config",
+        "qsgd": "QsgdConfig",
+        "ternary": "TernaryConfig",
+        "onebit": "OneBitConfig",
+        "top-k": "TopKConfig",
+        "random-k": "RandomKConfig",
+        "threshold": "ThresholdConfig",
+        "powersgd": "PowerSgdConfig",
     }
-    CompressionConfig = Annotated[
-        object, Kinds("kind", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
-    ]
+    CompressionConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 __all__ = [
     "CastConfig",

@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     OverlapConfig = SequentialConfig | WfbpConfig | MgWfbpConfig | BucketsConfig | PriorityConfig
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _HOMES = {
-        "sequential": "sequential:SequentialConfig",
-        "wfbp": "wfbp:WfbpConfig",
-        "mg-wfbp": "mg_wfbp:MgWfbpConfig",
-        "buckets": "buckets:BucketsConfig",
-        "priority": "priority:PriorityConfig",
+    _KINDS = {
+        "sequential": "SequentialConfig",
+        "wfbp": "WfbpConfig",
+        "mg-wfbp": "MgWfbpConfig",
+        "buckets": "BucketsConfig",
+        "priority": "PriorityConfig",
     }
-    OverlapConfig = Annotated[
-        object, Kinds("kind", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
-    ]
+    OverlapConfig = Annotated[object, Kinds("kind", __name__, _KINDS)]
 
 __all__ = [
     "BucketsConfig",

@@ -50,7 +50,7 @@ class Turn:
     @property
     def step_change(self) -> float:
         """Step time after over before, less 1; 0 where nothing is turned."""
-        return 0.0 if self.result is None else _step(self.result) / _step(self.base) - 1
+        return 0.0 if self.result is None else self.result.mean_step / self.base.mean_step - 1
 
     @property
     def change_per_sample(self) -> float:
@@ -105,8 +105,8 @@ class Turn:
             "change": None if self.change is None else self.change.words,
             "factor": None if self.change is None else self.change.factor,
             "set": [] if self.change is None else as_options(self.change.values),
-            "step_time_s": None if self.result is None else _step(self.result),
-            "before_s": _step(self.base),
+            "step_time_s": None if self.result is None else self.result.mean_step,
+            "before_s": self.base.mean_step,
             "step_change": self.step_change,
             "change_per_sample": self.change_per_sample,
             "nothing_below": self.nothing,
@@ -149,7 +149,7 @@ class Explanation(Shown):
             "kind": "explain",
             "name": self.base.name,
             "verdict": verdict(self.base),
-            "step_time_s": _step(self.base),
+            "step_time_s": self.base.mean_step,
             "interval_s": None if self.base.interval is None else self.base.interval.to_json(),
             "parts_s": self.base.parts_s,
             "overlapped_comm_s": self.base.overlapped_comm_s,
@@ -338,7 +338,3 @@ def _scatter(result: Result) -> float:
     """Half of the 95 % interval of the mean step, as a share of it."""
     step = result.step_time_s
     return (step["high"] - step["low"]) / 2 / step["mean"]
-
-
-def _step(result: Result) -> float:
-    return float(result.steps.step.mean())

@@ -17,8 +17,8 @@ def reason(knob: Knob, change: Change, before: Result, after: Result, instead: s
 
     ``instead``: what else of the same part does help, if anything.
     """
-    step = float(before.steps.step.mean())
-    step_after = float(after.steps.step.mean())
+    step = before.mean_step
+    step_after = after.mean_step
     # A knob without a factor chooses among algorithms: the one chosen may be the one there was.
     if change.factor is None and abs(step_after / step - 1) < _SAME:
         return _same(after)

@@ -109,17 +109,22 @@ def straggler_cost(
     without = base
     if disturbances:
         without = predict(changed(scenario, _UNDISTURBED))
+
+    def left_out(path: str, left: Any) -> Result:
+        # Without the only one there is none.
+        return without if len(disturbances) == 1 else predict(changed(scenario, {path: left}))
+
     causes = [
-        Cause(title, path, _step(predict(changed(scenario, {path: left}))))
+        Cause(title, path, left_out(path, left).mean_step)
         for title, (path, left) in disturbances.items()
     ]
     waited = _waited_for(run.steps.straggler_wait, run.steps.compute)
     node_of = np.asarray(run.job.cluster.node_of)
     by_node = np.asarray(np.bincount(node_of, weights=waited), dtype=float)
     return StragglerCost(
-        _step(base),
+        base.mean_step,
         float(base.steps.straggler_wait.mean()),
-        _step(without),
+        without.mean_step,
         _most(waited, "worker"),
         _most(by_node, "node"),
         # The step without the costliest cause is the shortest.
@@ -200,11 +205,7 @@ def _way(title: str, options: tuple[str, ...], scenario: Scenario, result: Resul
         title,
         options,
         result.throughput_samples_per_s,
-        _step(result),
+        result.mean_step,
         float(result.steps.straggler_wait.mean()),
         next(iter(scenario.strategy.inexact), None),
     )
-
-
-def _step(result: Result) -> float:
-    return float(result.steps.step.mean())

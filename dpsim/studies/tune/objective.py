@@ -60,7 +60,7 @@ class Objective:
 
 
 def _step_time(result: Result) -> float:
-    return float(result.steps.step.mean())
+    return result.mean_step
 
 
 def _time_to_target(result: Result) -> float | None:

@@ -34,20 +34,18 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
-    _HOMES = {
-        "single-switch": "single_switch:SingleSwitchConfig",
-        "leaf-spine": "leaf_spine:LeafSpineConfig",
-        "fat-tree": "fat_tree:FatTreeConfig",
-        "rail-optimised": "rail_optimised:RailOptimisedConfig",
-        "torus": "torus:TorusConfig",
-        "ring": "torus:RingConfig",
-        "full-mesh": "full_mesh:FullMeshConfig",
-        "dragonfly": "dragonfly:DragonflyConfig",
-        "custom": "custom:CustomConfig",
+    _KINDS = {
+        "single-switch": "SingleSwitchConfig",
+        "leaf-spine": "LeafSpineConfig",
+        "fat-tree": "FatTreeConfig",
+        "rail-optimised": "RailOptimisedConfig",
+        "torus": "TorusConfig",
+        "ring": "RingConfig",
+        "full-mesh": "FullMeshConfig",
+        "dragonfly": "DragonflyConfig",
+        "custom": "CustomConfig",
     }
-    NetworkConfig = Annotated[
-        object, Kinds("fabric", {kind: f"{__name__}.{home}" for kind, home in _HOMES.items()})
-    ]
+    NetworkConfig = Annotated[object, Kinds("fabric", __name__, _KINDS)]
 
 __all__ = [
     "HASHED",
