@@ -95,9 +95,10 @@ def _by_nodes(
         else f"throughput peaks at {saturates} nodes"
     )
     rows = [
-        ({"nodes": str(count)}, result) for count, result in zip(counts, found.results, strict=True)
+        ({"nodes": str(count)}, result)
+        for count, result in zip(found.nodes, found.results, strict=True)
     ]
-    show(compare_table(rows), "", end)
+    show(compare_table(rows), "", end, *map(str, found.left_out))
 
 
 def _study(

@@ -7,13 +7,13 @@ up; ranked by what counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from dpsim.base.doubt import CONFIDENCE
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.base.lazy import Shown
 from dpsim.base.registry import Registry
 from dpsim.engine import Result, simulate
@@ -84,12 +84,29 @@ class Compared:
         return {"variant": self.values, **self.result.to_json()}
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A variant that cannot be simulated, and why: it does not fit in memory, say."""
+
+    values: Variant
+    reason: str
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{path}={value}" for path, value in self.values.items())
+        return f"left out: {values or 'the file as it is'}: {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """One of ``left_out`` of ``dpsim compare --json``."""
+        return {"variant": self.values, "reason": self.reason}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Shown):
     """Variants of one scenario, best first by ``ranking``; what it is not known of comes last."""
 
     rows: tuple[Compared, ...]
     ranking: Ranking
+    left_out: tuple[LeftOut, ...] = ()
 
     def __repr__(self) -> str:
         best = ", ".join(f"{key}={value}" for key, value in self.best.values.items())
@@ -132,7 +149,7 @@ class Comparison(Shown):
                 f"some are timed as {', others as '.join(sorted(libraries))}: what a library takes "
                 "counts in some alone (strategy.aggregation.library=ideal compares schedules)"
             )
-        return said
+        return said + [str(each) for each in self.left_out]
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of ``dpsim compare``."""
@@ -142,6 +159,7 @@ class Comparison(Shown):
             "kind": "compare",
             "by": self.ranking.name,
             "rows": rows,
+            "left_out": [each.to_json() for each in self.left_out],
             "notes": self.notes,
         }
 
@@ -160,16 +178,19 @@ def compare(
     ``vary``: ``key=a,b`` texts, all of whose combinations are variants. ``alternatives``:
     ``key=a,key=b`` texts, each of which is a variant of its own beside the file as it is (and
     beside every combination, where there are such). ``by``: one of `RANKINGS`. ``overrides``:
-    ``key=value`` of all variants. ``progress`` gets the number of variants done.
+    ``key=value`` of all variants. ``progress`` gets the number of variants done. Variants that
+    cannot be simulated are left out.
 
-    Raises DpsimError for a bad text, ScenarioError for a variant that is no scenario.
+    Raises DpsimError for a bad text and where all are left out, ScenarioError for a variant that is
+    no scenario.
     """
     ranking = RANKINGS[by]
     chosen = variants(vary, alternatives)
-    rows = [Compared(*each) for each in simulate_variants(path, chosen, overrides, progress)]
+    rows, left_out = simulate_variants(path, chosen, overrides, progress)
     if all(ranking.read(row.result) is None for row in rows):
         raise DpsimError(f"--by {by}: must be known of a variant, but is of none")
-    return Comparison(tuple(sorted(rows, key=lambda row: _place(ranking, row))), ranking)
+    rows.sort(key=lambda row: _place(ranking, row))
+    return Comparison(tuple(rows), ranking, tuple(left_out))
 
 
 def _place(ranking: Ranking, row: Compared) -> tuple[bool, float]:
@@ -265,13 +286,13 @@ def simulate_variants(
     chosen: Iterable[Variant],
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
-) -> Iterator[tuple[Variant, Result]]:
-    """Simulate the scenario at ``path`` once per variant.
+) -> tuple[list[Compared], list[LeftOut]]:
+    """Simulate the scenario at ``path`` once per variant, of which some may be left out.
 
     All are checked before the first is simulated.
 
     ``progress`` is called with the number of variants done. Raises ScenarioError for a variant that
-    is not a scenario.
+    is not a scenario, DpsimError where none can be simulated.
     """
     fixed = list(overrides)
 
@@ -281,9 +302,24 @@ def simulate_variants(
         (v, load_scenario(path, [*fixed, *(f"{key}={value}" for key, value in v.items())]))
         for v in chosen
     ]
+    found: list[Compared] = []
+    errors: list[tuple[Variant, DpsimError]] = []
     for done, (variant, scenario) in enumerate(scenarios, 1):
-        yield variant, simulate(scenario)
+        try:
+            found.append(Compared(variant, simulate(scenario)))
+        except FailedError:
+            raise  # this machine's time or memory is at its end, for those that follow too
+        except DpsimError as error:
+            errors.append((variant, error))
         progress(done)
+    if errors and not found:
+        raise errors[0][1]
+    return found, [LeftOut(variant, short_reason(error)) for variant, error in errors]
+
+
+def short_reason(error: DpsimError) -> str:
+    """What is wrong, without the ways out that come after it."""
+    return str(error).partition(";")[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,6 +328,7 @@ class Scaling(Shown):
 
     nodes: tuple[int, ...]
     results: tuple[Result, ...]
+    left_out: tuple[LeftOut, ...] = ()
 
     def __repr__(self) -> str:
         best = max(self.results, key=lambda result: result.throughput_samples_per_s)
@@ -312,8 +349,13 @@ class Scaling(Shown):
             {"nodes": count, **result.to_json()}
             for count, result in zip(self.nodes, self.results, strict=True)
         ]
-        saturates = {"saturates_at_nodes": self.saturates_at_nodes}
-        return {"schema_version": 1, "kind": "scale", **saturates, "rows": rows}
+        return {
+            "schema_version": 1,
+            "kind": "scale",
+            "saturates_at_nodes": self.saturates_at_nodes,
+            "rows": rows,
+            "left_out": [each.to_json() for each in self.left_out],
+        }
 
 
 def scale(
@@ -326,12 +368,12 @@ def scale(
     """Simulate the scenario at ``path`` on each number of nodes.
 
     ``overrides``: ``key=value`` of all. ``progress`` gets how many are done. Raises ScenarioError
-    where one of them is no scenario.
+    where one of them is no scenario, DpsimError where none can be simulated.
     """
-    counts = tuple(nodes)
-    chosen = [{"cluster.nodes": str(count)} for count in counts]
-    found = simulate_variants(path, chosen, overrides, progress)
-    return Scaling(counts, tuple(result for _, result in found))
+    chosen = [{"cluster.nodes": str(count)} for count in nodes]
+    rows, left_out = simulate_variants(path, chosen, overrides, progress)
+    counts = tuple(int(row.values["cluster.nodes"]) for row in rows)
+    return Scaling(counts, tuple(row.result for row in rows), tuple(left_out))
 
 
 def saturation(curve: list[tuple[int, float]]) -> int | None:

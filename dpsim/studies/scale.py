@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from dpsim.base.errors import DpsimError
+from dpsim.base.errors import DpsimError, FailedError
 from dpsim.engine import Result, TimeToTarget, simulate, time_to_target
 from dpsim.scenario import Scenario, load_scenario
+from dpsim.studies.compare import short_reason
 
 _HELPS = 1.05  # more workers that gain less than this no longer help
 
@@ -201,10 +202,12 @@ def _point(
     scenario = load_scenario(path, [*overrides, *own])
     try:
         result = simulate(scenario)
+    except FailedError:
+        raise
     except DpsimError as error:
         raise _LeftOutError(
             f"{nodes} nodes, {scenario.workload.batch_per_gpu} samples per GPU: "
-            f"{str(error).partition(';')[0]}"
+            f"{short_reason(error)}"
         ) from None
     return BatchPoint(
         nodes,

@@ -118,3 +118,28 @@ def test_python_has_the_same_answer_typed():
     assert found.change(found.best) == 0
     assert found.change(found.rows[1]) > 0
     assert done == [1, 2]
+
+
+def test_a_variant_that_does_not_fit_is_left_out_and_the_others_stand(dpsim):
+    asked = ["--vary", "workload.batch_per_gpu=64,4096"]
+    answer = answered(dpsim, *asked)
+    (row,), (left_out,) = answer["rows"], answer["left_out"]
+    assert row["variant"] == {"workload.batch_per_gpu": "64"}
+    assert left_out["variant"] == {"workload.batch_per_gpu": "4096"}
+    assert "must fit in the 16 GB of" in left_out["reason"]
+    out = dpsim("compare", QUICKSTART, *asked, *FEW)[1]
+    assert "left out: workload.batch_per_gpu=4096: workload: must fit" in " ".join(out.split())
+
+
+def test_where_no_variant_fits_the_error_says_the_ways_out(dpsim):
+    asked = ["--vary", "workload.batch_per_gpu=4096,8192"]
+    code, out, err = dpsim("compare", QUICKSTART, *asked, *FEW)
+    assert (code, out) == (2, "")
+    assert "to make it fit" in err
+
+
+def test_time_that_is_up_ends_the_comparison(dpsim, monkeypatch):
+    monkeypatch.setenv("DPSIM_TIME_LIMIT", "0.001")
+    code, _, err = dpsim("compare", QUICKSTART, "--vary", "run.steps=100,200", *FEW[2:])
+    assert code == 1
+    assert "left out" not in err

@@ -88,3 +88,13 @@ def test_the_table_marks_the_best_and_says_what_it_means(dpsim):
 def test_bad_options_get_one_clear_line(dpsim, args, message):
     code, out, err = dpsim(*args)
     assert (code, out, err) == (2, "", f"dpsim: {message}\n")
+
+
+def test_numbers_of_nodes_that_do_not_fit_are_left_out(dpsim):
+    sharded = ["--set", "strategy.aggregation={kind: sharded, stage: 3}"]
+    large = ["--set", "workload={model: llama2-7b, batch_per_gpu: 1, checkpoint: full}"]
+    code, out, _ = dpsim("--nodes", "1,16", *sharded, *large, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert [row["nodes"] for row in answer["rows"]] == [16]
+    assert [each["variant"] for each in answer["left_out"]] == [{"cluster.nodes": "1"}]
