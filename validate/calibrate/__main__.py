@@ -9,7 +9,7 @@ from pathlib import Path
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate
 from dpsim.commands.progress import progress
-from validate.calibrate.measure import measure
+from validate.calibrate.measurement import measure
 from validate.calibrate.plan import full_plan
 from validate.microbench import machine, provenance
 from validate.records import RunRecord, RunRecords, save_run_records

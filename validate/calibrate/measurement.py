@@ -59,7 +59,7 @@ def measure(
             command = [
                 sys.executable,
                 "-m",
-                "validate.calibrate.measure",
+                "validate.calibrate.measurement",
                 json.dumps([case.model_dump(mode="json") for case in some]),
             ]
             run = launch(
