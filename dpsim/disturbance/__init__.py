@@ -20,6 +20,7 @@ from dpsim.disturbance.crashes import (
     Checkpoints,
     CrashesConfig,
     FaultConfig,
+    FaultTraceConfig,
     Goodput,
     PerNode,
     known_faults,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         missing_share,
         waiting_share,
     )
+    from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
     from dpsim.disturbance.fitting import JitterFit, fit_jitter, read_steps
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
@@ -54,6 +56,8 @@ __all__ = [
     "CrashesConfig",
     "DisturbanceConfig",
     "FaultConfig",
+    "FaultTrace",
+    "FaultTraceConfig",
     "GammaJitterConfig",
     "Goodput",
     "HistogramJitterConfig",
@@ -74,5 +78,7 @@ __all__ = [
     "random_stream",
     "random_streams",
     "read_steps",
+    "read_trace",
+    "relapse_chance",
     "waiting_share",
 ]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, FilePath
 from dpsim.base.units import BytesPerSecond, PositiveBytes, PositiveSeconds, Seconds
 from dpsim.disturbance.groups import node_of
 from dpsim.disturbance.jitter import Factors
@@ -49,15 +49,23 @@ class Cause:
     """Faults of one cause in a job: ``rate`` of them a second, each takes ``workers`` away.
 
     Those are in repair for ``repair_time`` seconds on average; the logarithm of a repair's time has
-    the standard deviation ``repair_spread``.
+    the standard deviation ``repair_spread``. A fraction ``relapse`` of those that come back fails
+    again, ``relapse_time`` seconds later on average; the rate counts these, too.
     """
 
     name: str
     rate: float
     workers: float
     repair_time: float
-    repair_spread: float
-    planned: bool
+    repair_spread: float = 0.0
+    planned: bool = False
+    relapse: float = 0.0
+    relapse_time: float = 0.0
+
+    @property
+    def first_rate(self) -> float:
+        """Faults a second that are no relapse: each brings 1 / (1 - relapse) in all."""
+        return self.rate * (1 - self.relapse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,16 @@ class FaultConfig(Config):
         default=0.0,
         description="Standard deviation of the logarithm of a repair's time; 0: all are alike.",
     )
+    relapse: Annotated[float, Field(ge=0, le=0.95)] = Field(
+        default=0.0,
+        description=(
+            "Chance that what was repaired soon fails again: the cause was not found. Such faults "
+            "count in mtbf."
+        ),
+    )
+    relapse_time: Seconds = Field(
+        default=2 * 24 * _HOUR, description="Mean time from the return until it fails again."
+    )
     planned: bool = Field(
         default=False,
         description="Announced: the job writes a checkpoint first, and no work is lost.",
@@ -116,6 +134,8 @@ class FaultConfig(Config):
             self.repair_time,
             self.repair_spread,
             self.planned,
+            self.relapse,
+            self.relapse_time,
         )
 
     def _struck(self, workers: int, per_node: PerNode) -> int:
@@ -126,6 +146,33 @@ class FaultConfig(Config):
             return 1
         nodes = int(node_of(workers, per_node).max()) + 1
         return nodes if self.per == "node" else -(-nodes // self.nodes_per_rack)
+
+
+class FaultTraceConfig(Config):
+    """Faults as they were logged on servers like those of the scenario, by their kind."""
+
+    trace: FilePath = Field(
+        description=(
+            "A CSV file of faults, relative to the scenario: node, start_day, end_day (one of the "
+            "two may be empty) and perhaps kind."
+        )
+    )
+    servers: PositiveInt | None = Field(
+        default=None,
+        description=(
+            "Servers that were watched, those without a fault too; those in it if left out."
+        ),
+    )
+    days: PositiveFloat | None = Field(
+        default=None,
+        description="Days that they were watched, from day 0 on; to the last fault if left out.",
+    )
+
+    def faults(self) -> tuple[FaultConfig, ...]:
+        """Each kind's rate, repairs and relapses. Raises DpsimError where the file is wrong."""
+        from dpsim.disturbance.fault_trace import read_faults
+
+        return read_faults(self.trace, self.servers, self.days)
 
 
 class CrashesConfig(Config):
@@ -140,11 +187,17 @@ class CrashesConfig(Config):
         default=50_000 * _HOUR,
         description="Mean time between failures of one worker, where no faults are listed.",
     )
-    faults: Annotated[tuple[FaultConfig, ...], Field(min_length=1)] | FaultTable | None = Field(
+    faults: (
+        Annotated[tuple[FaultConfig, ...], Field(min_length=1)]
+        | FaultTable
+        | FaultTraceConfig
+        | None
+    ) = Field(
         default=None,
         description=(
-            "Faults by cause, instead of mtbf and repair_time: a list, or the name of a table: "
-            "llama3 (54 days of 16,384 GPUs), gpu-servers (348 days of 400 servers)."
+            "Faults by cause, instead of mtbf and repair_time: a list, the name of a table: "
+            "llama3 (54 days of 16,384 GPUs), gpu-servers (348 days of 400 servers), or a trace "
+            "of your own servers."
         ),
     )
     checkpoint_interval: PositiveSeconds | None = Field(
@@ -205,9 +258,16 @@ class CrashesConfig(Config):
     def causes(self, workers: int, per_node: PerNode) -> list[Cause]:
         """What interrupts a job on that many workers."""
         if self.faults is None:
-            return [Cause("crash", workers / self.mtbf, 1.0, self.repair_time, 0.0, planned=False)]
-        listed = self.faults if isinstance(self.faults, tuple) else known_faults(self.faults)
-        return [fault.cause(workers, per_node) for fault in listed]
+            return [Cause("crash", workers / self.mtbf, 1.0, self.repair_time)]
+        return [fault.cause(workers, per_node) for fault in self._listed()]
+
+    def _listed(self) -> Sequence[FaultConfig]:
+        """The faults, read from their table or trace where they are not written out."""
+        if isinstance(self.faults, str):
+            return known_faults(self.faults)
+        if isinstance(self.faults, FaultTraceConfig):
+            return self.faults.faults()
+        return self.faults or ()
 
     @property
     def write_seconds(self) -> float:

@@ -2,7 +2,8 @@
 
 It is a chain of stretches: restarting, then computing with a checkpoint after each interval, until
 the next fault. A stretch is one step of the simulation, however many checkpoints it holds. Faults
-come at random (exponential) while the job restarts or computes; nothing fails while it waits.
+come at random (exponential) while the job restarts or computes; nothing fails while it waits. Some
+of what was repaired fails again soon (a relapse), in the job that it has come back to.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SHARES = ("useful", "checkpoints", "lost", "restarting", "waiting")
 _RUNS = 100  # of the whole time, each with faults of its own
 _AROUND = 2.0 ** np.arange(-2.0, 2.25, 0.25)  # intervals tried, times the closed form's best
 _MOST_FAULTS = 2_000_000  # in all runs together
+_EARLIER = 10  # mean lengths of an episode of relapses that are looked back
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class Machine:
     def rate(self) -> float:
         """Interruptions a second."""
         return sum(cause.rate for cause in self.causes)
+
+    @property
+    def first_rate(self) -> float:
+        """Those of them that are no relapses."""
+        return sum(cause.first_rate for cause in self.causes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +85,27 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """An interruption by ``cause``, and ``repair`` seconds until what failed is back.
+
+    ``relapse``: the seconds from then until it fails again, and that fault.
+    """
+
+    cause: Cause
+    repair: float
+    relapse: tuple[float, Fault] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Faults:
-    """Draws for one run: seconds between interruptions at full strength, cause and repair."""
+    """Draws for one run: faults that are no relapses, and seconds between them at full strength.
+
+    ``earlier``: relapses of faults before the run, each with its time.
+    """
 
     gaps: FloatArray
-    causes: list[int]
-    repairs: FloatArray
+    faults: list[Fault]
+    earlier: list[tuple[float, Fault]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,18 +226,62 @@ def goodput_study(
 
 def draw_faults(machine: Machine, seconds: float, generator: np.random.Generator) -> Faults:
     """More interruptions than can happen in ``seconds``; repairs are lognormal of their mean."""
-    expected = machine.rate * seconds
+    expected = machine.first_rate * seconds
     # Interruptions are a Poisson process at most: ten standard deviations above the mean, and a few
     # more for means near 0. All are drawn at once, so that every checkpoint interval that is tried
     # meets the same ones.
     count = math.ceil(expected + 10 * math.sqrt(expected) + 20)
-    rates = np.array([cause.rate for cause in machine.causes])
+    rates = np.array([cause.first_rate for cause in machine.causes])
     chosen = generator.choice(len(rates), count, p=rates / rates.sum())
-    spread = np.array([cause.repair_spread for cause in machine.causes])[chosen]
-    mean = np.array([cause.repair_time for cause in machine.causes])[chosen]
+    causes = [machine.causes[number] for number in chosen]
+    repairs = _repairs(causes, generator)
+    gaps = generator.exponential(1 / machine.first_rate, count)
+    faults = [_with_relapses(fault, generator) for fault in map(Fault, causes, repairs)]
+    return Faults(gaps, faults, _of_earlier(machine, generator))
+
+
+def _of_earlier(machine: Machine, generator: np.random.Generator) -> list[tuple[float, Fault]]:
+    """The relapses that are due as the run begins, as if faults had come for ever."""
+    due = []
+    for cause in machine.causes:
+        if not cause.relapse:
+            continue
+        # Of what came earlier next to nothing is left.
+        before = _EARLIER * (cause.repair_time + cause.relapse_time) / (1 - cause.relapse)
+        count = int(generator.poisson(cause.first_rate * before))
+        moments = (-before * generator.random(count)).tolist()
+        repairs = _repairs([cause] * count, generator)
+        for began, repair in zip(moments, repairs, strict=True):
+            now, fault = began, _with_relapses(Fault(cause, repair), generator)
+            while now < 0 and fault.relapse:
+                after, again = fault.relapse
+                now, fault = now + fault.repair + after, again
+            if now >= 0:
+                due.append((now, fault))
+    return due
+
+
+def _repairs(causes: Sequence[Cause], generator: np.random.Generator) -> list[float]:
+    """Seconds of one repair of each."""
+    spread = np.array([cause.repair_spread for cause in causes])
+    mean = np.array([cause.repair_time for cause in causes])
     # exp(spread z) has the mean exp(spread^2 / 2): taken off, so that repairs keep theirs.
-    repairs = mean * np.exp(spread * generator.standard_normal(count) - spread**2 / 2)
-    return Faults(generator.exponential(1 / machine.rate, count), chosen.tolist(), repairs)
+    drawn = mean * np.exp(spread * generator.standard_normal(len(causes)) - spread**2 / 2)
+    return list(drawn.tolist())
+
+
+def _with_relapses(first: Fault, generator: np.random.Generator) -> Fault:
+    """The fault and its relapses, each after the one before with the same chance."""
+    cause = first.cause
+    if not cause.relapse:
+        return first
+    count = int(generator.geometric(1 - cause.relapse)) - 1
+    repairs = _repairs([cause] * count, generator)
+    relapse = None
+    for repair in repairs:
+        after = float(generator.exponential(cause.relapse_time))
+        relapse = after, Fault(cause, repair, relapse)
+    return replace(first, relapse=relapse)
 
 
 def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
@@ -226,6 +292,9 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
     # at a lower rate are the same faults in stretched time.
     gap = faults.gaps[0]
     repairs: list[tuple[float, float]] = []  # (when it ends, workers), the first to end first
+    # (when, a number that tells those of one moment apart, the fault), the first to come first.
+    relapses = [(when, -number, fault) for number, (when, fault) in enumerate(faults.earlier, 1)]
+    heapq.heapify(relapses)
     while now < seconds:
         while repairs and repairs[0][0] <= now:
             out -= heapq.heappop(repairs)[1]
@@ -239,7 +308,9 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
 
         # With fewer workers there are fewer that can fail.
         strength = 1 - missing / job.workers
-        fails = now + gap / strength
+        first = now + gap / strength
+        # One that was due while the job waited comes when it goes on.
+        fails = min(first, max(now, relapses[0][0])) if relapses else first
         # A repair matters to the job only while it is short; otherwise another spare is there
         # again.
         returns = repairs[0][0] if is_short else math.inf
@@ -251,22 +322,29 @@ def simulate_job(machine: Machine, seconds: float, faults: Faults) -> History:
         pending -= restarting
         gap -= (end - now) * strength
         now = end
-        cause = job.causes[faults.causes[met]]
         is_crash = fails <= min(returns, seconds)
-        lost = _compute(told, job, computing, strength, keeps=not is_crash or cause.planned)
+        fault = faults.faults[met] if fails == first else relapses[0][2]
+        keeps = not is_crash or fault.cause.planned
+        lost = _compute(told, job, computing, strength, keeps=keeps)
         if end == seconds:
             break
         # Who leaves and who comes back both mean a restart; if announced, after a checkpoint.
         announced = job.plan.cost + job.plan.write + job.restart - job.notice
-        pending = job.restart if is_crash and not cause.planned else announced
+        pending = announced if keeps else job.restart
         if not is_crash:
             continue
-        told.stops.append(Stop(now, cause.name, lost, pending))
-        if cause.workers and faults.repairs[met] > 0:
-            heapq.heappush(repairs, (now + faults.repairs[met], cause.workers))
-            out += cause.workers
-        met += 1
-        gap = faults.gaps[met]
+        told.stops.append(Stop(now, fault.cause.name, lost, pending))
+        if fault.cause.workers and fault.repair > 0:
+            heapq.heappush(repairs, (now + fault.repair, fault.cause.workers))
+            out += fault.cause.workers
+        if fails == first:
+            met += 1
+            gap = faults.gaps[met]
+        else:
+            heapq.heappop(relapses)
+        if fault.relapse:
+            after, again = fault.relapse
+            heapq.heappush(relapses, (now + fault.repair + after, len(told.stops), again))
     return told
 
 

@@ -89,7 +89,16 @@ def graph(rate):
     )
 
 
+def faults(count):
+    """A log of 20 days: each third fault is on the same server."""
+    days = [20 * number / count for number in range(1, count + 1)]
+    rows = [f"{n % 3 and n},{day - 0.1},{day},fan\n" for n, day in enumerate(days)]
+    return "node,start_day,end_day,kind\n" + "".join(rows)
+
+
 FILES = {
+    "faults.csv": faults(30),
+    "more-faults.csv": faults(60),
     "modules.py": MODEL,
     "small.json": json.dumps(CONFIG),
     "large.json": json.dumps({**CONFIG, "n_layer": 4}),

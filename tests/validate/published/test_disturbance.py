@@ -38,8 +38,9 @@ def test_the_second_half_of_a_job_is_told_from_the_first():
     assert sorted(row[2] for row in errors)[-2] < 0.2 < worst[2]  # missed once, by 26 %
 
 
-def test_faults_of_servers_left_out_are_less_alike_than_independent_ones():
-    found = left_out_nodes()
-    assert 0.75 < found.rate < 0.95
-    assert 0.75 < found.down < 0.95
-    assert found.poisson < found.rate - 0.1
+def test_faults_of_servers_left_out_come_in_episodes():
+    """Nine in ten are wanted: independent faults would be much too sure of themselves."""
+    found = left_out_nodes(500)
+    assert found.rate == pytest.approx(0.89, abs=0.03)
+    assert found.down == pytest.approx(0.875, abs=0.03)
+    assert found.poisson < found.rate - 0.15

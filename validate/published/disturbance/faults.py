@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
+from dpsim.disturbance import relapse_chance
 from validate.published.tables import packaged_table
 
-SERVERS, DAYS = 267, 348
+SERVERS, DAYS = 267, 349
 _DRAWS = 400
 _BETWEEN = (0.05, 0.95)
 
@@ -22,8 +23,8 @@ _BETWEEN = (0.05, 0.95)
 class RateCheck:
     """Shares of the left-out halves that lie inside the 90 % interval of the others.
 
-    ``rate`` and ``down``: of faults, and of the mean down time of one, with servers as the unit;
-    ``poisson``: of the rate, if all faults were independent.
+    ``rate``: of faults, which come in episodes with relapses; ``down``: of the mean down time of
+    one, with servers as the unit; ``poisson``: of the rate, if all faults were independent.
     """
 
     halves: int
@@ -32,7 +33,7 @@ class RateCheck:
     poisson: float
 
 
-def left_out_nodes(halves: int = 100, seed: int = 0) -> RateCheck:
+def left_out_nodes(halves: int = 1000, seed: int = 0) -> RateCheck:
     """Split the servers in two at random, again and again, and predict one from the other."""
     generator = np.random.default_rng(seed)
     servers = _by_server()
@@ -41,31 +42,44 @@ def left_out_nodes(halves: int = 100, seed: int = 0) -> RateCheck:
         order = generator.permutation(SERVERS)
         known, left_out = servers[order[: SERVERS // 2]], servers[order[SERVERS // 2 :]]
         faults, down = left_out.sum(axis=0)
-        drawn = _predicted(known, len(left_out), generator)
         # Independent faults: a count of k says that the expected one is a gamma of shape k.
         rates = generator.poisson(generator.gamma(known[:, 0].sum(), size=_DRAWS))
-        # Sums over servers: faults, down time of a fault, and faults if they were independent.
         inside += [
-            _is_inside(drawn[:, 0], faults),
-            _is_inside(drawn[:, 1] / drawn[:, 0], down / faults),
+            _is_inside(_with_relapses(known[:, 0], len(left_out), generator), faults),
+            _is_inside(_down_times(known, len(left_out), generator), down / faults),
             _is_inside(rates * len(left_out) / len(known), faults),
         ]
     return RateCheck(halves, *(inside / halves).tolist())
 
 
-def _predicted(known: FloatArray, count: int, generator: np.random.Generator) -> FloatArray:
-    """Sums over ``count`` servers: drawn from those known, themselves drawn anew each time.
+def _with_relapses(known: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
+    """Faults of ``count`` servers, in episodes as frequent and long as those of ``known`` ones.
 
-    The first draw is for what so few known ones leave open, the second for chance.
+    What so few known ones leave open is drawn, too: how frequent episodes are, and how often a
+    fault has a relapse.
     """
-    sums = []
-    for _ in range(_DRAWS):
-        anew = known[generator.integers(len(known), size=len(known))]
-        sums.append(anew[generator.integers(len(known), size=count)].sum(axis=0))
-    return np.array(sums)
+    chance = relapse_chance(known)
+    first = known.sum() * (1 - chance)
+    often = generator.gamma(first, size=_DRAWS) * count / len(known)
+    # Uniform before the first fault was seen: Laplace's one success and one failure.
+    ends = generator.beta(first + 1, known.sum() - first + 1, size=_DRAWS)
+    episodes = np.maximum(generator.poisson(often), 1)
+    return np.asarray(episodes + generator.negative_binomial(episodes, ends))
 
 
-def _is_inside(drawn: FloatArray, value: float) -> bool:
+def _down_times(known: FloatArray, count: int, generator: np.random.Generator) -> FloatArray:
+    """The mean down time of a fault of ``count`` servers, drawn from those known.
+
+    These are drawn anew each time: the first draw is for what they leave open, the second for
+    chance.
+    """
+    alike = np.full(len(known), 1 / len(known))
+    anew = generator.multinomial(len(known), alike, size=_DRAWS) / len(known)
+    faults, down = (generator.multinomial(count, anew) @ known).T
+    return np.asarray(down / faults)
+
+
+def _is_inside(drawn: FloatArray | IntArray, value: float) -> bool:
     low, high = np.quantile(drawn, _BETWEEN)
     return bool(low <= value <= high)
 

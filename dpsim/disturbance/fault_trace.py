@@ -1,0 +1,169 @@
+"""Faults of servers as they were logged: rates by kind, repairs, and relapses.
+
+What comes back from repair often fails again, since the cause was not found. Faults come in
+episodes then: a first one, which strikes any server at any time, and relapses. With a chance p of a
+relapse after each fault, an episode has n faults with probability (1 - p) p**(n - 1). If episodes
+strike at random, counts of servers vary more than they would by chance: their variance over their
+mean is (1 + p) / (1 - p), which gives p.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_text_limited
+from dpsim.disturbance.crashes import FaultConfig
+
+_MOST_BYTES = 64 * 2**20
+_RARE = 0.02  # of all faults: rarer kinds are counted together
+_MOST_RELAPSE = 0.95  # as FaultConfig has it
+_LEAST_FAULTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A fault: days from the begin of the log; ``repair`` is None where one end is unknown."""
+
+    node: str
+    kind: str
+    start: float
+    end: float
+    repair: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultTrace:
+    """Faults of ``servers`` servers that were watched for ``days`` days."""
+
+    faults: Sequence[Logged]
+    servers: int
+    days: float
+
+    def by_server(self) -> Mapping[str, Sequence[Logged]]:
+        """The faults of each server that has any, in the order of their begin."""
+        found: dict[str, list[Logged]] = {}
+        for fault in sorted(self.faults, key=lambda each: each.start):
+            found.setdefault(fault.node, []).append(fault)
+        return found
+
+    def relapse(self) -> tuple[float, float]:
+        """The chance that a server fails again once it is back, and after how many days.
+
+        The chance is told by how unevenly faults fall on servers alone. So many times the faults
+        of the times from a return to the next fault, the shortest, are then taken for relapses.
+        """
+        counts = np.zeros(self.servers)
+        own = list(self.by_server().values())
+        counts[: len(own)] = [len(faults) for faults in own]
+        chance = relapse_chance(counts)
+        # Where two faults overlap, the second comes at once.
+        until_next = sorted(
+            max(0.0, later.start - fault.end) for faults in own for fault, later in pairwise(faults)
+        )
+        relapses = until_next[: round(chance * len(self.faults))]
+        return chance, float(np.mean(relapses)) if relapses else 0.0
+
+
+def relapse_chance(counts: FloatArray) -> float:
+    """The chance of a relapse, by how unevenly ``counts`` of faults are spread over servers."""
+    if len(counts) < 2:
+        return 0.0
+    unevenness = float(counts.var(ddof=1) / counts.mean())
+    return min(max(0.0, (unevenness - 1) / (unevenness + 1)), _MOST_RELAPSE)
+
+
+def read_faults(path: str, servers: int | None, days: float | None) -> tuple[FaultConfig, ...]:
+    """The faults of a trace by kind, the most frequent first, as a scenario lists them."""
+    trace = read_trace(path, servers, days)
+    chance, after = trace.relapse()
+    by_kind: dict[str, list[Logged]] = {}
+    for fault in trace.faults:
+        by_kind.setdefault(fault.kind, []).append(fault)
+    rare = [kind for kind, found in by_kind.items() if len(found) < _RARE * len(trace.faults)]
+    if len(rare) > 1:
+        by_kind["of a rare kind"] = [each for kind in rare for each in by_kind.pop(kind)]
+    ordered = sorted(by_kind.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    watched = trace.servers * trace.days
+    return tuple(_fault(kind, found, watched, chance, after) for kind, found in ordered)
+
+
+def _fault(
+    kind: str, found: Sequence[Logged], watched: float, relapse: float, after: float
+) -> FaultConfig:
+    """Faults of one kind in ``watched`` days of servers; ``after`` in days."""
+    repairs = [each.repair for each in found if each.repair]
+    mean = spread = 0.0
+    if repairs:
+        mean = float(np.mean(repairs))
+        # A lognormal's mean over its median is exp(spread**2 / 2).
+        spread = min(math.sqrt(2 * math.log(max(1.0, mean / float(np.median(repairs))))), 3.0)
+    fields = {
+        "name": kind,
+        "mtbf": f"{24 * watched / len(found):.6g} h",
+        "per": "node",
+        "repair_time": f"{24 * mean:.6g} h",
+        "repair_spread": spread,
+        "relapse": relapse,
+        "relapse_time": f"{24 * after:.6g} h",
+    }
+    return FaultConfig.model_validate(fields)
+
+
+def read_trace(path: str, servers: int | None = None, days: float | None = None) -> FaultTrace:
+    """The faults in a CSV file. Raises DpsimError, which names the file and the rule."""
+    rows = csv.DictReader(io.StringIO(read_text_limited(path, _MOST_BYTES)))
+    if not {"node", "start_day", "end_day"} <= set(rows.fieldnames or ()):
+        raise DpsimError(f"{path}: must have the columns node, start_day and end_day")
+    faults = [_logged(path, line, row) for line, row in enumerate(rows, 2)]
+    nodes = len({fault.node for fault in faults})
+    if len(faults) < _LEAST_FAULTS:
+        raise DpsimError(
+            f"{path}: must have at least {_LEAST_FAULTS} faults, but got {len(faults)}"
+        )
+    if servers is not None and servers < nodes:
+        raise DpsimError(f"{path}: servers must be at least {nodes}, as in it, but got {servers}")
+    last = max(fault.end for fault in faults)
+    if days is not None and days < last:
+        raise DpsimError(f"{path}: days must be at least {last:g}, its last, but got {days:g}")
+    return FaultTrace(faults, servers or nodes, days or last)
+
+
+def _logged(path: str, line: int, row: Mapping[str, str | None]) -> Logged:
+    start = _day(path, line, row, "start_day")
+    end = _day(path, line, row, "end_day")
+    if start is None and end is None:
+        raise DpsimError(f"{path}:{line}: must have start_day or end_day")
+    whole = None if start is None or end is None else end - start
+    if whole is not None and whole < 0:
+        raise DpsimError(f"{path}:{line}: end_day must be at least start_day, but got {end:g}")
+    began = cast("float", end if start is None else start)
+    return Logged(
+        row["node"] or "",
+        (row.get("kind") or "fault").strip() or "fault",
+        began,
+        began if end is None else end,
+        whole,
+    )
+
+
+def _day(path: str, line: int, row: Mapping[str, str | None], name: str) -> float | None:
+    text = (row[name] or "").strip()
+    if not text:
+        return None
+    try:
+        day = float(text)
+    except ValueError:
+        day = math.nan
+    if not 0 <= day < math.inf:
+        raise DpsimError(f"{path}:{line}: {name}: must be a day from 0 on, but got {text!r}")
+    return day

@@ -1,0 +1,141 @@
+"""A log of faults is read by kind, and relapses are told from faults that come alone."""
+
+import numpy as np
+import pytest
+
+from dpsim.base.errors import DpsimError
+from dpsim.disturbance import CrashesConfig, known_faults, read_trace, relapse_chance
+from dpsim.studies.goodput import Machine, draw_faults, simulate_job
+from validate.published.tables import packaged_table
+
+DAY = 86_400.0
+HEADER = "node,start_day,end_day,kind\n"
+SERVERS, DAYS = 267, 349
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The faults of GPU servers that the table of `faults.yaml` was made of."""
+    rows = packaged_table("failure_events.csv", ("node", "start_day", "end_day", "kind"))
+    columns = [rows.text(name) for name in ("node", "start_day", "end_day", "kind")]
+    path = tmp_path_factory.mktemp("trace") / "faults.csv"
+    path.write_text(HEADER + "".join(",".join(row) + "\n" for row in zip(*columns, strict=True)))
+    return str(path)
+
+
+def written(folder, *lines):
+    path = folder / "faults.csv"
+    path.write_text(HEADER + "\n".join(lines) + "\n")
+    return str(path)
+
+
+def crashes(**faults):
+    return CrashesConfig.model_validate({"faults": faults})
+
+
+def test_kinds_are_counted_and_their_repairs_averaged(tmp_path):
+    fans = [f"{n},{n},{n + 1 + n % 2},fan" for n in range(10)]
+    disks = [f"{n},,{n + 5},disk" for n in range(5)]
+    found = crashes(trace=written(tmp_path, *fans, *disks), servers=30, days=100).causes(240, 8)
+    assert [cause.name for cause in found] == ["fan", "disk"]
+    assert [cause.rate * 100 * DAY for cause in found] == pytest.approx([10, 5], rel=1e-5)
+    assert [cause.repair_time for cause in found] == pytest.approx([1.5 * DAY, 0])
+
+
+def test_faults_that_fall_as_by_chance_have_no_relapse_and_uneven_ones_have():
+    generator = np.random.default_rng(0)
+    even = generator.poisson(1.5, 100_000)
+    assert relapse_chance(even.astype(float)) < 0.01
+    first = generator.poisson(0.8, 100_000)
+    episodes = first + np.array([generator.negative_binomial(n, 0.6) if n else 0 for n in first])
+    assert relapse_chance(episodes.astype(float)) == pytest.approx(0.4, abs=0.01)
+
+
+def test_relapses_come_soon_after_the_return(tmp_path):
+    lines = [f"a,{20 * n},{20 * n + 1},fan" for n in range(5)]  # nineteen days later
+    lines += [f"a,{20 * n + 1.5},{20 * n + 2},fan" for n in range(5)]  # half a day later
+    chance, after = read_trace(written(tmp_path, *lines), servers=10).relapse()
+    assert 0.7 < chance < 0.9
+    assert 0.5 < after < 19
+
+
+def test_the_table_is_what_the_trace_says(published):
+    told = crashes(trace=published, servers=SERVERS, days=DAYS)
+    for cause in (*told.causes(800, 8), *crashes_of("gpu-servers").causes(800, 8)):
+        assert cause.relapse == pytest.approx(0.468, abs=1e-3)
+        assert cause.relapse_time == pytest.approx(125 * 3600, rel=0.01)
+    rates = [
+        sum(cause.rate for cause in config.causes(800, 8))
+        for config in (told, crashes_of("gpu-servers"))
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=0.01)
+
+
+def crashes_of(name):
+    return CrashesConfig(faults=name)
+
+
+@pytest.mark.parametrize("days", [20, 60, 174])
+def test_faults_of_shorter_times_are_as_unevenly_spread_as_they_were(published, days):
+    """Fitted to whole times alone. One server's faults: their variance over their mean."""
+    trace = read_trace(published, SERVERS, DAYS)
+    windows = int(trace.days // days)
+    counts = np.zeros((SERVERS, windows))
+    for server, faults in enumerate(trace.by_server().values()):
+        for fault in faults:
+            if fault.start < windows * days:
+                counts[server, int(fault.start // days)] += 1
+    measured = counts.var(axis=0, ddof=1).sum() / counts.mean(axis=0).sum()
+
+    # Servers fail apart from one another, so that eight of them are as uneven as one.
+    drawn = interruptions(crashes_of("gpu-servers"), days, 3000)
+    assert np.mean(drawn) == pytest.approx(8 * 402 / SERVERS * days / DAYS, rel=0.08)
+    assert np.var(drawn) / np.mean(drawn) == pytest.approx(measured, rel=0.2)
+
+
+def interruptions(config, days, runs):
+    """How often each run of a job on eight nodes is interrupted; nobody waits for a repair."""
+    causes, plan = config.causes(64, 8), config.checkpoints(DAY)
+    machine = Machine(64, causes, plan, 0.0, 0.0, spares=10_000, elastic=False)
+    generator = np.random.default_rng(0)
+    drawn = (draw_faults(machine, days * DAY, generator) for _ in range(runs))
+    return [len(simulate_job(machine, days * DAY, faults).stops) for faults in drawn]
+
+
+def test_relapses_keep_the_rate_and_spread_months_apart():
+    fault = {"per": "node", "mtbf": "2000 h", "repair_time": "5 h"}
+    alone, episodes = (
+        interruptions(CrashesConfig.model_validate({"faults": [fault | more]}), 30, 2000)
+        for more in ({}, {"relapse": 0.5})
+    )
+    assert np.mean(alone) == pytest.approx(8 * 30 * 24 / 2000, rel=0.05)
+    assert np.mean(episodes) == pytest.approx(np.mean(alone), rel=0.06)
+    # Episodes of any length in all: (1 + p) / (1 - p) is 3, a little less within a month.
+    assert 2 < np.var(episodes) / np.var(alone) < 3.2
+
+
+@pytest.mark.parametrize(
+    ("lines", "fields", "rule"),
+    [
+        (["a,1,2,fan"] * 9, {}, "must have at least 10 faults, but got 9"),
+        (["a,1,2,fan"] * 10 + ["a,,,fan"], {}, ":12: must have start_day or end_day"),
+        (["a,1,2,fan"] * 10 + ["a,x,2,fan"], {}, "start_day: must be a day from 0 on, but got 'x'"),
+        (["a,3,2,fan"] * 10, {}, "end_day must be at least start_day, but got 2"),
+        (["a,1,2,fan"] * 5 + ["b,1,2,fan"] * 5, {"servers": 1}, "servers must be at least 2"),
+        (["a,1,2,fan"] * 10, {"days": 1}, "days must be at least 2, its last, but got 1"),
+    ],
+)
+def test_a_trace_that_cannot_be_used_says_why(tmp_path, lines, fields, rule):
+    with pytest.raises(DpsimError, match=rule):
+        crashes(trace=written(tmp_path, *lines), **fields).causes(8, 8)
+
+
+def test_a_file_without_the_columns_is_refused(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("host,day\na,1\n")
+    with pytest.raises(DpsimError, match="must have the columns node, start_day and end_day"):
+        read_trace(str(path))
+
+
+def test_tables_have_relapses_only_where_they_were_seen():
+    assert {fault.relapse for fault in known_faults("llama3")} == {0.0}
