@@ -74,10 +74,16 @@ class Doubt:
         """The interval of what is predicted to take ``seconds``."""
         if not self.levels:
             return PredictionInterval(seconds, seconds, CONFIDENCE, self.basis, self.extrapolated)
-        low, high = np.exp(np.interp(ENDS, self.levels, self.quantiles)) * seconds
+        low, high = self.ppf(np.array(ENDS)) * seconds
         return PredictionInterval(
             float(low), float(high), CONFIDENCE, self.basis, self.extrapolated
         )
+
+    def ppf(self, levels: FloatArray) -> FloatArray:
+        """Measured over predicted seconds at ``levels`` from 0 to 1, named as scipy's are."""
+        if not self.levels:
+            return np.ones_like(levels)
+        return np.asarray(np.exp(np.interp(levels, self.levels, self.quantiles)))
 
     def factors(self) -> FloatArray:
         """Measured over predicted seconds, drawn; the same draws for the same error."""
@@ -86,8 +92,7 @@ class Doubt:
         # Seeded by the error's name, so that predictions made apart, even in two processes, share
         # its draws.
         generator = np.random.default_rng(zlib.crc32(f"{self.basis}: {self.of}".encode()))
-        at = generator.uniform(size=_DRAWS)
-        return np.asarray(np.exp(np.interp(at, self.levels, self.quantiles)))
+        return self.ppf(generator.uniform(size=_DRAWS))
 
 
 def drawn_interval(

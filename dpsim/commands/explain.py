@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 _OF_A_FILE = "scenario"
 
+Uncertain = Annotated[
+    bool,
+    typer.Option(
+        "--uncertainty",
+        help="Say also which uncertain input makes the interval of the step, by Sobol's indices.",
+    ),
+]
+
 
 class _FileOrCommand(Group):
     """``dpsim explain FILE`` is ``dpsim explain scenario FILE``."""
@@ -56,6 +64,7 @@ def _explain() -> None:
 def scenario(
     file: File,
     set_: Sets = None,
+    uncertainty: Uncertain = False,
     as_json: Json = False,
 ) -> None:
     """Say what limits a scenario: its critical path, what turning each knob gains, and what to try.
@@ -63,13 +72,14 @@ def scenario(
     The name may be left out.
 
     Example: dpsim explain scenarios/quickstart.yaml
+    Example: dpsim explain scenarios/quickstart.yaml --uncertainty
     """
     from dpsim.scenario import load_scenario
     from dpsim.studies.explain import KNOBS, explain
 
     loaded = load_scenario(file, set_ or ())
     with progress("turning knobs", len(KNOBS)) as done:
-        found = explain(loaded, done)
+        found = explain(loaded, done, uncertainty=uncertainty)
     if as_json:
         show_json(found.to_json())
         return
@@ -78,6 +88,8 @@ def scenario(
         knobs_table,
         path_table,
         straggler_notes,
+        uncertainty_notes,
+        uncertainty_table,
         ways_table,
     )
 
@@ -90,6 +102,8 @@ def scenario(
     )
     if found.stragglers is not None:
         show("", *straggler_notes(found.stragglers), "", ways_table(found.stragglers))
+    if found.uncertainty is not None:
+        show("", uncertainty_table(found.uncertainty), "", *uncertainty_notes(found.uncertainty))
 
 
 @explain_app.command()

@@ -24,15 +24,17 @@ def explain(
     *,
     overrides: Iterable[str] = (),
     progress: Callable[[int], None] = lambda done: None,
+    uncertainty: bool = False,
 ) -> Explanation:
     """What limits a scenario, or the one in a file: its critical path and every knob, turned.
 
+    With ``uncertainty`` also which uncertain input makes the interval of the step.
     ``overrides``: ``key=value`` for a file. ``progress`` gets the number of knobs turned so far.
     Raises ScenarioError for a file that is none, DpsimError as `dpsim.simulate` does.
     """
     from dpsim.studies.explain import explain as explained
 
-    return explained(_scenario(scenario, overrides), progress)
+    return explained(_scenario(scenario, overrides), progress, uncertainty=uncertainty)
 
 
 def memory(

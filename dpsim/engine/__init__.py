@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from dpsim.engine.calls import StagedCall
     from dpsim.engine.in_pairs import neighbours
     from dpsim.engine.intervals import (
+        StepDoubts,
         language_model_interval,
         machine_interval,
         prediction_interval,
+        step_doubts,
     )
     from dpsim.engine.job import Job, exchange_cycle
     from dpsim.engine.kept_jobs import KeptJobs
@@ -78,6 +80,7 @@ __all__ = [
     "Result",
     "Run",
     "StagedCall",
+    "StepDoubts",
     "StepTraffic",
     "Steps",
     "TimeToTarget",
@@ -119,6 +122,7 @@ __all__ = [
     "simulate",
     "simulate_steps",
     "slow_downs",
+    "step_doubts",
     "time_to_target",
     "transport_costs",
 ]

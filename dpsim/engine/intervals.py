@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsim.base.arrays import FloatArray
 from dpsim.base.doubt import Doubt, PredictionInterval, drawn_interval
 from dpsim.engine.job import Job
 from dpsim.engine.steps import Steps
@@ -28,22 +30,48 @@ if TYPE_CHECKING:
     from dpsim.network.libraries.nccl import NcclMachine
 
 
-def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
-    """The interval of the mean of ``steps``.
+@dataclass(frozen=True, slots=True)
+class StepDoubts:
+    """The errors that a mean step's interval is drawn from, and the seconds that they act on.
 
-    A step of parts computing K, exposed communication E and hidden communication O becomes, with
-    factors c and m on computing and communication, c K + max(0, m (E + O) - c O): what hid O
-    seconds still hides c O of them.
+    ``rest`` is all of a step but ``exposed`` communication; ``hidden`` communication lies in it.
     """
-    computing, sending = compute_doubt(job), communication_doubt(job)
-    compute, send = computing.factors(), sending.factors()
+
+    computing: Doubt
+    sending: Doubt
+    rest: float
+    exposed: float
+    hidden: float
+
+    def seconds(self, compute: FloatArray, send: FloatArray) -> FloatArray:
+        """The step under factors on computing and on communication.
+
+        Of parts computing K, exposed communication E and hidden communication O it becomes, with
+        factors c and m, c K + max(0, m (E + O) - c O): what hid O seconds still hides c O of them.
+        """
+        hidden = compute * self.hidden
+        return compute * self.rest + np.maximum(0.0, send * (self.exposed + self.hidden) - hidden)
+
+    @property
+    def parts(self) -> tuple[Doubt, ...]:
+        """Those that matter: of communication only where there is some."""
+        return (self.computing, self.sending) if self.exposed + self.hidden else (self.computing,)
+
+
+def step_doubts(job: Job, steps: Steps) -> StepDoubts:
+    """What is known of the errors of the mean of ``steps``."""
     exposed, hidden = float(steps.exposed_comm.mean()), float(steps.overlapped_comm.mean())
     # What is no waiting for the network is put down to computing: input and stragglers, too.
     rest = float(steps.step.mean()) - exposed
-    drawn = compute * rest + np.maximum(0.0, send * (exposed + hidden) - compute * hidden)
-    parts = [computing, sending] if exposed + hidden > 0 else [computing]
-    extrapolated = tuple(each for part in parts for each in part.extrapolated)
-    return drawn_interval(drawn, "; ".join(part.basis for part in parts), extrapolated)
+    return StepDoubts(compute_doubt(job), communication_doubt(job), rest, exposed, hidden)
+
+
+def prediction_interval(job: Job, steps: Steps) -> PredictionInterval:
+    """The interval of the mean of ``steps``."""
+    doubts = step_doubts(job, steps)
+    drawn = doubts.seconds(doubts.computing.factors(), doubts.sending.factors())
+    extrapolated = tuple(each for part in doubts.parts for each in part.extrapolated)
+    return drawn_interval(drawn, "; ".join(part.basis for part in doubts.parts), extrapolated)
 
 
 def compute_doubt(job: Job) -> Doubt:

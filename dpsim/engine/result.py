@@ -92,19 +92,29 @@ class Result(Shown):
     def step_time_s(self) -> dict[str, float]:
         """Mean, median and 95th percentile over steps and workers.
 
-        ``low`` and ``high`` bound the mean: its 95 % bootstrap interval.
+        ``low`` and ``high`` bound the mean: its 95 % bootstrap interval, by percentiles.
         """
         times = self.steps.step
-        # Steps are drawn, not workers' steps: workers wait for one another, so that those of one
-        # step say little more than one of them.
-        low, high = _bootstrap(times.mean(axis=1), self.seed)
+        low, high = np.percentile(self.resampled_means, [2.5, 97.5])
         return {
             "mean": float(times.mean()),
             "median": float(np.median(times)),
             "p95": float(np.percentile(times, 95)),
-            "low": low,
-            "high": high,
+            "low": float(low),
+            "high": float(high),
         }
+
+    @property
+    def resampled_means(self) -> FloatArray:
+        """Mean steps (s) of runs with other draws, as the bootstrap has them (Efron 1979)."""
+        # Steps are drawn, not workers' steps: workers wait for one another, so that those of one
+        # step say little more than one of them.
+        means = self.steps.step.mean(axis=1)
+        split = np.array_split(means, min(len(means), _BLOCKS))
+        blocks = np.array([block.mean() for block in split])
+        generator = np.random.default_rng(self.seed)
+        chosen = generator.integers(0, len(blocks), (_RESAMPLES, len(blocks)))
+        return np.asarray(blocks[chosen].mean(axis=1))
 
     @property
     def parts_s(self) -> dict[PartName, float]:
@@ -323,15 +333,3 @@ def _distribution(values: IntArray) -> dict[str, Any]:
         "max": int(values.max()),
         "histogram": np.bincount(values).tolist(),
     }
-
-
-def _bootstrap(means: FloatArray, seed: int) -> tuple[float, float]:
-    """The 2.5th and 97.5th percentile of the mean of ``means`` resampled with replacement.
-
-    The percentile bootstrap (Efron 1979).
-    """
-    split = np.array_split(means, min(len(means), _BLOCKS))
-    blocks = np.array([block.mean() for block in split])
-    chosen = np.random.default_rng(seed).integers(0, len(blocks), (_RESAMPLES, len(blocks)))
-    low, high = np.percentile(blocks[chosen].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)

@@ -9,6 +9,8 @@ from dpsim.studies.explain import (
     CriticalPath,
     Explanation,
     StragglerCost,
+    UncertainInput,
+    Uncertainty,
     WaitedFor,
     verdict,
 )
@@ -116,3 +118,45 @@ def ways_table(found: StragglerCost) -> Table:
             way.changes or "as they are",
         )
     return table
+
+
+def uncertainty_table(found: Uncertainty) -> Table:
+    """Each uncertain input, where it lies, and what it brings to the step's interval."""
+    low, high = (human(each, TIME, 3) for each in (found.low, found.high))
+    step = human(found.step_time_s, TIME, 3)
+    title = f"what makes the interval: a step takes {step}, {low} to {high} in 9 of 10 cases"
+    table = Table(title=title, title_justify="left", show_edge=False)
+    table.add_column("uncertain input")
+    for heading in ("lies within", "share alone", "with others", "step if known"):
+        table.add_column(heading, justify="right")
+    for each in found.inputs:
+        ends = " to ".join(human(end, TIME, 3) for end in each.without_s)
+        table.add_row(each.name, _range(each), _of(each.first_order), _of(each.total), ends)
+    return table
+
+
+def _range(of: UncertainInput) -> str:
+    if of.unit == "1":
+        return f"{of.low:.2f} to {of.high:.2f} x"
+    return " to ".join(human(end, TIME, 3) for end in (of.low, of.high))
+
+
+def _of(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
+
+
+def uncertainty_notes(found: Uncertainty) -> list[str]:
+    """What each input is, what is known of it, and what would narrow the interval."""
+    notes = []
+    for each in found.inputs:
+        notes.append(f"{each.name}: {each.title}; {each.basis}")
+        # What is known already needs no measuring.
+        if each.high > each.low:
+            notes.append(f"  to know it better, {each.narrow}")
+    if found.latency_share is not None:
+        latency, rates = found.latency_share, 1 - found.latency_share
+        notes.append(
+            f"of communication's time {latency:.1%} is latency, {rates:.1%} bytes at links' rates; "
+            "its error is one factor on both"
+        )
+    return notes

@@ -15,6 +15,7 @@ from dpsim.studies.explain.stragglers import (
     Way,
     straggler_cost,
 )
+from dpsim.studies.explain.uncertainty import UncertainInput, Uncertainty, uncertainty_of
 from dpsim.studies.explain.verdict import link_words, verdict
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "Segment",
     "StragglerCost",
     "Turn",
+    "UncertainInput",
+    "Uncertainty",
     "WaitedFor",
     "Way",
     "as_options",
@@ -35,5 +38,6 @@ __all__ = [
     "explain",
     "link_words",
     "straggler_cost",
+    "uncertainty_of",
     "verdict",
 ]

@@ -22,6 +22,7 @@ from dpsim.studies.explain.knob import Change, Knob, Options
 from dpsim.studies.explain.knobs import all_options
 from dpsim.studies.explain.reasons import reason
 from dpsim.studies.explain.stragglers import StragglerCost, straggler_cost
+from dpsim.studies.explain.uncertainty import Uncertainty, uncertainty_of
 from dpsim.studies.explain.verdict import verdict
 
 Predict = Callable[[Scenario], Result]
@@ -123,13 +124,14 @@ class Turn:
 class Explanation(Shown):
     """The answer: the path of a typical step of ``base``, and all knobs.
 
-    The knob that gains most comes first.
+    The knob that gains most comes first. ``uncertainty`` is there where it was asked for.
     """
 
     base: Result
     path: CriticalPath
     turns: tuple[Turn, ...]
     stragglers: StragglerCost | None = None
+    uncertainty: Uncertainty | None = None
 
     def __repr__(self) -> str:
         best = next((turn.name for turn in self.turns if turn.gains), "nothing")
@@ -160,6 +162,7 @@ class Explanation(Shown):
             "knobs": [turn.to_json() for turn in self.turns],
             "advice": self.advice,
             "stragglers": None if self.stragglers is None else self.stragglers.to_json(),
+            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
             "seed": self.base.seed,
             "provenance": self.base.provenance,
         }
@@ -169,8 +172,10 @@ def explain(
     scenario: Scenario,
     progress: Callable[[int], None] = lambda done: None,
     tick: Callable[[], None] = lambda: None,
+    *,
+    uncertainty: bool = False,
 ) -> Explanation:
-    """What limits ``scenario``.
+    """What limits ``scenario``; with ``uncertainty`` also what makes its interval.
 
     ``progress`` gets the number of knobs turned so far; ``tick`` is called at every step simulated.
     Compute times that are scaled to a measured step keep their scale while knobs are turned. Raises
@@ -178,11 +183,14 @@ def explain(
     """
     # Most knobs leave the cluster as it is.
     with prepared_by(KeptJobs().prepare):
-        return _explained(scenario, progress, tick)
+        return _explained(scenario, progress, tick, uncertainty)
 
 
 def _explained(
-    scenario: Scenario, progress: Callable[[int], None], tick: Callable[[], None]
+    scenario: Scenario,
+    progress: Callable[[int], None],
+    tick: Callable[[], None],
+    uncertainty: bool,
 ) -> Explanation:
     def predict(given: Scenario) -> Result:
         return simulate(given, lambda _: tick())
@@ -203,7 +211,8 @@ def _explained(
     ranked = sorted(turns, key=lambda turn: (turn.change is None, turn.change_per_sample))
     path = critical_path(run, _typical(run))
     stragglers = straggler_cost(run, tried, before, predict)
-    return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers)
+    uncertain = uncertainty_of(run) if uncertainty else None
+    return Explanation(base, path, tuple(_with_reasons(ranked)), stragglers, uncertain)
 
 
 def _pinned(run: Run) -> Values:
