@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.resources import files
@@ -36,7 +37,10 @@ _MOST_WORDS = 8  # of a name: "NVIDIA RTX PRO 6000 Blackwell Server Edition" has
 
 
 def normalised(name: str) -> str:
-    """``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100"."""
+    """``name`` as the catalogue compares it: "25 GbE" is "25gbe", "DGX_A100" is "dgx-a100".
+
+    Where that is no name, hyphens do not count either: "RTX 4090" is "rtx-4090".
+    """
     return "".join(name.casefold().split()).replace("_", "-")
 
 
@@ -158,7 +162,9 @@ class Catalogue(Registry[M]):
 
     def _find(self, name: str) -> str | None:
         key = normalised(name)
-        return key if key in self._files else self._aliases.get(key)
+        if key in self._files:
+            return key
+        return self._aliases.get(key) or self._without_hyphens.get(key.replace("-", ""))
 
     @cached_property
     def _files(self) -> dict[str, Traversable]:
@@ -196,6 +202,14 @@ class Catalogue(Registry[M]):
             for name, file in part.items()
             for alias in stated_aliases(_text(file))
         }
+
+    @cached_property
+    def _without_hyphens(self) -> dict[str, str]:
+        """So that "RTX 4090" is found too; what two entries would share means none of them."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for spelling, name in (*self._aliases.items(), *((name, name) for name in self._files)):
+            found[spelling.replace("-", "")].add(name)
+        return {spelling: min(names) for spelling, names in found.items() if len(names) == 1}
 
     @cached_property
     def _spellings(self) -> dict[str, str]:

@@ -98,7 +98,9 @@ def test_no_name_is_used_twice(kind):
         (gpus, "A100-SXM4-80GB", "a100-sxm-80gb"),
         (gpus, "H100-SXM5-80GB", "h100-sxm"),
         (gpus, "Titan X", "titan-x-pascal"),
+        (gpus, "RTX 4090", "rtx-4090"),
         (nodes, "DGX-A100", "dgx-a100"),
+        (nodes, "DGX H100", "dgx-h100"),
         (nodes, "DGX-1V", "dgx1-v100"),
     ],
 )
