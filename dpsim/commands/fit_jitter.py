@@ -42,15 +42,15 @@ def fit_jitter(
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
         show_json({**named, "disturbance": found.block()})
         return
-    text = _yaml(found.block())
+    text = block_text(found.block())
     if output is None:
         show(text)
     else:
         write_whole(output, text)
 
 
-def _yaml(block: object) -> str:
-    """The block as text of a scenario."""
+def block_text(block: object) -> str:
+    """A ``disturbance`` block as text of a scenario."""
     import io
 
     from ruamel.yaml import YAML

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
+from dpsim.commands.import_options import Json, Output, read_file
 
 if TYPE_CHECKING:
     from dpsim.imports import NodeDraft, NodeOptions, ScenarioDraft, TrainingSizes
-    from dpsim.workload import ModelProfile
 
-T = TypeVar("T")
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
 Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
 
 import_app = Commands(
     "Read what you already have: topologies of nodes, measurements of collectives, models and "
-    "their profiles."
+    "their profiles.",
+    homes={
+        "kineto": "dpsim.commands.import_profiles:kineto",
+        "torch": "dpsim.commands.import_profiles:torch",
+    },
 )
 
-Output = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Write it to this file; on stdout if left out."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 GpuName = Annotated[
     str | None,
     typer.Option("--gpu", metavar="NAME", help="The kind of GPU (dpsim catalogue gpus)."),
@@ -157,9 +155,9 @@ def nccl_tests(
     """
     from dpsim.imports import fit_nccl_tests, parse_nccl_tests
 
-    log = _read(file, lambda content: parse_nccl_tests(content, operation, ranks))
-    # By `_read` for the file's name in its errors alone: the log is read already.
-    profile = _read(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
+    log = read_file(file, lambda content: parse_nccl_tests(content, operation, ranks))
+    # By `read_file` for the file's name in its errors alone: the log is read already.
+    profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
     if log.wrong_values:
         narrate(f"beware: the log says that {log.wrong_values} values were wrong")
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
@@ -178,69 +176,6 @@ def nccl_tests(
         narrate(f"wrote {output}")
     if output is None or as_json:
         show_json(profile.model_dump(mode="json"))
-
-
-@import_app.command("torch")
-def torch(
-    factory: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:FACTORY",
-            help="package.module:factory or file.py:factory.",
-            show_default=False,
-        ),
-    ],
-    shape: Annotated[
-        str,
-        typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224."),
-    ],
-    dtype: Annotated[
-        str, typer.Option(help="Of the input: float32, or int64 for tokens.")
-    ] = "float32",
-    output: Output = None,
-    as_json: Json = False,
-) -> None:
-    """Trace a torch module without its weights, on the meta device: a profile for workload.model.
-
-    Example: dpsim import torch mypackage.models:build --input 3,224,224 -o profile.json
-    """
-    from dpsim.imports import profile_torch
-
-    if dtype not in ("float32", "int64"):
-        raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
-    sides = [side.strip() for side in shape.split(",")]
-    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
-        raise DpsimError(f"--input must be positive integers such as 3,224,224, but got {shape!r}")
-    _model_profile(
-        profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json
-    )
-
-
-@import_app.command("kineto")
-def kineto(
-    file: Annotated[
-        Path,
-        typer.Argument(help="A trace of PyTorch's profiler, gzipped or not.", show_default=False),
-    ],
-    output: Output = None,
-    name: Annotated[
-        str | None, typer.Option(help="The model's name; the file's if left out.")
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Turn a PyTorch profiler trace into a profile.
-
-    Measured times of the layers, gradients and NCCL calls.
-
-    Example: dpsim import kineto trace.json -o profile.json
-    """
-    from dpsim.imports import profile_kineto
-
-    _model_profile(profile_kineto(file, batch=batch, name=name), output, as_json)
 
 
 def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Configured]:
@@ -263,7 +198,7 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
             from dpsim.imports import TrainingSizes
 
             sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
-            draft = _read(file, lambda content: build(content, file.name, sizes))
+            draft = read_file(file, lambda content: build(content, file.name, sizes))
             _scenario(file, draft, output, as_json)
 
         return build
@@ -326,49 +261,15 @@ def _scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bo
         typer.echo(text, nl=False)
 
 
-def _model_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
-    """Say what was found, and write or print it."""
-    model = profile.model()
-    narrate(
-        f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} "
-        "FLOP forward per sample"
-    )
-    if profile.measured is not None:
-        forward, backward = sum(profile.measured.forward_s[0]), sum(profile.measured.backward_s[0])
-        narrate(
-            f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, "
-            f"backward {backward:.3g} s; "
-            f"{len(profile.collectives)} collective calls a step"
-        )
-    for note in profile.notes:
-        narrate(f"beware: {note}")
-    if output is not None:
-        write_whole(output, profile.to_json())
-        narrate(f"wrote {output}")
-    if output is None or as_json:
-        show_json(profile.model_dump(mode="json"))
-
-
 def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.strip() for name in (text or "").split(",")) - {""}
-
-
-def _read(file: Path, parse: Callable[[bytes], T]) -> T:
-    """What ``parse`` makes of the file; its errors begin with the file's name and the line."""
-    from dpsim.imports import ImportFileError, read_input
-
-    content = read_input(file)
-    try:
-        return parse(content)
-    except ImportFileError as problem:
-        raise problem.of(file) from None
 
 
 def _node(
     file: Path, output: Path | None, as_json: bool, build: Callable[[bytes], NodeDraft]
 ) -> None:
     """Build the node that the file describes, check it, and write or print it."""
-    draft = _read(file, build)
+    draft = read_file(file, build)
     try:
         node = draft.to_node()
     except ValueError as error:

@@ -44,11 +44,12 @@ if TYPE_CHECKING:
         waiting_share,
     )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
-    from dpsim.disturbance.fitting import JitterFit, fit_jitter, read_steps
+    from dpsim.disturbance.fitting import STEPS_TO_FIT, JitterFit, fit_jitter, read_steps
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
 __all__ = [
+    "STEPS_TO_FIT",
     "BackgroundConfig",
     "Cause",
     "Checkpoints",

@@ -29,7 +29,7 @@ _APART = 4.0  # standard deviations from which on a step has a delay
 _UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
 _TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
 _MOST_BYTES = 256 * 2**20
-_LEAST = 20  # steps to fit to
+STEPS_TO_FIT = 20  # fewer tell no parts apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def read_steps(path: Path) -> tuple[Factors, list[int]]:
         nodes[rank] = _number(path, line, row.get("node") or "0", int)
 
     counts = {len(each) for each in times.values()}
-    if len(counts) != 1 or min(counts) < _LEAST:
+    if len(counts) != 1 or min(counts) < STEPS_TO_FIT:
         raise DpsimError(
-            f"{path}: must have at least {_LEAST} steps, as many of each rank, but got "
+            f"{path}: must have at least {STEPS_TO_FIT} steps, as many of each rank, but got "
             f"{sorted(counts)}"
         )
     ranks = sorted(times)

@@ -1,6 +1,6 @@
 """What other tools wrote, read into nodes, models and calibration profiles.
 
-It knows hardware, workload and collectives, and takes every file to be hostile.
+It knows hardware, workload, disturbance and collectives, and takes every file to be hostile.
 """
 
 from dpsim.imports.accelerate import scenario_from_accelerate
@@ -14,6 +14,8 @@ from dpsim.imports.first_scenario import (
     scenario_from_answers,
 )
 from dpsim.imports.kineto import profile_kineto
+from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
+from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
 from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 from dpsim.imports.nccl_topo import node_from_nccl_topo
@@ -31,11 +33,16 @@ __all__ = [
     "NcclTestsLog",
     "NodeDraft",
     "NodeOptions",
+    "RankSkew",
+    "RankTraces",
     "Recipe",
     "ScenarioDraft",
+    "StepSkew",
     "TopoMatrix",
     "TrainingSizes",
+    "disturbance_of",
     "fit_nccl_tests",
+    "histogram_of",
     "machine_for",
     "node_from_nccl_topo",
     "node_from_nvidia_topo",
@@ -44,8 +51,10 @@ __all__ = [
     "profile_kineto",
     "profile_torch",
     "read_input",
+    "read_ranks",
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",
     "scenario_from_torchtitan",
+    "trace_files",
 ]

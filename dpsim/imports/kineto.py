@@ -21,6 +21,7 @@ import numpy as np
 from dpsim.base.provenance import stamp
 from dpsim.imports.kineto_events import Event, Trace, innermost, read_trace
 from dpsim.imports.kineto_shapes import Guess, first_batch, guess
+from dpsim.imports.kineto_steps import StepMarks, is_collective
 from dpsim.imports.reading import ImportFileError
 from dpsim.workload import MeasuredCollective, MeasuredTimes, ModelProfile, ProfileLayer
 
@@ -130,16 +131,12 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
 
 def _steps(trace: Trace) -> list[_Step]:
     """The steps of the trace, by the profiler's marks; without marks it is one."""
-    marks = sorted(_marks(trace), key=lambda mark: mark.start)
-    starts = np.array([mark.start for mark in marks])
-    last = marks[-1].end if marks else float("inf")
-    steps = [_Step() for _ in range(max(len(marks), 1))]
+    marks = StepMarks(trace)
+    steps = [_Step() for _ in range(marks.count)]
 
     def step_of(event: Event) -> _Step | None:
-        if not marks:
-            return steps[0]
-        index = int(np.searchsorted(starts, event.start, side="right")) - 1
-        return steps[index] if index >= 0 and event.start <= last else None
+        place = marks.place(event)
+        return None if place is None else steps[place]
 
     updates = innermost(
         [mark for mark in trace.annotations if mark.name.startswith("Optimizer.")], trace.operators
@@ -153,7 +150,7 @@ def _steps(trace: Trace) -> list[_Step]:
         step = step_of(operator or kernel)
         if step is None:
             continue
-        if "nccl" in kernel.name.lower():
+        if is_collective(kernel):
             step.collectives.append((kernel, operator))
         elif operator is not None:
             _add(step, kernel, operator, owners, updates)
@@ -294,14 +291,9 @@ def _collectives(step: _Step) -> list[MeasuredCollective]:
     return found
 
 
-def _marks(trace: Trace) -> list[Event]:
-    """The profiler's marks of steps, which it only writes under a schedule."""
-    return [mark for mark in trace.annotations if mark.name.startswith("ProfilerStep")]
-
-
 def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
     notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
-    if not _marks(trace):
+    if not StepMarks(trace).marks:
         notes.append(
             "no marks of steps in the trace, so all of it counts as one step: profile with a "
             "schedule, and call step()"

@@ -23,6 +23,7 @@ from dpsim.base.files import read_limited
 from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
+MOST_RANKS = 2**20
 _MICRO = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
@@ -98,6 +99,7 @@ class Trace:
     annotations: tuple[Event, ...]
     modules: tuple[Event, ...]
     device: str
+    rank: int | None = None  # in the job, where the trace says it
 
 
 def read_trace(path: Path) -> Trace:
@@ -169,6 +171,7 @@ def parse_trace(content: bytes) -> Trace:
             if event.name.startswith("nn.Module: ")
         ),
         device,
+        _rank(data),
     )
 
 
@@ -186,6 +189,14 @@ _CONTAINERS = (
 def _devices(data: Any) -> list[dict[str, Any]]:
     found = data.get("deviceProperties") if isinstance(data, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _rank(data: Any) -> int | None:
+    """The rank that ``distributedInfo`` names, which torch writes once its process group is up."""
+    found = data.get("distributedInfo") if isinstance(data, dict) else None
+    rank = found.get("rank") if isinstance(found, dict) else None
+    is_rank = isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MOST_RANKS
+    return rank if is_rank else None
 
 
 def _complete(raw: list[Any]) -> Iterator[Event]:

@@ -75,6 +75,12 @@ def readers() -> tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...]:
     found += [
         ("x.json", runs, ("validate", "compare", "x.json", "--json"), {}),
         ("x.csv", files.STEPS, ("fit-jitter", "x.csv", "--json"), {}),
+        (
+            "x.json",
+            files.imported("trace.json"),
+            ("import", "kineto", ".", "--json"),
+            {"y.json": files.imported("trace.json")},
+        ),
         ("x.json", files.imported("trace.json"), ("advise", "x.json", "--json"), {}),
     ]
     run = ("run", "f.yaml", "--json")

@@ -1,0 +1,211 @@
+"""``dpsim import``: profiles of models, from a module of torch or from profilers' traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
+from dpsim.commands.import_options import Json, Output
+from dpsim.commands.progress import progress
+
+if TYPE_CHECKING:
+    from dpsim.imports import RankTraces
+    from dpsim.workload import ModelProfile
+
+
+def torch(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="package.module:factory or file.py:factory.",
+            show_default=False,
+        ),
+    ],
+    shape: Annotated[
+        str,
+        typer.Option("--input", metavar="SIDES", help="Shape of one sample, such as 3,224,224."),
+    ],
+    dtype: Annotated[
+        str, typer.Option(help="Of the input: float32, or int64 for tokens.")
+    ] = "float32",
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Trace a torch module without its weights, on the meta device: a profile for workload.model.
+
+    Example: dpsim import torch mypackage.models:build --input 3,224,224 -o profile.json
+    """
+    from dpsim.imports import profile_torch
+
+    if dtype not in ("float32", "int64"):
+        raise DpsimError(f"--dtype must be float32 or int64, but got {dtype!r}")
+    sides = [side.strip() for side in shape.split(",")]
+    if not all(side.isdecimal() and 1 <= len(side) <= 9 and int(side) for side in sides):
+        raise DpsimError(f"--input must be positive integers such as 3,224,224, but got {shape!r}")
+    show_profile(profile_torch(factory, tuple(int(side) for side in sides), dtype), output, as_json)
+
+
+def kineto(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A trace of PyTorch's profiler, gzipped or not, or a folder of all ranks'.",
+            show_default=False,
+        ),
+    ],
+    output: Output = None,
+    name: Annotated[
+        str | None, typer.Option(help="The model's name; the file's if left out.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
+    ] = None,
+    disturbance: Annotated[
+        Path | None,
+        typer.Option(help="Of a folder: write the disturbance block to this file (YAML)."),
+    ] = None,
+    histogram: Annotated[
+        Path | None,
+        typer.Option(help="Of a folder: write the factors of compute times to this file (CSV)."),
+    ] = None,
+    gpus_per_node: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of a folder: ranks a node, where files do not name hosts."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn a PyTorch profiler trace into a profile; of a folder of all ranks, say who is slow.
+
+    The profile has measured times of the layers, gradients and NCCL calls. A folder also gives the
+    jitter of a scenario, and each rank's compute time, waits and share of being last.
+
+    Example: dpsim import kineto trace.json -o profile.json
+    Example: dpsim import kineto traces/ -o profile.json --disturbance disturbance.yaml
+    """
+    from dpsim.imports import profile_kineto
+
+    if file.is_dir():
+        written = (output, disturbance, histogram)
+        _ranks(file, name or file.resolve().name, batch, gpus_per_node, written, as_json)
+        return
+    if disturbance or histogram or gpus_per_node:
+        raise DpsimError(
+            f"{file}: must be a folder of traces for --disturbance, --histogram and --gpus-per-node"
+        )
+    show_profile(profile_kineto(file, batch=batch, name=name), output, as_json)
+
+
+def _ranks(
+    folder: Path,
+    name: str,
+    batch: int | None,
+    gpus_per_node: int | None,
+    written: tuple[Path | None, Path | None, Path | None],
+    as_json: bool,
+) -> None:
+    """Say who is slow; write the profile of a typical rank, the disturbance and the histogram."""
+    from dpsim.commands.fit_jitter import block_text
+    from dpsim.imports import disturbance_of, histogram_of, read_ranks, trace_files
+
+    with progress("traces", len(trace_files(folder))) as done:
+        traces = read_ranks(folder, gpus_per_node=gpus_per_node, progress=done)
+    profile_file, disturbance_file, histogram_file = written
+    # Without shapes there is no profile, but all else is there.
+    profile = _typical(folder, traces, name, batch, must=profile_file is not None)
+    block, histogram = disturbance_of(traces), histogram_of(traces)
+    for note in traces.notes:
+        narrate(f"beware: {note}")
+    if profile_file is not None and profile is not None:
+        _write(profile_file, profile.to_json())
+    if disturbance_file is not None:
+        _write(disturbance_file, block_text(block))
+    if histogram_file is not None:
+        _write(histogram_file, _csv(folder, histogram))
+    if as_json:
+        show_json(_ranks_json(traces, block, histogram, profile))
+        return
+    from dpsim.report.text.ranks import ranks_notes, ranks_table
+
+    show(ranks_table(name, traces), *ranks_notes(traces))
+    if disturbance_file is None:
+        show(block_text(block))
+
+
+def _typical(
+    folder: Path, traces: RankTraces, name: str, batch: int | None, *, must: bool
+) -> ModelProfile | None:
+    """The layer profile of the rank of the median compute time; None where its trace has none."""
+    from dpsim.imports import profile_kineto
+
+    typical = traces.typical_rank
+    try:
+        profile = profile_kineto(folder / typical.file, batch=batch, name=name)
+    except DpsimError as problem:
+        if must:
+            raise
+        narrate(f"beware: no layer profile: {problem}")
+        return None
+    note = f"of rank {typical.rank}, whose compute time is the median"
+    return profile.model_copy(update={"notes": (note, *profile.notes)})
+
+
+def _write(path: Path, text: str) -> None:
+    write_whole(path, text)
+    narrate(f"wrote {path}")
+
+
+def _csv(folder: Path, histogram: dict[str, list[float]] | None) -> str:
+    """The histogram as ``disturbance.jitter.file`` reads it."""
+    if histogram is None:
+        raise DpsimError(f"{folder}: must have at least 2 steps of each rank for a histogram")
+    pairs = zip(histogram["values"], histogram["weights"], strict=True)
+    return "value,weight\n" + "".join(f"{value:g},{weight:g}\n" for value, weight in pairs)
+
+
+def _ranks_json(
+    traces: RankTraces,
+    block: dict[str, Any],
+    histogram: dict[str, list[float]] | None,
+    profile: ModelProfile | None,
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "schema_version": 1,
+        "kind": "import-kineto",
+        "ranks": [asdict(one) for one in traces.ranks],
+        "steps": [asdict(one) for one in traces.steps],
+        "disturbance": block,
+        "histogram": histogram,
+        "profile": None if profile is None else profile.model_dump(mode="json"),
+        "notes": list(traces.notes),
+    }
+
+
+def show_profile(profile: ModelProfile, output: Path | None, as_json: bool) -> None:
+    """Say what was found, and write or print it."""
+    model = profile.model()
+    narrate(
+        f"{len(model.layers)} layers, {model.parameters:,} parameters, {model.forward_flop:,} "
+        "FLOP forward per sample"
+    )
+    if profile.measured is not None:
+        forward, backward = sum(profile.measured.forward_s[0]), sum(profile.measured.backward_s[0])
+        narrate(
+            f"measured at batch {profile.measured.batch_sizes[0]}: forward {forward:.3g} s, "
+            f"backward {backward:.3g} s; "
+            f"{len(profile.collectives)} collective calls a step"
+        )
+    for note in profile.notes:
+        narrate(f"beware: {note}")
+    if output is not None:
+        write_whole(output, profile.to_json())
+        narrate(f"wrote {output}")
+    if output is None or as_json:
+        show_json(profile.model_dump(mode="json"))

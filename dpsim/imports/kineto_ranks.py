@@ -1,0 +1,315 @@
+"""A folder of PyTorch traces, one of each rank: who is slow, and how steps spread.
+
+No clock is compared across ranks. A rank's own work in a step is the time in which its GPU
+computes: the union of all kernels but those of collectives. A collective's kernel runs from the
+arrival of its own rank until all are done, so that of the last rank to arrive is the shortest: what
+others take beyond it, they waited.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dpsim.base.arrays import FloatArray
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import shown_path
+from dpsim.imports.kineto_events import Event, Trace, read_trace
+from dpsim.imports.kineto_steps import StepMarks, is_collective
+
+MOST_FILES = 4096
+_ENDINGS = (".json", ".json.gz")
+_RANK = re.compile(r"rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
+# HOST_PID.TIME.pt.trace.json, as tensorboard_trace_handler calls its files.
+_HANDLER = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json(\.gz)?")
+
+_Call = tuple[str, int]  # the ranks of its group, as the trace writes them; its place among theirs
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """Seconds of one rank in one step, and those of each of its collectives."""
+
+    step_s: float
+    compute_s: float
+    idle_s: float
+    calls: dict[_Call, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RankSkew:
+    """One rank: medians over its steps, in seconds.
+
+    ``slowdown`` is its compute time over the median rank's, ``spread`` the coefficient of variation
+    of its compute time over steps, ``last`` the share of its collectives to which it came last
+    (None where no other rank took part).
+    """
+
+    rank: int
+    host: str
+    file: str
+    step_s: float
+    compute_s: float
+    slowdown: float
+    spread: float
+    collectives_s: float
+    wait_s: float
+    idle_s: float
+    last: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepSkew:
+    """One step: compute seconds of its fastest, median and slowest rank, and who that was."""
+
+    step: int
+    fastest_s: float
+    median_s: float
+    slowest_s: float
+    slowest_rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankTraces:
+    """What a folder of traces says; ``compute`` has the shape (steps, ranks)."""
+
+    ranks: tuple[RankSkew, ...]
+    steps: tuple[StepSkew, ...]
+    compute: FloatArray
+    nodes: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def typical_rank(self) -> RankSkew:
+        """The rank of the median compute time."""
+        by_time = sorted(self.ranks, key=lambda one: (one.compute_s, one.rank))
+        return by_time[(len(by_time) - 1) // 2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    rank: int | None
+    host: str
+    path: Path
+    steps: dict[int, StepTimes]
+    has_gpu: bool
+
+
+def read_ranks(
+    folder: Path,
+    *,
+    gpus_per_node: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> RankTraces:
+    """The traces in ``folder``, one of each rank, gzipped or not; ``progress`` is told files read.
+
+    Nodes are by host, where files are named as tensorboard_trace_handler does, or every
+    ``gpus_per_node`` ranks. Raises DpsimError, beginning with the file, where they are not of one
+    run.
+    """
+    read = []
+    for done, path in enumerate(trace_files(folder), 1):
+        read.append(_rank(path))
+        progress(done)
+    ranks = _numbered(folder, read)
+    common = sorted(set.intersection(*(set(one.steps) for one in ranks.values())))
+    if not common:
+        raise DpsimError(f"{shown_path(folder)}: traces must have a step in common, but have none")
+    compute = np.array(
+        [[one.steps[step].compute_s for one in ranks.values()] for step in common], dtype=float
+    )
+    waits, last = _waits(list(ranks.values()), common)
+    return RankTraces(
+        tuple(_rank_skew(ranks, common, compute, waits, last)),
+        tuple(_step_skew(list(ranks), common, compute)),
+        compute,
+        tuple(_nodes(ranks, gpus_per_node)),
+        tuple(_notes(ranks, common, gpus_per_node)),
+    )
+
+
+def trace_files(folder: Path) -> list[Path]:
+    """The traces in a folder, by name.
+
+    Raises DpsimError where it cannot be read, has none, or more than 4,096.
+    """
+    try:
+        found = sorted(path for path in folder.iterdir() if path.name.endswith(_ENDINGS))
+    except OSError as error:
+        raise DpsimError(f"{shown_path(folder)}: cannot be read: {error.strerror}") from None
+    if not 1 <= len(found) <= MOST_FILES:
+        raise DpsimError(
+            f"{shown_path(folder)}: must hold 1 to {MOST_FILES:,} traces ({', '.join(_ENDINGS)}), "
+            f"but has {len(found):,}"
+        )
+    return found
+
+
+def _rank(path: Path) -> _Rank:
+    trace = read_trace(path)
+    named = _RANK.search(path.name)
+    host = _HANDLER.fullmatch(path.name)
+    rank = int(named[1]) if trace.rank is None and named else trace.rank
+    steps = _step_times(trace, path)
+    return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
+
+
+def _step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
+    """Each step of a trace by its number. Raises DpsimError for a step without computing."""
+    marks = StepMarks(trace)
+    kernels: list[list[Event]] = [[] for _ in range(marks.count)]
+    calls: list[list[tuple[Event, Event | None]]] = [[] for _ in range(marks.count)]
+    work = list(trace.kernels) or [(root, root) for root in trace.operators]
+    for kernel, operator in work:
+        # By when it was launched: on the GPU it may run after the host has begun the next step.
+        place = marks.place(operator or kernel)
+        if place is not None and is_collective(kernel):
+            calls[place].append((kernel, operator))
+        elif place is not None:
+            kernels[place].append(kernel)
+
+    found = {}
+    for place, number in enumerate(marks.numbers):
+        computing = covered(kernels[place])
+        if not computing:
+            raise DpsimError(
+                f"{shown_path(path)}: step {number} must have kernels that compute, but has none"
+            )
+        everything = kernels[place] + [kernel for kernel, _ in calls[place]]
+        first = min(event.start for event in everything)
+        extent = max(event.end for event in everything) - first
+        seconds = marks.marks[place].seconds if marks.marks else extent
+        idle = max(0.0, seconds - covered(everything))
+        found[number] = StepTimes(seconds, computing, idle, _calls(calls[place]))
+    return found
+
+
+def covered(events: Iterable[Event]) -> float:
+    """Seconds in which at least one of the events runs."""
+    total, reached = 0.0, -np.inf
+    for event in sorted(events, key=lambda event: event.start):
+        total += max(0.0, event.end - max(event.start, reached))
+        reached = max(reached, event.end)
+    return float(total)
+
+
+def _calls(pairs: Iterable[tuple[Event, Event | None]]) -> dict[_Call, float]:
+    """The seconds of each collective of a step.
+
+    All ranks of a group make the same calls in the same order, so that a place tells which it is.
+    """
+    counts: dict[str, int] = defaultdict(int)
+    found = {}
+    for kernel, operator in sorted(pairs, key=lambda pair: pair[0].start):
+        said = {**(operator.args if operator else {}), **kernel.args}
+        group = str(said.get("Process Group Ranks", ""))
+        found[group, counts[group]] = kernel.seconds
+        counts[group] += 1
+    return found
+
+
+def _numbered(folder: Path, read: Sequence[_Rank]) -> dict[int, _Rank]:
+    """The ranks in order: as traces or names of files say, or as the names sort."""
+    if not any(one.rank is not None for one in read):
+        return dict(enumerate(read))
+    found: dict[int, _Rank] = {}
+    for one in read:
+        if one.rank is None:
+            raise DpsimError(
+                f"{shown_path(one.path)}: must say its rank (distributedInfo, or rank3 in the "
+                "file's name) as other traces do"
+            )
+        if one.rank in found:
+            other = shown_path(found[one.rank].path)
+            raise DpsimError(
+                f"{shown_path(one.path)}: must be of a rank of its own, but {other} is of rank "
+                f"{one.rank} as well"
+            )
+        found[one.rank] = one
+    return dict(sorted(found.items()))
+
+
+def _waits(ranks: Sequence[_Rank], common: Sequence[int]) -> tuple[FloatArray, list[float | None]]:
+    """Seconds waited in collectives, shape (steps, ranks), and each rank's share of being last."""
+    waits = np.zeros((len(common), len(ranks)))
+    met, last = np.zeros(len(ranks)), np.zeros(len(ranks))
+    for row, step in enumerate(common):
+        meetings: dict[_Call, list[tuple[float, int]]] = defaultdict(list)
+        for column, one in enumerate(ranks):
+            for call, seconds in one.steps[step].calls.items():
+                meetings[call].append((seconds, column))
+        for taken in meetings.values():
+            if len(taken) < 2:
+                continue
+            shortest = min(seconds for seconds, _ in taken)
+            latest = [column for seconds, column in taken if seconds == shortest]
+            last[latest] += 1 / len(latest)
+            for seconds, column in taken:
+                waits[row, column] += seconds - shortest
+                met[column] += 1
+    return waits, [float(a / b) if b else None for a, b in zip(last, met, strict=True)]
+
+
+def _rank_skew(
+    ranks: dict[int, _Rank],
+    common: Sequence[int],
+    compute: FloatArray,
+    waits: FloatArray,
+    last: Sequence[float | None],
+) -> Iterable[RankSkew]:
+    medians = np.median(compute, axis=0)
+    for column, (rank, one) in enumerate(ranks.items()):
+        steps = [one.steps[step] for step in common]
+        own = compute[:, column]
+        yield RankSkew(
+            rank=rank,
+            host=one.host,
+            file=one.path.name,
+            step_s=float(np.median([step.step_s for step in steps])),
+            compute_s=float(medians[column]),
+            slowdown=float(medians[column] / np.median(medians)),
+            spread=float(own.std(ddof=1) / own.mean()) if len(own) > 1 else 0.0,
+            collectives_s=float(np.median([sum(step.calls.values()) for step in steps])),
+            wait_s=float(np.median(waits[:, column])),
+            idle_s=float(np.median([step.idle_s for step in steps])),
+            last=last[column],
+        )
+
+
+def _step_skew(
+    ranks: Sequence[int], common: Sequence[int], compute: FloatArray
+) -> Iterable[StepSkew]:
+    for step, times in zip(common, compute, strict=True):
+        fastest, median, slowest = np.quantile(times, [0, 0.5, 1]).tolist()
+        yield StepSkew(step, fastest, median, slowest, ranks[int(times.argmax())])
+
+
+def _nodes(ranks: dict[int, _Rank], gpus_per_node: int | None) -> list[int]:
+    """The node of each rank; all on one, where nothing tells."""
+    if gpus_per_node is not None:
+        return [rank // gpus_per_node for rank in ranks]
+    hosts = list(dict.fromkeys(one.host for one in ranks.values()))
+    return [hosts.index(one.host) for one in ranks.values()]
+
+
+def _notes(
+    ranks: dict[int, _Rank], common: Sequence[int], gpus_per_node: int | None
+) -> Iterable[str]:
+    if not all(one.has_gpu for one in ranks.values()):
+        yield "no GPU in some traces: their times are those of operators on the CPU"
+    missing = max(ranks) + 1 - len(ranks)
+    if missing:
+        yield f"{missing} ranks below {max(ranks)} have no trace: they count neither way"
+    most = max(len(one.steps) for one in ranks.values())
+    if most > len(common):
+        yield f"{most - len(common)} steps left out that not every rank has"
+    if gpus_per_node is None and not all(one.host for one in ranks.values()):
+        yield (
+            "files do not name their hosts, so all ranks count as one node's: --gpus-per-node says "
+            "otherwise"
+        )

@@ -1,0 +1,60 @@
+"""Traces of all ranks for a terminal: who is slow, by how much, and how steps spread."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.table import Table
+
+from dpsim.base.units import TIME, human
+from dpsim.imports import RankSkew, RankTraces
+
+_SHOWN = 20  # ranks
+_COLUMNS = ("step", "computing", "of the median", "spread", "in collectives", "waited", "idle")
+
+
+def ranks_table(name: str, traces: RankTraces) -> Table:
+    """The ranks that compute longest, at most 20: medians over their steps."""
+    steps = len(traces.steps)
+    table = Table(title=f"{name}: {len(traces.ranks):,} ranks, {steps:,} steps")
+    table.add_column("rank")
+    for heading in (*_COLUMNS, "last"):
+        table.add_column(heading, justify="right")
+    slowest = sorted(traces.ranks, key=lambda one: (-one.compute_s, one.rank))
+    for one in slowest[:_SHOWN]:
+        table.add_row(*_cells(one))
+    return table
+
+
+def _cells(one: RankSkew) -> tuple[str, ...]:
+    seconds = (one.collectives_s, one.wait_s, one.idle_s)
+    return (
+        str(one.rank),
+        human(one.step_s, TIME, 4),
+        human(one.compute_s, TIME, 4),
+        f"{one.slowdown:.3f}",
+        f"{one.spread:.1%}",
+        *(human(each, TIME, 4) for each in seconds),
+        "" if one.last is None else f"{one.last:.0%}",
+    )
+
+
+def ranks_notes(traces: RankTraces) -> list[str]:
+    """How steps spread over ranks, and who is waited for; a line each."""
+    skews = np.array([step.slowest_s - step.fastest_s for step in traces.steps])
+    medians = np.array([step.median_s for step in traces.steps])
+    median, worst = float(np.median(skews)), float(skews.max())
+    notes = []
+    hidden = len(traces.ranks) - _SHOWN
+    if hidden > 0:
+        notes.append(f"not shown    {hidden:,} ranks that compute for less time (--json has all)")
+    notes.append(
+        f"skew         slowest less fastest rank of a step: median {human(median, TIME, 3)} "
+        f"({median / float(np.median(medians)):.1%} of computing), at most {human(worst, TIME, 3)}"
+    )
+    latest = max(traces.ranks, key=lambda one: one.last or 0.0)
+    if latest.last:
+        notes.append(
+            f"waited for   rank {latest.rank} most: last to {latest.last:.0%} of its collectives, "
+            f"where equal ranks would be to {1 / len(traces.ranks):.0%}"
+        )
+    return notes
