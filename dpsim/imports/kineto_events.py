@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from dpsim.imports.reading import ImportFileError
 
 MOST_BYTES = 512 * 2**20
 MOST_RANKS = 2**20
+_MOST_ELEMENTS = 2**50  # of a tensor
 _MICRO = 1e-6
 
 Dims = tuple[tuple[int, ...], ...]
@@ -51,23 +53,19 @@ class Event:
         return self.end - self.start
 
     def number(self, key: str) -> int | None:
-        """A whole number among its arguments, also where it is written as text, or None."""
+        """A whole number of 64 bits among its arguments, also where it is text, or None."""
         value = self.args.get(key)
-        if isinstance(value, str) and value.lstrip("-").isdigit():
+        if isinstance(value, str) and len(value) < 20 and value.lstrip("-").isdecimal():
             value = int(value)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_number and abs(value) < 2**63 else None
 
     @property
     def dims(self) -> Dims:
-        """The shapes of its inputs; empty ones for what is no tensor."""
+        """The shapes of its inputs; empty ones for what is no tensor that a GPU could hold."""
         raw = self.args.get("Input Dims")
         shapes = raw if isinstance(raw, list) else []
-        return tuple(
-            tuple(side for side in shape if isinstance(side, int))
-            if isinstance(shape, list)
-            else ()
-            for shape in shapes
-        )
+        return tuple(_shape(shape) for shape in shapes)
 
     def root(self) -> Event:
         """The outermost operator that it is in."""
@@ -83,6 +81,13 @@ class Event:
             event = waiting.pop()
             yield event
             waiting += reversed(event.children)
+
+
+def _shape(sides: Any) -> tuple[int, ...]:
+    found = (
+        tuple(side for side in sides if isinstance(side, int)) if isinstance(sides, list) else ()
+    )
+    return found if abs(math.prod(found)) < _MOST_ELEMENTS else ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,9 +217,10 @@ def _complete(raw: list[Any]) -> Iterator[Event]:
         for key in ("ts", "dur"):
             try:
                 times.append(float(event[key]))
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 raise ImportFileError(
-                    f"traceEvents[{index}].{key} must be a number, but got {event.get(key)!r}"
+                    f"traceEvents[{index}].{key} must be a number, but got "
+                    f"{repr(event.get(key))[:100]}"
                 ) from None
         start, duration = times
         if not (abs(start) < 1e18 and 0 <= duration < 1e15):
