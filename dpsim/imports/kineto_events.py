@@ -57,8 +57,9 @@ class Event:
         value = self.args.get(key)
         if isinstance(value, str) and len(value) < 20 and value.lstrip("-").isdecimal():
             value = int(value)
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return value if is_number and abs(value) < 2**63 else None
+        if not isinstance(value, int) or isinstance(value, bool):
+            return None
+        return value if abs(value) < 2**63 else None
 
     @property
     def dims(self) -> Dims:
