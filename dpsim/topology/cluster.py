@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
@@ -22,6 +21,8 @@ from dpsim.topology.network import Routes
 from dpsim.topology.node_graph import NodeGraph, Paths
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from dpsim.topology.duplex_limits import DuplexLimits
 
 
@@ -249,16 +250,19 @@ class Cluster:
         the capacity that both directions of a card's link share. Devices with a limit of their own
         hold its ``number``.
         """
+        import networkx as nx
+
         whole: nx.DiGraph[str] = nx.DiGraph()
         for node, first in enumerate(self.first_capacity[:-1].tolist()):
-            inside = self.kinds[self.kind_of[node]].graph
-            for name, data in inside.nodes(data=True):
+            inside = self.kinds[self.kind_of[node]]
+            for name, data in inside.devices.items():
                 # A kind's graph is numbered from 0: the node's own capacities begin at `first`.
                 limit = {"number": data["number"] + first} if "number" in data else {}
                 whole.add_node(f"node{node}/{name}", kind=data["kind"], **limit)
-            for a, b, data in inside.edges(data=True):
-                renumbered = {**data, "number": data["number"] + first}
-                whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
+            for a, ways in inside.links.items():
+                for b, data in ways.items():
+                    renumbered = {**data, "number": data["number"] + first}
+                    whole.add_edge(f"node{node}/{a}", f"node{node}/{b}", **renumbered)
         if self.fabric is not None:
             first = int(self.first_capacity[-1])
             for a, b, data in self.fabric.graph().edges(data=True):

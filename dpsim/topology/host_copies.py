@@ -21,7 +21,7 @@ def host_copy_rates(cluster: Cluster) -> FloatArray:
 
 def _rates(kind: NodeGraph) -> FloatArray:
     devices = kind.node.device_names()
-    cpus = [device for device in devices if kind.graph.nodes[device]["kind"] == "cpu"]
+    cpus = [device for device in devices if kind.devices[device]["kind"] == "cpu"]
     sources = cpus or list(kind.node.nic_slots)
     crossed = []
     for gpu in kind.gpus:

@@ -1,4 +1,4 @@
-"""The inside of a node as a networkx graph.
+"""The inside of a node as a graph.
 
 It holds devices, full-duplex links, and routes between the node's GPUs and to its network cards.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from heapq import heappop, heappush
+from itertools import count, pairwise
+from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from dpsim.base.arrays import FloatArray, IntArray
@@ -37,36 +38,39 @@ class NodeGraph:
     ``gpus[i]`` is the device at local rank i; with ``host``, the first CPU (the first slot of a
     network card, where there is none) comes after them and is an end of routes like them. Each
     direction of a link is a capacity, and so is each device with a limit of its own. Messages pass
-    through switches and CPUs, not through other GPUs.
+    through switches and CPUs, not through other GPUs. ``devices[a]`` and ``links[a][b]`` say what
+    is known of a device and of a link's direction.
     """
 
     def __init__(
         self, node: Node, nics: int | None = None, gpus: int | None = None, *, host: bool = False
     ) -> None:
         self.node = node
-        self.graph = _graph(node, nics)
+        self.devices = _devices(node, nics)
+        self.links = _links(node, nics, self.devices)
         self.names: list[str] = []
         self.capacities: FloatArray = np.empty(0)
         self._number_capacities()
         # Shortest paths from a device to all others, kept: a search gives them all at once.
         self._trees: dict[str, dict[str, list[str]]] = {}
-        cards = [name for name in self.graph if name.startswith("nic")]
+        cards = [name for name in self.devices if name.startswith("nic")]
         self.nics = sorted(cards, key=lambda name: int(name.removeprefix("nic")))
         used = [f"gpu{i}" for i in range(node.gpus if gpus is None else gpus)]
         # As collectives go in rings, ranks are numbered along the best ring that the node has.
         bandwidth = np.array([[self._bandwidth(a, b) for b in used] for a in used])
         self.gpus = [used[place] for place in ring_order(bandwidth)]
         if host:
-            self.gpus.append("cpu0" if "cpu0" in self.graph else node.nic_slots[0])
+            self.gpus.append("cpu0" if "cpu0" in self.devices else node.nic_slots[0])
         self.nic_of = self._affinity()
 
     def _number_capacities(self) -> None:
         limits: list[float] = []
-        for a, b, data in self.graph.edges(data=True):
-            data["number"] = len(limits)
-            self.names.append(f"{a}->{b}")
-            limits.append(data["capacity"])
-        for device, data in self.graph.nodes(data=True):
+        for a, ways in self.links.items():
+            for b, data in ways.items():
+                data["number"] = len(limits)
+                self.names.append(f"{a}->{b}")
+                limits.append(data["capacity"])
+        for device, data in self.devices.items():
             # A CPU or a switch can carry less than its links together: a bridge's own limit.
             limit = None if device.startswith("nic") else self.node.capacity(device)
             if limit is not None:
@@ -78,24 +82,44 @@ class NodeGraph:
     def path(self, a: str, b: str) -> list[str]:
         """The devices from ``a`` to ``b``, both included."""
         if a not in self._trees:
-            # Peer traffic goes through switches and CPUs; a GPU forwards only where software does.
-            forwarding = _without_other_gpus(self.graph, a)
-            self._trees[a] = nx.single_source_dijkstra_path(forwarding, a, weight="weight")
+            self._trees[a] = self._paths_from(a)
         return self._trees[a][b]
+
+    def _paths_from(self, start: str) -> dict[str, list[str]]:
+        """The path of least weight to each device; of equal ones the first found.
+
+        Dijkstra's algorithm by hand: importing networkx for it would be a tenth of a short run.
+        """
+        found: dict[str, list[str]] = {}
+        order = count()
+        waiting = [(0.0, next(order), [start])]
+        while waiting:
+            weight, _, path = heappop(waiting)
+            device = path[-1]
+            if device in found:
+                continue
+            found[device] = path
+            # Peer traffic goes through switches and CPUs; a GPU forwards only where software does.
+            if device != start and self.devices[device]["kind"] in ("gpu", "nic"):
+                continue
+            for other, link in self.links[device].items():
+                if other not in found:
+                    heappush(waiting, (weight + link["weight"], next(order), [*path, other]))
+        return found
 
     def path_links(self, path: list[str]) -> list[int]:
         """The capacities on ``path``: those of its links, then those of its devices."""
-        edges = [self.graph.edges[hop]["number"] for hop in pairwise(path)]
-        on_the_way = [self.graph.nodes[device] for device in path]
+        edges = [self.links[a][b]["number"] for a, b in pairwise(path)]
+        on_the_way = [self.devices[device] for device in path]
         devices = [data["number"] for data in on_the_way if "number" in data]
         return edges + devices
 
     def path_seconds(self, path: list[str]) -> float:
         """About how long a message of 1 MiB takes along ``path``."""
-        return float(sum(self.graph.edges[hop]["weight"] for hop in pairwise(path)))
+        return float(sum(self.links[a][b]["weight"] for a, b in pairwise(path)))
 
     def _path_latency(self, path: list[str]) -> float:
-        return float(sum(self.graph.edges[hop]["latency"] for hop in pairwise(path)))
+        return float(sum(self.links[a][b]["latency"] for a, b in pairwise(path)))
 
     def _bandwidth(self, a: str, b: str) -> float:
         if a == b:
@@ -151,37 +175,26 @@ class NodeGraph:
         return Paths(table, latency)
 
 
-def _graph(node: Node, nics: int | None) -> nx.DiGraph[str]:
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    for device in node.device_names():
-        graph.add_node(device, kind=device.rstrip("0123456789"))
-    buses = node.nic_edges(nics)
-    for nic, *_ in buses:
-        graph.add_node(nic, kind="nic")
-    for a, b, link, count in [*node.expand_edges(), *buses]:
-        capacity, latency = link.bandwidth * count, link.latency.value
+def _devices(node: Node, nics: int | None) -> dict[str, dict[str, Any]]:
+    """The kind of each device, network cards last."""
+    devices = {name: {"kind": name.rstrip("0123456789")} for name in node.device_names()}
+    return devices | {nic: {"kind": "nic"} for nic, *_ in node.nic_edges(nics)}
+
+
+def _links(
+    node: Node, nics: int | None, devices: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """What leads from each device to each."""
+    links: dict[str, dict[str, dict[str, Any]]] = {device: {} for device in devices}
+    for a, b, link, lanes in [*node.expand_edges(), *node.nic_edges(nics)]:
+        capacity, latency = link.bandwidth * lanes, link.latency.value
         weight = latency + _REFERENCE_MESSAGE / capacity
         for start, end in ((a, b), (b, a)):  # full duplex: each direction has all of it
-            graph.add_edge(
-                start,
-                end,
-                link=link.name,
-                count=count,
-                capacity=capacity,
-                latency=latency,
-                weight=weight,
-            )
-    return graph
-
-
-def _without_other_gpus(graph: nx.DiGraph[str], start: str) -> nx.DiGraph[str]:
-    """``graph`` without the links out of network cards, and of other GPUs than ``start``.
-
-    They end routes but forward nothing.
-    """
-    kept: nx.DiGraph[str] = nx.DiGraph()
-    kept.add_nodes_from(graph)
-    for a, b, data in graph.edges(data=True):
-        if a == start or graph.nodes[a]["kind"] not in ("gpu", "nic"):
-            kept.add_edge(a, b, **data)
-    return kept
+            links[start][end] = {
+                "link": link.name,
+                "count": lanes,
+                "capacity": capacity,
+                "latency": latency,
+                "weight": weight,
+            }
+    return links

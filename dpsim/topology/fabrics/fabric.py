@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import networkx as nx
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -17,6 +16,9 @@ from dpsim.hardware import MOST_DEVICES, LinkRef
 from dpsim.topology.fabrics.ecmp import Spread
 from dpsim.topology.fabrics.ports import Ports
 from dpsim.topology.network import Routes
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Fabric(ABC):
@@ -55,6 +57,8 @@ class Fabric(ABC):
 
     def graph(self) -> nx.DiGraph[str]:
         """The fabric as a graph: edges hold ``capacity`` (B/s), ``latency`` (s) and ``number``."""
+        import networkx as nx
+
         graph: nx.DiGraph[str] = nx.DiGraph()
         for number, capacity in enumerate(self.capacities.tolist()):
             latency = float(self.latencies[number])
