@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from dpsim.base.config import Config
 from dpsim.base.registry import Registry
+from dpsim.base.shipped import shipped
 from dpsim.convergence.law import StepLaw
 from dpsim.convergence.noise import steps_from_noise
 
@@ -162,8 +163,9 @@ class Task(Config):
 def tasks() -> Registry[Task]:
     """All tasks, by name."""
     # Two files, since one is written by hand and the other by the fit.
-    constants = read("constants.yaml")["tasks"]
-    described = read("tasks.yaml")
+    here = files("dpsim.convergence")
+    constants = shipped(here / "constants.yaml")["tasks"]
+    described = shipped(here / "tasks.yaml")
     known = {
         name: Task(name=name, **entry, constants=constants[name])
         for name, entry in described.items()
@@ -182,12 +184,3 @@ def task_for(model: str, optimizer: str) -> Task | None:
         if optimizer in task.optimizers:
             return task
     return found[0] if found else None
-
-
-def read(name: str) -> dict[str, Any]:
-    """A YAML file beside this module."""
-    from ruamel.yaml import YAML  # slow to import: only when a task is asked for
-
-    text = files("dpsim.convergence").joinpath(name).read_text(encoding="utf-8")
-    content: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
-    return content

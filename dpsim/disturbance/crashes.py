@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from dpsim.base.config import Config, FilePath
+from dpsim.base.shipped import shipped
 from dpsim.base.units import BytesPerSecond, PositiveBytes, PositiveSeconds, Seconds
 from dpsim.disturbance.groups import node_of
 from dpsim.disturbance.jitter import Factors
@@ -358,12 +360,7 @@ class CrashesConfig(Config):
 
 def known_faults(name: FaultTable) -> tuple[FaultConfig, ...]:
     """The faults of a table of faults.yaml."""
-    from importlib.resources import files
-
-    from ruamel.yaml import YAML  # slow to import: only when a table is asked for
-
-    text = files("dpsim.disturbance").joinpath("faults.yaml").read_text(encoding="utf-8")
-    tables = YAML(typ="safe", pure=True).load(text)
+    tables = shipped(files("dpsim.disturbance") / "faults.yaml")
     return tuple(FaultConfig.model_validate(row) for row in tables[name]["faults"])
 
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_text_limited
 from dpsim.base.registry import Registry
+from dpsim.base.shipped import shipped
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -220,9 +221,7 @@ class Catalogue(Registry[M]):
     def _read(self, name: str) -> M:
         if name in self._own:
             return read_entry(self._own[name], self._model, name)
-        from ruamel.yaml import YAML  # slow to import: only when the first entry is read
-
-        data: dict[str, Any] = YAML(typ="safe", pure=True).load(_text(self._files[name]))
+        data: dict[str, Any] = shipped(self._files[name])
         return self._model.model_validate({"name": name, **data})
 
 

@@ -17,6 +17,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from dpsim.base.shipped import cache_folder
+
 _SOURCES = sorted(Path(__file__).parent.rglob("*.c"))
 # Without fused multiply-adds, which round otherwise than numpy does.
 _FLAGS = ("-O2", "-std=c99", "-fPIC", "-shared", "-ffp-contract=off")
@@ -41,18 +43,13 @@ def kernel() -> ctypes.CDLL | None:
             *map(str.encode, (*compiler, *_FLAGS, platform.platform())),
         ]
     )
-    library = _cache() / f"kernel-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
+    library = cache_folder() / f"kernel-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     try:
         if not library.exists():
             _compile(compiler, library)
         return ctypes.CDLL(str(library))
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "dpsim"
 
 
 def _compile(compiler: list[str], library: Path) -> None:

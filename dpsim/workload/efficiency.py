@@ -22,6 +22,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Kind, Layer
 
 Execution = Literal["eager", "compile", "graph"]
@@ -157,8 +158,5 @@ def constants() -> dict[str, Any]:
 
     Every constant with its value, unit, relative standard error and meaning.
     """
-    from ruamel.yaml import YAML  # slow to import: only when a time is first asked for
-
-    text = files("dpsim.workload").joinpath("efficiency.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    loaded: dict[str, Any] = shipped(files("dpsim.workload") / "efficiency.yaml")
     return loaded

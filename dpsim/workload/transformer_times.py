@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpsim.base.arrays import BoolArray, FloatArray
+from dpsim.base.shipped import shipped
 from dpsim.workload.layer import Layer, Model
 
 if TYPE_CHECKING:
@@ -198,10 +199,7 @@ def _stands_in_block(layer: Layer) -> bool:
 @cache
 def constants() -> dict[str, Any]:
     """``transformers.yaml``: every constant with its value, relative standard error, meaning."""
-    from ruamel.yaml import YAML  # slow to import: only when a time is first asked for
-
-    text = files("dpsim.workload").joinpath("transformers.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    loaded: dict[str, Any] = shipped(files("dpsim.workload") / "transformers.yaml")
     return loaded
 
 

@@ -1,0 +1,47 @@
+"""YAML files that come with dpsim.
+
+Parsing them would be a sixth of a short run, so what they hold is kept as JSON in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+
+def cache_folder() -> Path:
+    """Where dpsim keeps what it can make again; it need not exist, nor can it always."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(home) / "dpsim"
+
+
+def shipped(file: Traversable) -> Any:
+    """What a YAML file of dpsim's own holds."""
+    text = file.read_bytes()
+    # By what the file says: another version's never stands for it.
+    kept = cache_folder() / f"{Path(file.name).stem}-{hashlib.sha256(text).hexdigest()[:16]}.json"
+    with suppress(OSError, ValueError):  # not there, or spoiled
+        return json.loads(kept.read_bytes())
+
+    from ruamel.yaml import YAML
+
+    content = YAML(typ="safe", pure=True).load(text)
+    with suppress(OSError):  # without a cache it takes a little longer each time
+        _keep(kept, json.dumps(content))
+    return content
+
+
+def _keep(path: Path, content: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        made.write_text(content, encoding="utf-8")
+        made.replace(path)  # in one go: another process may read it now
