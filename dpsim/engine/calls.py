@@ -6,6 +6,7 @@ The strategy plans it, its codec encodes it, and its aggregation says by which c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ _PLAIN = NoCompressionConfig(kind="none")
 _COMPRESSED = ("gradients", "models")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class StagedCall:
     """A collective call as its codec encodes it and its aggregation stages it.
 
@@ -43,6 +44,11 @@ class StagedCall:
     decode: FloatArray
     group: Group = "all"
     lag: int = 0
+
+    @cached_property
+    def takes_encoding(self) -> bool:
+        """Whether any GPU takes time to encode it: asked for in every step."""
+        return bool(self.encode.any())
 
     def repeats(self, later: StagedCall, program: Program) -> bool:
         """Whether ``later`` is the same a pass later.

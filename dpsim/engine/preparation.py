@@ -138,7 +138,7 @@ def _setting(scenario: Scenario, network: KeptNetwork | None = None) -> Setting:
         from dpsim.topology import cluster_over_transport
 
         config = cluster_over_transport(config, transport)
-    cluster, models = (build_cluster(config), None) if network is None else network.built(config)
+    cluster, models = (build_cluster(config), {}) if network is None else network.built(config)
     # Of several kinds of GPU the one with the slowest memory sets the pace of a sum.
     gamma = max(reduction_cost(gpu) for gpu, _ in cluster.accelerators)
     asked, met = scenario.run.network_model, scenario.disturbance

@@ -115,7 +115,7 @@ class Walk:
         Encoding takes as long on a slow worker as on others.
         """
         there = self.reached(call.ready)
-        if not call.encode.any():
+        if not call.takes_encoding:
             return there
         before = self.time
         self._spend(call.encode)

@@ -74,6 +74,8 @@ def transfer_bytes(network: Network) -> float:
 
 def leaving_together(starts: FloatArray, meeting: IntArray, seconds: float) -> FloatArray:
     """When ranks leave: those of each row of ``meeting`` so long after the last has entered."""
+    if len(meeting) == 1:  # all of them, in whichever order
+        return np.full_like(starts, starts.max() + seconds)
     ends = np.empty_like(starts)
     ends[meeting] = starts[meeting].max(axis=1, keepdims=True) + seconds
     return ends

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import networkx as nx
 import numpy as np
 
 from dpsim.base.arrays import IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.topology.network import Network, Routes
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _SHOWN_LINKS = 8  # of those that are cut, in a message
 
@@ -42,6 +44,8 @@ def routes_avoiding(
         raise DpsimError(
             f"no path remains around {names}: each rank has a single link to the switch"
         )
+    import networkx as nx  # slow to import: only where a link is cut
+
     graph = network.graph()
     paths: list[list[int]] = []
     latencies: list[float] = []
@@ -75,6 +79,7 @@ def _remaining_path(
     graph: nx.DiGraph[str], a: str, b: str, cut: frozenset[int]
 ) -> list[tuple[str, str]]:
     """The hops from ``a`` to ``b`` over links, shared capacities and devices that are not cut."""
+    import networkx as nx
 
     def weight(start: str, end: str, data: dict[str, Any]) -> float | None:
         # Switches between nodes have no kind.

@@ -12,6 +12,7 @@ activations are in elements, so that the precision scales them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -97,7 +98,7 @@ class Model:
     notes: tuple[str, ...] = ()
     tokens: int | None = None
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """Parameter elements in all."""
         return sum(layer.own_weights for layer in self.layers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -27,17 +29,22 @@ def automatic_library(
     *,
     operation: str = "all-reduce",
     groups: Groups | None = None,
+    by_nccl: Callable[[], CollectiveModel] | None = None,
 ) -> tuple[str, str]:
     """What ``library: auto`` is on ``network``, and why in words.
 
     NCCL where it serves all GPUs (AMD's by RCCL's figures) and has the algorithm ``restriction``,
     or is free to choose; elsewhere the algorithm alone ("ideal"). Switches of the fabric that
-    reduce are no part of NCCL's model, which has those inside nodes.
+    reduce are no part of NCCL's model, which has those inside nodes. ``by_nccl`` makes that model
+    for who keeps it.
     """
     if restriction == IN_NETWORK and getattr(network, "reduces", False):
         return "ideal", "auto: switches of the fabric are to reduce"
+    by_nccl = by_nccl or partial(
+        library_model, "nccl", restriction, network, operation=operation, groups=groups
+    )
     try:
-        library_model("nccl", restriction, network, operation=operation, groups=groups)
+        by_nccl()
     except DpsimError as error:
         return "ideal", f"auto: {error}"
     return "nccl", "auto: NCCL serves these GPUs and has the algorithm"

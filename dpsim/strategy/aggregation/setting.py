@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import IntArray
@@ -41,7 +42,7 @@ class Setting:
     ``conditions(network, workers)`` are the other traffic and the link changes on a network in
     which worker i is rank ``workers[i]``. ``groups``: those that meet, where that is not all.
     ``libraries`` gathers what was chosen for the scenario. ``models`` are those that were made on
-    this very cluster, for other scenarios, too; None where none are kept.
+    this very cluster, for other scenarios, too.
     """
 
     config: ClusterConfig
@@ -54,7 +55,7 @@ class Setting:
     transport: Transport | None = None
     groups: Groups | None = None
     libraries: list[LibraryChoice] = field(default_factory=list)
-    models: dict[Hashable, CollectiveModel] | None = None
+    models: dict[Hashable, CollectiveModel] = field(default_factory=dict)
 
     def timed(
         self,
@@ -70,7 +71,7 @@ class Setting:
         groups = groups or self.groups
         conditions = self.conditions(self.cluster, self.workers)
         # Models that are kept are of the cluster as it is built, undisturbed and not measured.
-        if self.models is None or self.transport is not None or conditions:
+        if self.transport is not None or conditions:
             return self._timed(algorithm, operation, library, groups, conditions)
         # All that the model depends on besides the cluster, whose models these are.
         asked = self.kind, self.costs, algorithm, operation, library, groups
@@ -143,7 +144,11 @@ class Setting:
             return "ideal", "auto: other traffic and links that change are for no library"
         from dpsim.network import automatic_library
 
-        return automatic_library(algorithm, self.cluster, operation=operation, groups=groups)
+        # The model that answers is the one that will be asked for, and is kept.
+        by_nccl = partial(self.timed, algorithm, operation, "nccl", groups)
+        return automatic_library(
+            algorithm, self.cluster, operation=operation, groups=groups, by_nccl=by_nccl
+        )
 
     @property
     def cautions(self) -> list[str]:

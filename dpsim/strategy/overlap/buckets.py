@@ -48,12 +48,14 @@ class BucketsConfig(Overlap):
         """The calls merged to buckets, in order."""
         buckets: list[CollectiveCall] = []
         inside: list[CollectiveCall] = []
+        nbytes = 0
         for call in calls:
             inside.append(call)
+            nbytes += call.nbytes
             limit = self.bucket_size if buckets else self.first_bucket
-            if sum(call.nbytes for call in inside) >= limit:
+            if nbytes >= limit:
                 buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))
-                inside = []
+                inside, nbytes = [], 0
         # The last bucket is closed by the end of the backward pass, however little it holds.
         if inside:
             buckets.append(merged(f"bucket{len(buckets)}", tuple(inside)))

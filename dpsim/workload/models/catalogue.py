@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from dpsim.base.errors import DpsimError, UnknownNameError
@@ -114,6 +115,8 @@ class FamilyModel:
         self.arguments = arguments
         self.settings = settings
 
+    # Studies of one model build it for each of their scenarios. Models are never changed.
+    @lru_cache(maxsize=2)  # noqa: B019 - the catalogue's families live as long as the program
     def __call__(self, *sequence_length: int, **more: bool) -> Model:
         """The model, for sequences of that length where it is one of sequences."""
         function: Callable[..., Model] = imported(self.home)
