@@ -11,15 +11,13 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
     BaseModel,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
-    PositiveFloat,
     ValidationError,
     field_validator,
     model_validator,
@@ -31,6 +29,9 @@ from dpsim.base.files import read_limited
 from dpsim.base.terminal import write_whole
 
 _MOST_BYTES = 64 * 2**20
+_MOST_S = 1e12
+# What no clock measures would make errors that are no numbers.
+_Measured = Annotated[float, Field(ge=1e-12, le=_MOST_S)]
 
 
 class _Side(BaseModel):
@@ -76,9 +77,9 @@ class RunRecord(Config):
         description="Cases of one setting differ only in what is ranked, such as the algorithm.",
     )
     case: dict[str, Any] = Field(description="What it was, in plain values.")
-    measured_s: tuple[PositiveFloat, ...] = Field(min_length=1, description="Each repetition.")
-    predicted_s: NonNegativeFloat | None = Field(
-        default=None, description="By the model; null where not predicted yet."
+    measured_s: tuple[_Measured, ...] = Field(min_length=1, description="Each repetition.")
+    predicted_s: float | None = Field(
+        default=None, ge=0, le=_MOST_S, description="By the model; null where not predicted yet."
     )
     fitted: bool = Field(
         default=False,

@@ -134,11 +134,11 @@ def time_limit() -> float:
     return seconds
 
 
-def check_memory(nbytes: float, what: str) -> None:
-    """Raise FailedError where ``what`` needs more bytes than this machine has."""
+def check_memory(nbytes: float, what: str, way_out: str = _WAY_OUT) -> None:
+    """Raise FailedError, with the ``way_out``, where ``what`` needs more bytes than there are."""
     if nbytes > memory_here():
         here = f"this machine has {memory_here() / 1e9:.3g} GB"
-        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {_WAY_OUT}")
+        raise FailedError(f"{what} would need about {nbytes / 1e9:,.3g} GB, and {here}: {way_out}")
 
 
 def memory_here() -> float:

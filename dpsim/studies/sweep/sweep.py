@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dpsim.studies.sweep.store import Store
     from dpsim.studies.sweep.summary import Sweep
 
+_WORKER_BYTES = 7e7  # that a process takes for a small scenario; the quickstart's peak is 75 MB
+
 
 def sweep(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -39,6 +41,7 @@ def sweep(
     flight and no others. Raises ScenarioError for files that cannot be used, DpsimError for a
     folder that cannot, FailedError where it cannot be written or workers cannot be had.
     """
+    from dpsim.base.budget import check_memory
     from dpsim.base.errors import DpsimError
     from dpsim.studies.sweep.execute import execute
     from dpsim.studies.sweep.expand import plan
@@ -58,7 +61,9 @@ def sweep(
         begun = _begin(store, planned)
         started(begun)
         missing = begun.missing
-        number = workers or min(_cores(), max(1, len(missing)))
+        # All processes are started at once: more of them than points would only take memory.
+        number = min(workers or _cores(), max(1, len(missing)))
+        check_memory(number * _WORKER_BYTES, f"{number:,} workers", "take fewer workers")
         for done, _ in enumerate(execute(missing, store, number, dask), 1):
             progress(done)
         return _end(store, begun)

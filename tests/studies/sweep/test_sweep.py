@@ -82,6 +82,23 @@ def test_the_same_bytes_whatever_the_number_of_workers(swept, write, tmp_path):
     }
 
 
+def test_no_more_workers_than_points_and_none_without_memory_are_started(
+    write, tmp_path, monkeypatch
+):
+    started = []
+
+    def noted(missing, store, number, dask):
+        started.append(number)
+        return iter(())
+
+    monkeypatch.setattr("dpsim.studies.sweep.execute.execute", noted)
+    found = sweep(write(SWEEP), tmp_path / "many", workers=1_000)
+    assert started == [len(found.missing)]
+    monkeypatch.setattr("dpsim.base.budget.memory_here", lambda: 1e8)
+    with pytest.raises(FailedError, match=r"workers would need .* take fewer workers"):
+        sweep(write(SWEEP), tmp_path / "more", workers=2)
+
+
 def test_resume_computes_what_is_new_and_skips_the_rest(swept, write, tmp_path):
     out, before = tmp_path / "out", (tmp_path / "out" / "results.parquet").read_bytes()
     with pytest.raises(DpsimError, match="or stand with --resume, but holds a sweep"):
