@@ -89,6 +89,16 @@ Html = Annotated[
         help=("With --steps: write a page that plays the rounds, of two algorithms side by side.")
     ),
 ]
+NcclTuner = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help=(
+            "Write what NCCL had best choose at each size as the file of NCCL's example tuner "
+            "plugin, instead of times."
+        ),
+    ),
+]
 Itemsize = Annotated[int, typer.Option(min=1, max=16, help="Bytes of an element.")]
 
 
@@ -110,6 +120,7 @@ def collective(
     seed: Seed = 0,
     steps: Steps = False,
     html: Html = None,
+    nccl_tuner: NcclTuner = None,
     itemsize: Itemsize = 4,
     plot: Plot = None,
     as_json: Json = False,
@@ -120,12 +131,17 @@ def collective(
         --algorithm ring -b 100MB -e 100MB
     Example: dpsim collective --cluster dgx-a100 --nodes 4 --algorithm all -b 1M -e 1G -f 4
     Example: dpsim collective --cluster dgx-h100 --library nccl -b 8 -e 8G -f 2
+    Example: dpsim collective --cluster dgx-h100 --nodes 4 -b 8 -e 8G --nccl-tuner tuner.csv
     Example: dpsim collective --steps --ranks 4 --algorithm ring
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
     """
     check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must stand with --steps, but got it alone")
+    if nccl_tuner is not None:
+        sizes = _sizes(begin, end, factor)
+        _write_nccl_tuner(nccl_tuner, cluster, nodes, operation, sizes, itemsize, as_json)
+        return
     if steps and html is None:
         _show_steps(ranks, algorithm or "ring", operation, as_json)
         return
@@ -200,6 +216,37 @@ def _show(found: CollectiveTimes, as_json: bool) -> None:
         show_json(found.to_json())
     else:
         show(collective_table(found.rows))
+
+
+def _write_nccl_tuner(
+    path: Path,
+    cluster: str | None,
+    nodes: int | None,
+    operation: str,
+    sizes: list[int],
+    itemsize: int,
+    as_json: bool,
+) -> None:
+    """What NCCL had best choose at each size, as a file for its tuner plugin and as a table."""
+    from dpsim.base.budget import limited
+    from dpsim.base.terminal import narrate, write_whole
+    from dpsim.report.exports.nccl_tuner import nccl_tuner_text
+    from dpsim.report.text.nccl_choices import nccl_choices_table
+    from dpsim.studies.collective import named_cluster
+    from dpsim.studies.nccl_choices import nccl_choices
+
+    if sizes[0] == 0:
+        raise DpsimError("-b: must be above 0, but got '0'")
+    if cluster is None:
+        raise DpsimError("--nccl-tuner: must stand with --cluster, but got no cluster")
+    with limited():
+        found = nccl_choices(named_cluster(cluster, nodes)[0], sizes, operation, itemsize)
+    write_whole(path, nccl_tuner_text(found))
+    narrate(f"wrote {path}")
+    if as_json:
+        show_json(found.to_json())
+    else:
+        show(nccl_choices_table(found))
 
 
 def _show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
