@@ -199,6 +199,5 @@ class Aggregation(Config):
         if setting.cluster.ranks == 1:
             return 0.0
         # DDP does so too: replicas that start apart stay apart, since only gradients are averaged.
-        broadcast = setting.timed("tree", "broadcast")
-        done = broadcast.finish(np.zeros(setting.cluster.ranks), state_bytes)
+        done = setting.broadcast().finish(np.zeros(setting.cluster.ranks), state_bytes)
         return float(done.finishes.max())

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dpsim.base.arrays import IntArray
+from dpsim.base.errors import DpsimError
 from dpsim.collectives import ranks_array
 from dpsim.hardware import Transport
 from dpsim.network import (
@@ -113,6 +114,15 @@ class Setting:
             groups=groups,
             conditions=conditions,
         )
+
+    def broadcast(self) -> CollectiveModel:
+        """The model of a broadcast from rank 0: the library's where it has one, else a tree."""
+        if self.library != "ideal":
+            try:
+                return self.timed("auto", "broadcast", self.library)
+            except DpsimError:
+                pass  # Gloo and MPI have a model of the all-reduce alone.
+        return self.timed("tree", "broadcast")
 
     def library_for(
         self,

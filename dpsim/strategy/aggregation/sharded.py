@@ -250,8 +250,7 @@ class ShardedConfig(Aggregation):
         start = np.zeros(workers)
         broadcast = scattered = 0.0
         if whole:
-            model_of_all = setting.timed("tree", "broadcast")
-            broadcast = float(model_of_all.finish(start, whole).finishes.max())
+            broadcast = float(setting.broadcast().finish(start, whole).finishes.max())
         if parts:
             model_of_parts = setting.timed("tree", "scatter")
             scattered = float(model_of_parts.finish(start, parts).finishes.max())

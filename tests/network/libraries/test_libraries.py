@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpsim.base.errors import DpsimError
-from dpsim.collectives import algorithm, traffic
+from dpsim.collectives import Groups, algorithm, traffic
 from dpsim.hardware import gpus as hardware_gpus
 from dpsim.hardware import nodes
 from dpsim.network import Background, Conditions, RoundsModel, named_model
@@ -214,6 +214,27 @@ def test_what_a_library_does_not_have(case):
     (library, restriction, node), message = WRONG[case]
     with pytest.raises(DpsimError, match=message):
         library_model(library, restriction, cluster(node))
+
+
+def test_a_group_of_one_gpu_a_node_is_slowed_by_its_card_alone():
+    on = cluster("dgx-h100", 16)
+    model = NcclModel(on, groups=Groups(8, across=True))
+    assert model.machine.intra == "nvswitch"
+    # Twice 15/16 of the vector leaves each GPU by its card of 50 GB/s.
+    least = 2 * 15 / 16 * 10**9 / 50e9
+    assert least <= took(model) <= 1.1 * least
+
+
+@pytest.mark.parametrize("nodes", [2, 64])
+def test_a_broadcast_is_a_chain_that_sends_the_vector_on(nodes):
+    on = cluster("dgx-h100", nodes)
+    model = NcclModel(on, operation="broadcast")
+    done = model.finish(np.zeros(on.ranks), 10**11)
+    assert 0.25 <= done.finishes.max() <= 0.28  # 100 GB over cards of 400 GB/s
+    sent = model.traffic(1000).sent
+    assert (sent.max(), sent.sum()) == (1000, 1000 * (on.ranks - 1))
+    utilisation = done.loads / on.capacities / done.finishes.max()
+    assert utilisation.max() <= 1
 
 
 @pytest.mark.parametrize("library", ["nccl", "mpi"])

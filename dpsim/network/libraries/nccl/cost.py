@@ -107,6 +107,11 @@ def _port_bytes(w: Work, p: Params) -> FloatArray:
     return np.where(_is_chain(w), w.nbytes * p["chain"], np.where(w.op == _SEND, w.nbytes, shared))
 
 
+def _inside_bytes(w: Work, p: Params) -> FloatArray:
+    """Bytes over a GPU's port inside its node of a job over several: none if it is alone there."""
+    return np.where(w.local > 1, _port_bytes(w, p), 0.0)
+
+
 def _is_chain(w: Work) -> npt.NDArray[np.bool_]:
     return np.isin(w.op, _CHAINS)
 
@@ -184,7 +189,7 @@ def _p2p_net(w: Work, p: Params) -> FloatArray:
     latency = p["o"] + p["net_a"] + p["net_h_Simple"] + p["net_h_P"] * peers
     leaving = w.nbytes * w.local * np.where(w.op == _SEND, 1.0, (w.nodes - 1) / w.nodes)
     net = leaving / (np.minimum(p["net_e_P"], 1.0) * w.nic_rate)
-    return _ramp(latency, _soft_max(net, _port_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
+    return _ramp(latency, _soft_max(net, _inside_bytes(w, p) / p["B_P"], p["net_q"]), p["net_r"])
 
 
 def _one_way(w: Work, p: Params) -> FloatArray:
@@ -224,7 +229,7 @@ def _networked(w: Work, p: Params, algorithm: str, proto: str) -> FloatArray:
     share = p["net_e_" + proto] * (p["net_tree"] if tree else _one_way(w, p))
     efficiency = np.minimum(share, 1.0)  # nothing moves more than the cards' line rate
     net = _crossing(w, tree) * w.nbytes / (efficiency * w.nic_rate)
-    volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _port_bytes(w, p)
+    volume = 2 * w.nbytes * np.maximum(w.local - 1, 0) / w.local if tree else _inside_bytes(w, p)
     # One pipeline through every link: no ramp beyond the steps, and the slowest link alone sets the
     # rate.
     if not tree:

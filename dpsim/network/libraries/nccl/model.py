@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic, algorithm, ranks_array, traffic
@@ -17,6 +19,7 @@ from dpsim.network.libraries.nccl.channels import mesh_loads, ring_loads, rings,
 from dpsim.network.libraries.nccl.machine import NVMESH, XGMI, NcclMachine
 from dpsim.network.libraries.nccl.of_cluster import machine_of, network_cards
 from dpsim.network.libraries.nccl.prediction import predict
+from dpsim.network.libraries.nccl.selection import CHAINS
 from dpsim.network.model import Ability, CollectiveModel, Outcome, leaving_together
 from dpsim.network.rounds import RoundsModel
 from dpsim.topology import Cluster
@@ -26,14 +29,16 @@ if TYPE_CHECKING:
     from dpsim.collectives import Groups
     from dpsim.network.libraries.nccl.explanation import Explanation
 
-# dpsim's operations as NCCL calls them, and the schedule whose traffic and link loads stand for
-# them.
+# dpsim's operations as NCCL calls them, and the schedule that stands for them where their channels
+# do not say what travels.
 _OPERATIONS = {
     "all-reduce": ("all_reduce", "ring"),
     "all-gather": ("all_gather", "ring"),
     "reduce-scatter": ("reduce_scatter", "ring"),
     "all-to-all": ("alltoall", "pairwise"),
+    "broadcast": ("broadcast", "tree"),
 }
+_WITHOUT_CHANNELS = "pairwise"  # each rank sends to each by a route of its own
 _PROBE = 2**30  # bytes with which links are compared: loads grow in proportion
 # dpsim's algorithms as NCCL_ALGO knows them.
 _RESTRICTIONS = {"auto": None, "ring": "ring", "tree": "tree", "in-network": "nvls"}
@@ -125,7 +130,7 @@ class NcclModel(CollectiveModel):
 
     def _loads(self, nbytes: int, name: str) -> FloatArray:
         """Bytes on each capacity by the channels of what runs (``name``)."""
-        if self._schedule_name != "ring":
+        if self._schedule_name == _WITHOUT_CHANNELS:
             return self._ring.loads(nbytes)
         return nbytes * self._loads_of_a_byte(name.split("/", maxsplit=1)[0])
 
@@ -142,7 +147,7 @@ class NcclModel(CollectiveModel):
         rounds = 2 if self.operation == "all_reduce" else 1
         # Where switches add up, each GPU sends its vector once and receives the sum once.
         rounds = 1 if runs == "nvls" else rounds
-        each = rounds * (ranks - 1) / ranks
+        each = _ring_bytes(self.operation, rounds, ranks)
         if self.machine.nodes == 1 and self.machine.intra in (NVMESH, XGMI):
             return mesh_loads(self.cluster, meeting, each)
         return ring_loads(self.cluster, meeting, local, each)
@@ -154,7 +159,7 @@ class NcclModel(CollectiveModel):
 
     def crossings(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
         """Those of its rings: trees cross the same cards."""
-        if self._schedule_name != "ring":
+        if self._schedule_name == _WITHOUT_CHANNELS:
             yield from self._ring.crossings()
             return
         for source, destination in rings(self._meeting, self.machine.gpus_per_node):
@@ -165,7 +170,7 @@ class NcclModel(CollectiveModel):
         """That group's channels."""
         from dpsim.network.libraries.one_group import OneGroup
 
-        if self._schedule_name != "ring":
+        if self._schedule_name == _WITHOUT_CHANNELS:
             return OneGroup(self, ranks, self._ring.of_group(ranks).loads)
 
         @cache
@@ -194,8 +199,19 @@ class NcclModel(CollectiveModel):
 
     def traffic(self, nbytes: int) -> Traffic:
         """Bytes that each rank sends and receives by a ring (all-to-all: directly)."""
+        if self.operation in CHAINS:
+            return self._chain_traffic(nbytes)
         schedule = self._ring.schedule
         return traffic(schedule, schedule.chunking(nbytes, self.itemsize))
+
+    def _chain_traffic(self, nbytes: int) -> Traffic:
+        """Each rank passes the vector on, but for the last of its chain."""
+        sent = np.zeros(self.cluster.ranks, dtype=np.int64)
+        sent[self._meeting] = nbytes
+        received = sent.copy()
+        sent[self._meeting[:, -1]] = 0
+        received[self._meeting[:, 0]] = 0
+        return Traffic(sent, received)
 
     def algorithm_for(self, nbytes: int) -> str:
         """NCCL's choice at this size, such as ``nvls/Simple``."""
@@ -233,4 +249,9 @@ def _leaving(machine: NcclMachine, operation: str, runs: str) -> float:
     if runs in ("tree", "nvlstree"):
         # Of two trees a node is a leaf in one and has two children in the other.
         return 1.0 if machine.nodes == 2 else 2.0
-    return (2 if operation == "all_reduce" else 1) * (machine.ranks - 1) / machine.ranks
+    return _ring_bytes(operation, 2 if operation == "all_reduce" else 1, machine.ranks)
+
+
+def _ring_bytes(operation: str, rounds: int, ranks: int) -> float:
+    """Bytes that a rank passes on in a ring for each of the vector: all of it in a chain."""
+    return 1.0 if operation in CHAINS else rounds * (ranks - 1) / ranks

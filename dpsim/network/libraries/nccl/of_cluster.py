@@ -44,7 +44,7 @@ def machine_of(cluster: Cluster, groups: Groups | None = None) -> NcclMachine:
         (_capability(kind.node.gpu), place, kind.node.gpu.name)
         for place, kind in enumerate(cluster.kinds)
     )
-    inside = min((_inside(kind, local) for kind in cluster.kinds), key=lambda found: found.rate)
+    inside = min((_inside(kind) for kind in cluster.kinds), key=lambda found: found.rate)
     cards = Cards(0.0, 0.0, "none")
     if nodes > 1:
         cards = min(network_cards(kind) for kind in cluster.kinds)
@@ -70,9 +70,9 @@ def _capability(gpu: Gpu) -> int:
     return gpu.capability
 
 
-def _inside(kind: NodeGraph, local: int) -> Inside:
-    """What joins a node's GPUs; a GPU alone counts as on PCIe."""
-    if local == 1:
+def _inside(kind: NodeGraph) -> Inside:
+    """What joins a node's GPUs, also where few of them meet; a node's only one is on PCIe."""
+    if len(kind.gpus) == 1:
         return Inside(PCIE, pcie_rate(3), Bus(not kind.node.gpu.peer_access))
     first, edges = kind.gpus[0], kind.node.expand_edges()
     links = [edge for edge in edges if first in edge[:2]]
