@@ -83,6 +83,8 @@ def template(mode: Mode = "light") -> dict[str, Any]:
     }
     return {
         "layout": {
+            # Numbers in quotes are names: of nodes, of batches.
+            "autotypenumbers": "strict",
             "font": {"family": FONT, "size": 13, "color": surface.text},
             "colorway": list(SERIES),
             "paper_bgcolor": surface.background,
@@ -90,7 +92,12 @@ def template(mode: Mode = "light") -> dict[str, Any]:
             "xaxis": axis,
             "yaxis": axis,
             "hoverlabel": hover,
-            "annotationdefaults": {"font": {"color": surface.text}, "arrowcolor": surface.muted},
+            "annotationdefaults": {
+                "font": {"color": surface.text},
+                "arrowcolor": surface.muted,
+                "arrowhead": 0,
+                "arrowwidth": 1,
+            },
             "shapedefaults": {"line": {"color": surface.muted}},
             "legend": {"bgcolor": "rgba(0, 0, 0, 0)"},
             "modebar": {

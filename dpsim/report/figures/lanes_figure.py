@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpsim.engine import Interval
-from dpsim.report.figures.style import PART_COLOURS, time_unit
-from dpsim.report.theme import COLOUR, ink_on, template
+from dpsim.report.figures.style import PART_COLOURS, in_mode, time_unit
+from dpsim.report.theme import COLOUR, ink_on
 from dpsim.studies.lanes import Lane, Seen, Window
 
 if TYPE_CHECKING:
@@ -101,14 +101,13 @@ def lanes_figure(lanes: Sequence[Lane], title: str) -> go.Figure:
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_layout(
         title={**_HEAD, "text": title},
-        template=template(),
         barmode="overlay",
         height=height,
         # plotly counts in heights of the panels: about 26 pixels above the first.
         legend={"orientation": "h", "x": 0, "y": 1 + 26 / (height - _TOP), "yanchor": "bottom"},
         margin={"l": 40, "r": 20, "t": _TOP, "b": 50},
     )
-    return figure
+    return in_mode(figure)
 
 
 def _trace(
@@ -226,7 +225,6 @@ def window_figure(window: Window) -> go.Figure:
             **_HEAD,
             "text": f"What worker {window.worker} reads as it begins step {window.clock + 1}",
         },
-        template=template(),
         height=190 + 40 * workers,
         legend={"orientation": "h", "x": 0, "y": -0.35, "yanchor": "top"},
         margin={"l": 70, "r": 20, "t": 80, "b": 90},
@@ -238,4 +236,4 @@ def window_figure(window: Window) -> go.Figure:
             "zeroline": False,
         },
     )
-    return figure
+    return in_mode(figure)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpsim.report.theme import COLOUR, LINE, SERIES, template
+from dpsim.report.figures.style import in_mode
+from dpsim.report.theme import COLOUR, LINE, SERIES
 from dpsim.studies.replay import Paths
 
 if TYPE_CHECKING:
@@ -76,9 +77,8 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
             "xref": "container",
             "font": {"size": 16},
         },
-        template=template(),
         height=_HEIGHT,
         legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top"},
         margin={"l": 50, "r": 20, "t": 110, "b": 90},
     )
-    return figure
+    return in_mode(figure)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpsim.report.figures.style import COLOURS, DASHES, Answer
-from dpsim.report.theme import COLOUR, template
+from dpsim.report.figures.style import COLOURS, DASHES, Answer, in_mode
+from dpsim.report.theme import COLOUR
 from dpsim.studies.replay import Replay
 
 if TYPE_CHECKING:
@@ -90,12 +90,11 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
 
     figure.update_layout(
         title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
-        template=template(),
         hovermode="x unified",
         legend={"orientation": "h", "y": -0.14, "x": 0.0},
         margin={"l": 60, "r": 20},
     )
-    return figure
+    return in_mode(figure)
 
 
 def _title(answers: Mapping[str, Answer]) -> str:
