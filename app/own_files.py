@@ -88,17 +88,17 @@ def outcome(kind: str, name: str, data: bytes, spec: Spec, report: Report) -> Ou
 
 def _simulated(found: Found, spec: Spec, report: Report) -> Outcome:
     given = scenario(spec)
-    report(0, 2)
-    without = simulate(given)
-    report(1, 2)
-
+    limits.check(given)
     if found.node is not None:
         changed = scenario(spec.with_value(_NODES, found.node))
     else:
         assert found.changed is not None, "it changes something"
         changed = found.changed(given)
     limits.check(changed)
-    return Outcome(found, without, simulate(changed))
+
+    # Steps report that the same is done, so that a cancellation is heard.
+    without = simulate(given, lambda _: report(0, 2))
+    return Outcome(found, without, simulate(changed, lambda _: report(1, 2)))
 
 
 def _unpacked(name: str, data: bytes) -> bytes:

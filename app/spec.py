@@ -20,6 +20,9 @@ MOST_BYTES = 2**20  # of a scenario's text, as in files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _OWN = ("preset", "yaml", "file", "set")
+_BEFORE = (
+    "was"  # in an address: each change of the set-up as it was before, empty where it had none
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +100,39 @@ class Spec:
 class View:
     """All that a page shows.
 
-    A scenario, the baseline it is compared with, and each page's own choices by name.
+    A scenario, the baseline it is compared with, and each page's own choices by name. ``before``:
+    the changes that the same set-up had before the last one, None where another was shown.
     """
 
     spec: Spec
     pinned: Spec | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] | None = None
+
+    def after(self, last: View) -> View:
+        """The same with what it is compared with taken from ``last``, which was shown before."""
+        if last.spec == self.spec:
+            return replace(self, before=last.before)
+        is_same_set_up = replace(last.spec, changes=self.spec.changes) == self.spec
+        return replace(self, before=last.spec.changes if is_same_set_up else None)
+
+    @property
+    def baseline(self) -> Spec | None:
+        """What numbers are told against: what is pinned, or the set-up before the last change."""
+        if self.pinned is not None:
+            return self.pinned
+        if self.before is None or self.before == self.spec.changes:
+            return None
+        return replace(self.spec, changes=self.before)
 
     def to_query(self) -> Query:
         """As parts of an address."""
         pinned = {} if self.pinned is None else self.pinned.to_query("pin-")
+        before = {} if self.before is None else {_BEFORE: list(self.before or ("",))}
         return {
             **self.spec.to_query(),
             **pinned,
+            **before,
             **{key: [value] for key, value in self.choices.items()},
         }
 
@@ -119,10 +142,14 @@ class View:
 
         Raises DpsimError.
         """
-        own = {prefix + key for prefix in ("", "pin-") for key in _OWN}
+        own = {_BEFORE, *(prefix + key for prefix in ("", "pin-") for key in _OWN)}
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
         changed = replace(start, changes=(*start.changes, *query.get("set", [])[:MOST_CHANGES]))
-        return cls(Spec.from_query(query) or changed, Spec.from_query(query, "pin-"), choices)
+        spec, pinned = Spec.from_query(query) or changed, Spec.from_query(query, "pin-")
+        before = query.get(_BEFORE)
+        if before is not None:
+            before = tuple(each for each in before[:MOST_CHANGES] if each)
+        return cls(spec, pinned, choices, before)
 
 
 def _packed(text: str) -> str:

@@ -16,9 +16,6 @@ from app.work import Tasks
 from dpsim.base.errors import DpsimError
 
 _VIEW, _BEFORE, _WRITTEN, _PROBLEM = "view", "view before", "address written", "address problem"
-# What numbers are compared with where nothing is pinned. Unlike what undo shows, a page's own
-# choices leave it as it is.
-_LAST = "spec before"
 
 
 def load() -> None:
@@ -32,11 +29,14 @@ def load() -> None:
     st.session_state[_PROBLEM] = ""
     before = st.session_state.get(_VIEW)
     try:
-        st.session_state[_VIEW] = View.from_query(query, Spec(FIRST))
+        view = View.from_query(query, Spec(FIRST))
     except DpsimError as error:
-        st.session_state[_VIEW] = View(Spec(FIRST))
+        view = View(Spec(FIRST))
         st.session_state[_PROBLEM] = f"{error}. Here is the first preset instead."
-    _remember(before)
+    # An address that somebody typed does not say what was shown before it.
+    if before is not None and view.before is None:
+        view = view.after(before)
+    st.session_state[_VIEW] = view
 
 
 def address_problem() -> str:
@@ -73,23 +73,8 @@ def show(view: View) -> None:
     if view != current():
         before = current()
         st.session_state[_BEFORE] = before
-        st.session_state[_VIEW] = view
+        st.session_state[_VIEW] = view.after(before)
         st.session_state[_PROBLEM] = ""
-        _remember(before)
-
-
-def _remember(before: View | None) -> None:
-    """Keep what was shown before the scenario changed."""
-    if before is not None and before.spec != current().spec:
-        st.session_state[_LAST] = before.spec
-
-
-def last() -> Spec | None:
-    """The same set-up as it was before the last change; None where another was shown."""
-    spec, before = current().spec, st.session_state.get(_LAST)
-    if before is None or (before.preset, before.text) != (spec.preset, spec.text):
-        return None
-    return before if before != spec else None
 
 
 def show_spec(spec: Spec) -> None:

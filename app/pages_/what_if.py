@@ -39,7 +39,7 @@ def draw() -> None:
     """Draw the page."""
     sidebar.draw()
     view = state.current()
-    baseline = view.pinned or state.last()
+    baseline = view.baseline
     scenario_of(view.spec)
     _title(view.spec, view.pinned, baseline)
     if does_not_fit.drawn(view.spec):

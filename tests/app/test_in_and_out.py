@@ -132,9 +132,10 @@ specs = presets | st.builds(Spec, st.none(), text, text.filter(bool), changes)
     specs,
     st.none() | specs,
     st.dictionaries(st.sampled_from(["compare", "vary"]), text, max_size=2),
+    st.none() | changes,
 )
-def test_an_address_holds_the_whole_view(spec, pinned, choices):
-    view = View(spec, pinned, choices)
+def test_an_address_holds_the_whole_view(spec, pinned, choices, before):
+    view = View(spec, pinned, choices, before)
     query = parse_qs(urlencode(view.to_query(), doseq=True), keep_blank_values=True)
     assert View.from_query(query, Spec("another")) == view
 

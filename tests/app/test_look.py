@@ -1,12 +1,16 @@
-"""How pages look in a real browser: every width, both modes, what axe finds, the keyboard."""
+"""How pages look in a real browser: over presets, at every width, in both modes; what axe finds;
+the keyboard.
+"""
 
 import os
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from app import pages_
+from app.presets import FIRST, preset_names
 from dpsim.report.theme import SURFACES
 
 pytestmark = pytest.mark.browser
@@ -15,14 +19,18 @@ SECONDS = 90_000  # a browser's patience, in ms: other work may share the cores
 FILES = sorted(Path(pages_.__file__).parent.glob("[a-z]*.py"))
 PAGES = ("", *(file.stem for file in FILES if file.stem != "what_if"))
 WIDTHS = (1440, 800, 390)
-MODES = ("light", "dark")
-# Every page in both modes and at each width, and the first page and one more of them often.
-OFTEN = {("", "light", 390), ("", "dark", 1440), ("stragglers", "dark", 800)}
+PRESETS = preset_names()[:10]
+# Every page over every preset at each width; of these few often: a wide, a middle, a narrow one.
+OFTEN = {
+    ("", "llama3-8b-8-h100-fsdp", 390),
+    ("stragglers", FIRST, 800),
+    ("topology", "gpt2-32-h100-sharp", 1440),
+}
 CASES = [
-    pytest.param(name, mode, width, marks=() if (name, mode, width) in OFTEN else pytest.mark.long)
-    for name in PAGES
-    for mode in MODES
-    for width in WIDTHS
+    pytest.param(
+        *case, marks=() if case in OFTEN else pytest.mark.long, id="-".join(map(str, case))
+    )
+    for case in product(PAGES, PRESETS, WIDTHS)
 ]
 BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
   .filter((each) => !each.closest("[data-testid=stDataFrame]"))
@@ -31,14 +39,32 @@ BEYOND = """() => [...document.querySelectorAll("[data-testid=stMain] *")]
   .filter((each) => each.getBoundingClientRect().width > 0)
   .map((each) => `${each.tagName} ${each.getAttribute("class")} ${each.textContent.slice(0, 60)}`)
 """
-CUT = """() => [...document.querySelectorAll("[data-testid=stMain] :is(p, dt, dd, h1, h2, h3)")]
+CUT = """() => [...document.querySelectorAll(
+    ":is([data-testid=stMain], [data-testid=stSidebar]) :is(p, dt, dd, h1, h2, h3, label, button)")]
   .filter((each) => each.clientWidth > 0 && each.scrollWidth > each.clientWidth + 1)
   .filter((each) => ["hidden", "clip"].includes(getComputedStyle(each).overflowX))
   .map((each) => each.innerText)
 """
-SETTLED = """() => document.querySelector("[data-testid=stMainBlockContainer]") !== null
-  && document.querySelector("[data-testid=stStatusWidget]") === null
-  && document.querySelector("[data-testid=stProgress]") === null
+CUT_IN_CHARTS = """() => [...document.querySelectorAll(".js-plotly-plot")].flatMap((chart) => {
+  const own = chart.getBoundingClientRect();
+  return [...chart.querySelectorAll(".main-svg text")]
+    .filter((each) => each.textContent && getComputedStyle(each).opacity !== "0")
+    .map((each) => [each.getBoundingClientRect(), each])
+    .filter(([box]) => box.width > 0 && (box.left < own.left - 1 || box.right > own.right + 1
+      || box.top < own.top - 1 || box.bottom > own.bottom + 1))
+    .map(([box, each]) => `${each.textContent} of ${chart.querySelector(".gtitle")?.textContent}`);
+})
+"""
+# Nothing at work for a second: what follows a run at once has begun by then.
+SETTLED = """() => {
+  const still = document.querySelector("[data-testid=stMainBlockContainer]") !== null
+    && document.querySelector("[data-test-script-state=notRunning]") !== null
+    && document.querySelector("[data-stale=true]") === null
+    && document.querySelector("[data-testid=stProgress]") === null;
+  if (!still) window.dpStill = undefined;
+  else window.dpStill ??= performance.now();
+  return still && performance.now() - window.dpStill > 1000;
+}
 """
 
 
@@ -47,7 +73,7 @@ def look(browser, address):
     """Opens a page in a mode and at a width, and waits until it has settled; with its errors."""
     contexts = []
 
-    def opened(name, mode="light", width=1440, **more):
+    def opened(name, mode="light", width=1440, preset=FIRST, **more):
         context = browser.new_context(
             viewport={"width": width, "height": 1000}, color_scheme=mode, bypass_csp=True, **more
         )
@@ -65,9 +91,7 @@ def look(browser, address):
             ),
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"{address}/{name}")
-        page.wait_for_selector("[data-testid=stMainBlockContainer]")
-        page.wait_for_timeout(3000)
+        page.goto(f"{address}/{name}?preset={preset}")
         page.wait_for_function(SETTLED)
         return page, errors
 
@@ -87,20 +111,32 @@ def axe():
         pytest.skip("axe-core-python is not installed: pip install -e '.[dev]'")
 
 
-@pytest.mark.parametrize(("name", "mode", "width"), CASES)
+@pytest.mark.parametrize(("name", "preset", "width"), CASES)
 def test_nothing_is_cut_reaches_beyond_the_page_or_is_an_error_and_axe_finds_nothing(
-    look, axe, name, mode, width
+    look, axe, name, preset, width
 ):
-    page, errors = look(name, mode, width)
-    assert page.evaluate(BEYOND) == []
-    assert page.evaluate(CUT) == []
+    page, errors = look(name, "light", width, preset)
     page.evaluate(axe)
-    found = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa']})")
-    told = [
-        (each["id"], [node["target"] for node in each["nodes"]][:5]) for each in found["violations"]
-    ]
-    assert told == []
+    assert faults(page) == {}
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(SETTLED)
+    assert faults(page) == {}
     assert errors == []
+
+
+def faults(page):
+    """What is wrong with a page as it is shown: by the kind of fault what has it."""
+    axe = page.evaluate("axe.run(document, {runOnly: ['wcag2a', 'wcag2aa']})")
+    found = {
+        "beyond": page.evaluate(BEYOND),
+        "cut": page.evaluate(CUT),
+        "cut in charts": page.evaluate(CUT_IN_CHARTS),
+        "axe": [
+            (each["id"], [node["target"] for node in each["nodes"]][:5])
+            for each in axe["violations"]
+        ],
+    }
+    return {kind: what for kind, what in found.items() if what}
 
 
 def colours(page):

@@ -97,6 +97,12 @@ def test_what_unpacks_to_too_much_is_not_unpacked():
         read(MODEL, bomb)
 
 
+def test_a_scenario_that_is_too_large_for_a_page_is_refused_before_it_is_simulated():
+    large = QUICK.with_value("cluster.nodes", "100000")
+    with pytest.raises(DpsimError, match="too large for this page"):
+        read(BERT, json.dumps(CONFIG).encode(), large)
+
+
 def test_an_upload_is_shown_with_the_scenario(open_page):
     page = open_page("own_files", set=["run.steps=2", "run.warmup=0"])
     assert not page.exception

@@ -83,6 +83,17 @@ def test_every_turn_shows_its_change_from_the_last_state_and_says_what_was_turne
     assert "Changed from the set-up: nodes 16 to 4" in html(page)
 
 
+def test_a_link_shows_the_same_change_to_somebody_else(open_page):
+    page = open_page("what_if", preset=SMALL, set=QUICK)
+    for nodes in ("8", "4"):
+        page.select_slider(key="set cluster.nodes").set_value(nodes).run()
+    address = dict(page.query_params)
+    theirs = open_page("what_if", **address)
+    assert metrics(theirs) == metrics(page)
+    assert metrics(theirs)["step time"][1] is not None
+    assert "Changed last: nodes 8 to 4." in html(theirs)
+
+
 def test_another_set_up_is_not_compared_with_the_one_before(open_page):
     page = open_page("what_if", preset=SMALL, set=QUICK)
     page.query_params["preset"] = "resnet50-8-v100-asynchronous"
