@@ -20,9 +20,7 @@ MOST_BYTES = 2**20  # of a scenario's text, as in files
 MOST_IN_ADDRESS = 30_000  # characters; servers and browsers cut longer ones
 MOST_CHANGES = 200
 _OWN = ("preset", "yaml", "file", "set")
-_BEFORE = (
-    "was"  # in an address: each change of the set-up as it was before, empty where it had none
-)
+_BEFORE = "was"  # in an address: the changes of the set-up before the last, "" for none
 
 
 @dataclass(frozen=True, slots=True)
