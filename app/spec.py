@@ -144,9 +144,8 @@ class View:
         choices = {key: values[-1] for key, values in query.items() if key not in own and values}
         changed = replace(start, changes=(*start.changes, *query.get("set", [])[:MOST_CHANGES]))
         spec, pinned = Spec.from_query(query) or changed, Spec.from_query(query, "pin-")
-        before = query.get(_BEFORE)
-        if before is not None:
-            before = tuple(each for each in before[:MOST_CHANGES] if each)
+        was = query.get(_BEFORE)
+        before = None if was is None else tuple(each for each in was[:MOST_CHANGES] if each)
         return cls(spec, pinned, choices, before)
 
 

@@ -22,7 +22,7 @@ from dpsim.engine import Result
 from dpsim.report.figures.load_map_figure import load_map_figure
 from dpsim.report.figures.scaling_figures import scaling_figure
 from dpsim.report.figures.step_figures import breakdown_figure
-from dpsim.report.figures.timeline_figure import timeline_figure
+from dpsim.report.figures.timeline_figure import called_by, timeline_figure
 from dpsim.report.text.explanation import KIND_NAMES
 from dpsim.report.text.tables import run_notes
 from dpsim.studies.explain import Explanation, Turn, as_options, verdict
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _BEST = 3
 _GAIN = -0.005
-_ONE, _THREE = "a typical worker", "the slowest and the fastest beside it"
+_ONE, _THREE = "a typical worker", "slowest and fastest, too"
 
 
 def draw() -> None:
@@ -142,13 +142,8 @@ def _scaling(spec: Spec) -> None:
 def _timeline(shown: Answer, spec: Spec) -> None:
     """What one worker does when; the slowest and the fastest on demand; the trace of all."""
     whose = controls.switch("whose step", (_ONE, _THREE), "timeline", _ONE)
-    workers = {
-        who: number for who, number in shown.workers.items() if whose == _THREE or who == "typical"
-    }
-    called: dict[int, str] = {}
-    # One worker may be two of them, such as the only one.
-    for who, number in workers.items():
-        called.setdefault(number, f"worker {number} ({who})")
+    workers = shown.workers if whose == _THREE else {"typical": shown.workers["typical"]}
+    called = called_by(workers)
     intervals = [each for number in called for each in shown.intervals[number]]
     chart(timeline_figure(intervals, called), "timeline")
     with st.container(horizontal=True, vertical_alignment="center"):

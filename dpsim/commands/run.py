@@ -14,7 +14,6 @@ from dpsim.commands.progress import progress
 if TYPE_CHECKING:
     from dpsim.engine import Recording, Result, Run
 
-_SHOWN_WORKERS = 8  # in the timeline of a page
 
 Trace = Annotated[
     Path | None,
@@ -123,7 +122,7 @@ def _recording(trace: Path | None, html: Path | None) -> Recording:
         from dpsim.report.trace import STEPS
 
         return Recording(STEPS)
-    return Recording(0 if html is None else 1, workers=_SHOWN_WORKERS)
+    return Recording(0 if html is None else 1)
 
 
 def _write(run: Run, trace: Path | None, html: Path | None) -> None:
@@ -136,5 +135,5 @@ def _write(run: Run, trace: Path | None, html: Path | None) -> None:
     if html is not None:
         from dpsim.report.pages.page import run_page
 
-        write_whole(html, run_page(run.result, run.intervals(0, _SHOWN_WORKERS)))
+        write_whole(html, run_page(run))
         narrate(f"wrote {html}")

@@ -106,7 +106,11 @@ def test_the_page_of_a_run_shows_its_timeline_and_the_same_result(dpsim, tmp_pat
     assert err.splitlines() == [f"wrote {tmp_path / 'trace.json'}", f"wrote {out}"]
     assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) > 100
     text = out.read_text()
-    assert "each worker does in one step" in text
+    assert re.search(r"What worker \d+ \(typical\) does in one step", text)
+    shown, _, folded = text.partition("<details")
+    assert "(slowest)" not in shown
+    assert "(slowest)" in folded
+    assert "(fastest)" in folded
     assert "How long steps take: 3 steps of 32 workers" in text
     assert Page(text).all("p") == [
         "How long does a step of quickstart take, and where does its time go?"

@@ -80,6 +80,8 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
         if size <= 0:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
+        # More parts than colours: the same colours come again, hatched on the page's ground.
+        hatched = number >= len(_COLOURS)
         said = f"{PART_NAMES[part]}: {human(size, DATA, 3)}, {size / total:.0%}"
         figure.add_bar(
             y=[memory["gpu"]],
@@ -88,14 +90,13 @@ def _memory_figure(memory: Mapping[str, Any]) -> go.Figure:
             orientation="h",
             marker={
                 "color": colour,
-                # More parts than colours: the same colours come again, hatched.
-                "pattern": {"shape": "/" if number >= len(_COLOURS) else ""},
+                "pattern": {"shape": "/" if hatched else "", "fgopacity": 0.5},
             },
             text=[human(size, DATA, 3) if size >= _NARROW * total else ""],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={"color": ink_on(colour)},
+            textfont={} if hatched else {"color": ink_on(colour)},
             hovertemplate=f"{said}<extra></extra>",
         )
 

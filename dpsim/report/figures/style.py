@@ -19,6 +19,9 @@ _TIME_UNITS = ((7200.0, 1 / 3600, "h"), (120.0, 1 / 60, "min"), (1.0, 1.0, "s"),
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up")
 
+# Letters that a phone's width has room for, in a title and in the line below it.
+_TITLE, _BELOW = 44, 58
+
 # The JSON object of ``dpsim run``.
 Answer = Mapping[str, Any]
 
@@ -43,9 +46,14 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return 1e6, "us"
 
 
-def wrapped(text: str, width: int = 46) -> str:
-    """``text`` as a title of several lines, so that a narrow page does not cut it."""
-    return "<br>".join(wrap(text, width, break_on_hyphens=False, break_long_words=False))
+def wrapped(text: str, width: int = _TITLE) -> str:
+    """``text`` in lines of at most ``width`` letters, so that a narrow page does not cut it."""
+    lines = [
+        line
+        for given in text.split("<br>")
+        for line in wrap(given, width, break_on_hyphens=False, break_long_words=False)
+    ]
+    return "<br>".join(lines)
 
 
 def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.Figure:
@@ -54,11 +62,12 @@ def styled(figure: go.Figure, title: str, x: str, y: str, **layout: Any) -> go.F
     What stands between ``<br><sub>`` and ``</sub>`` is a line of its own below the title.
     """
     head, _, below = title.partition("<br><sub>")
+    below = below.removesuffix("</sub>")
     # Title and legend reserve the room that they need, which on a narrow page is several lines.
     figure.update_layout(
         title={
-            "text": head,
-            "subtitle": {"text": below.removesuffix("</sub>"), "font": {"size": 12}},
+            "text": wrapped(head),
+            "subtitle": {"text": wrapped(below, _BELOW), "font": {"size": 12}},
             "x": 0.0,
             "xanchor": "left",
             "xref": "container",

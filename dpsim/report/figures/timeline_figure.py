@@ -111,6 +111,15 @@ def timeline_figure(
     )
 
 
+def called_by(workers: Mapping[str, int]) -> dict[int, str]:
+    """What the timeline calls some of `Run.extremes`: ``worker 28 (typical)``."""
+    called: dict[int, str] = {}
+    # One worker may be two of them, such as the only one.
+    for who, number in workers.items():
+        called.setdefault(number, f"worker {number} ({who})")
+    return called
+
+
 def _whom(intervals: Sequence[Interval], called: Mapping[int, str] | None) -> str:
     workers = {each.worker for each in intervals}
     if len(workers) != 1:

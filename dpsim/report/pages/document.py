@@ -38,6 +38,7 @@ _LAYOUT = (
     "border-bottom: 1px solid var(--border); white-space: nowrap; }\n"
     "th:first-child, td:first-child { text-align: left; } "
     "th { background: var(--panel); white-space: normal; }\n"
+    "summary { cursor: pointer; color: var(--link); } "
     ".question { font-size: 1.15rem; } "
     "footer { color: var(--muted); font-size: 0.85rem; margin-top: 3rem; }\n"
 )
@@ -87,6 +88,13 @@ def figure_html(figure: go.Figure) -> str:
     config = {"displaylogo": False, "responsive": True}
     # plotly.js would stand in each figure; `document` has it once.
     return str(figure.to_html(include_plotlyjs=False, full_html=False, config=config))
+
+
+def folded(summary: str, body: str) -> str:
+    """``body`` (HTML, figures too), shown when somebody presses ``summary`` (text)."""
+    # What was drawn while folded had no width: a figure takes the page's when it hears of a change.
+    drawn = "dispatchEvent(new Event('resize'))"
+    return f'<details ontoggle="{drawn}"><summary>{escape(summary)}</summary>\n{body}</details>'
 
 
 @cache

@@ -5,13 +5,13 @@ Question, table, figures, assumptions, calibration, what is not modelled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from dpsim.base.units import DATA, RATE, TIME, human, size
-from dpsim.engine import PARTS, Interval, Result
+from dpsim.engine import PARTS, Run
 from dpsim.report.figures.batch_figures import (
     cost_figure,
     epochs_figure,
@@ -26,8 +26,8 @@ from dpsim.report.figures.step_figures import (
     step_distribution_figure,
 )
 from dpsim.report.figures.style import Answer
-from dpsim.report.figures.timeline_figure import timeline_figure
-from dpsim.report.pages.document import document, figure_html
+from dpsim.report.figures.timeline_figure import called_by, timeline_figure
+from dpsim.report.pages.document import document, figure_html, folded
 from dpsim.report.pages.result_files import Source
 from dpsim.report.text.assumptions import NOT_MODELLED, assumptions, calibrations
 from dpsim.report.text.tables import amount
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 200
 MOST_BARS = 20
+_BESIDE = "The slowest and the fastest worker in this step"
 
 
 def report_page(sources: Sequence[Source], question: str | None = None) -> str:
@@ -44,25 +45,35 @@ def report_page(sources: Sequence[Source], question: str | None = None) -> str:
 
     At least one source is needed.
     """
-    figures = [figure for source in sources for figure in source_figures(source)]
+    figures = [figure_html(figure) for source in sources for figure in source_figures(source)]
     return _page(sources, question or _question(sources), figures)
 
 
-def run_page(result: Result, intervals: Sequence[Interval]) -> str:
-    """The page of one run, with what only a run knows.
+def run_page(run: Run) -> str:
+    """The page of one run, which has recorded a step, with what only a run knows.
 
-    Those are the timeline of one step (`Run.intervals`), and how long all steps took.
+    Those are the timeline of that step, of a typical worker first, and how long all steps took.
     """
-    source = Source(result.name, "run", (result.to_json(),), (result.name,))
+    source = Source(run.result.name, "run", (run.result.to_json(),), (run.result.name,))
+    workers = run.extremes()
+    beside = {who: worker for who, worker in workers.items() if worker != workers["typical"]}
     figures = [
-        *source_figures(source),
-        timeline_figure(intervals),
-        step_distribution_figure(result),
+        *map(figure_html, source_figures(source)),
+        figure_html(_timeline(run, {"typical": workers["typical"]})),
+        *([folded(_BESIDE, figure_html(_timeline(run, beside)))] if beside else []),
+        figure_html(step_distribution_figure(run.result)),
     ]
     return _page([source], _question([source]), figures)
 
 
-def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]) -> str:
+def _timeline(run: Run, workers: Mapping[str, int]) -> go.Figure:
+    """What some of `Run.extremes` did in the recorded step."""
+    called = called_by(workers)
+    intervals = [each for number in called for each in run.intervals(workers=[number])]
+    return timeline_figure(intervals, called)
+
+
+def _page(sources: Sequence[Source], question: str, figures: Iterable[str]) -> str:
     # Collectives and explanations rest on none of what a prediction of steps assumes.
     answers = [
         row
@@ -72,7 +83,7 @@ def _page(sources: Sequence[Source], question: str, figures: Iterable[go.Figure]
     ]
     sections = [
         *(_section(_heading(source), _table(source)) for source in sources),
-        _section("Figures", "\n".join(figure_html(figure) for figure in figures)),
+        _section("Figures", "\n".join(figures)),
         _section("Assumptions", _list(assumptions(answers))),
         _section(
             "Calibration and its error",
