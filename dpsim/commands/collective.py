@@ -89,6 +89,13 @@ Html = Annotated[
         help=("With --steps: write a page that plays the rounds, of two algorithms side by side.")
     ),
 ]
+Msccl = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the rounds for MSCCL's interpreter to this file, .xml or .json.",
+    ),
+]
 NcclTuner = Annotated[
     Path | None,
     typer.Option(
@@ -120,6 +127,7 @@ def collective(
     seed: Seed = 0,
     steps: Steps = False,
     html: Html = None,
+    msccl: Msccl = None,
     nccl_tuner: NcclTuner = None,
     itemsize: Itemsize = 4,
     plot: Plot = None,
@@ -134,10 +142,14 @@ def collective(
     Example: dpsim collective --cluster dgx-h100 --nodes 4 -b 8 -e 8G --nccl-tuner tuner.csv
     Example: dpsim collective --steps --ranks 4 --algorithm ring
     Example: dpsim collective --steps --ranks 8 --algorithm ring,halving-doubling --html steps.html
+    Example: dpsim collective --ranks 8 --algorithm ring --msccl ring.xml
     """
     check_plot(plot)
     if html is not None and not steps:
         raise DpsimError("--html: must stand with --steps, but got it alone")
+    if msccl is not None:
+        _write_msccl(msccl, ranks, cluster, nodes, algorithm or "ring", operation)
+        return
     if nccl_tuner is not None:
         sizes = _sizes(begin, end, factor)
         _write_nccl_tuner(nccl_tuner, cluster, nodes, operation, sizes, itemsize, as_json)
@@ -216,6 +228,38 @@ def _show(found: CollectiveTimes, as_json: bool) -> None:
         show_json(found.to_json())
     else:
         show(collective_table(found.rows))
+
+
+def _write_msccl(
+    path: Path,
+    ranks: int | None,
+    cluster: str | None,
+    nodes: int | None,
+    algorithms: str,
+    operation: str,
+) -> None:
+    """The rounds of one algorithm for MSCCL, of ranks with a node each or as a cluster has them."""
+    from dpsim.base.terminal import narrate, write_whole
+    from dpsim.collectives import algorithm as known
+    from dpsim.network import schedule_on
+    from dpsim.report.exports.msccl import MOST_RANKS, msccl_text
+    from dpsim.studies.collective import named_cluster
+
+    names = _algorithms(algorithms, operation)
+    if len(names) > 1:
+        raise DpsimError(f"--algorithm: must name one with --msccl, but got {algorithms!r}")
+    of = known(names[0], operation)
+    if cluster is not None:
+        network, _ = named_cluster(cluster, nodes)
+        ranks = network.ranks
+    if ranks is None:
+        raise DpsimError("--msccl: must have --ranks or --cluster, but got neither")
+    # Of too many ranks, not even the schedule is made.
+    if ranks > MOST_RANKS:
+        raise DpsimError(f"--msccl: ranks must be from 2 to {MOST_RANKS}, but got {ranks}")
+    schedule = of.schedule(ranks) if cluster is None else schedule_on(network, of)
+    write_whole(path, msccl_text(schedule, path))
+    narrate(f"wrote {path}")
 
 
 def _write_nccl_tuner(
