@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -126,9 +126,10 @@ def _judge(result: Reference | StepReference, tolerance: float | None) -> None:
 def _show(result: Reference | StepReference) -> None:
     from validate.published import StepReference
 
-    if result.kind == "imagenet":
-        show(_records_table(result), "")
-    show(_step_table(result) if isinstance(result, StepReference) else _table(result), "")
+    rows = [row.to_json() for row in result.counted]
+    if rows and "record_id" in rows[0]:
+        show(_records_table(rows), "")
+    show(_errors_table(result), "")
     words = ", ".join(
         f"{count} rows by constants {words}" for words, count in result.constants.items()
     )
@@ -166,7 +167,7 @@ def _show_left_out(result: StepReference) -> None:
     show(*(f"note: {note}" for note in result.notes))
 
 
-def _records_table(result: Reference | StepReference) -> Table:
+def _records_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Every record, published beside predicted."""
     from rich.table import Table
 
@@ -174,7 +175,7 @@ def _records_table(result: Reference | StepReference) -> Table:
     for heading in ("record", "hardware", "published", "predicted", "error"):
         table.add_column(heading, justify="left" if heading in ("record", "hardware") else "right")
     table.add_column("assumed", overflow="fold", max_width=70)
-    for row in (one.to_json() for one in result.counted):
+    for row in rows:
         error = f"{row['predicted_min'] / row['measured_min'] - 1:+.0%}"
         hardware = f"{row['accelerators']} x {row['hardware']}"[:32]
         times = (f"{row[name]:.4g} min" for name in ("measured_min", "predicted_min"))
@@ -182,62 +183,47 @@ def _records_table(result: Reference | StepReference) -> Table:
     return table
 
 
-def _step_table(result: StepReference) -> Table:
-    """Errors of step times by group; of scaling also in points of efficiency."""
+# By a group's key: the heading of its column and how its numbers are written.
+_COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "n": ("n", str),
+    "median_ape": ("median", "{:.1%}".format),
+    "mean_ape": ("mean", "{:.1%}".format),
+    "p95_ape": ("95th percentile", "{:.1%}".format),
+    "worst_ape": ("worst", "{:.1%}".format),
+    "median_points": ("median, points", lambda points: f"{100 * points:.1f}"),
+    "mean_points": ("mean, points", lambda points: f"{100 * points:.1f}"),
+    "machines": ("machines", str),
+    "mean_over_machines": ("mean over machines", "{:.1%}".format),
+    "coverage": ("in the interval", "{:.0%}".format),
+}
+
+
+def _errors_table(result: Reference | StepReference) -> Table:
+    """Errors by group, in the columns that its groups have."""
     from rich.table import Table
 
-    table = Table(
-        title=f"{result.kind}: absolute percentage errors", title_justify="left", show_edge=False
-    )
-    table.add_column("rows of")
-    points = ("median_points", "mean_points") if result.kind == "scaling" else ()
-    for heading in (
-        "n",
-        "median",
-        "mean",
-        "95th percentile",
-        "worst",
-        *(f"{name.split('_')[0]}, points" for name in points),
-    ):
-        table.add_column(heading, justify="right")
     overall = {} if result.overall is None else {"all": result.overall}
-    for name, group in {**overall, **result.groups}.items():
-        errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
-        table.add_row(
-            name[:64], str(group["n"]), *errors, *(f"{100 * group[key]:.1f}" for key in points)
-        )
-    return table
-
-
-def _table(result: Reference) -> Table:
-    from rich.table import Table
-
+    # A case of nccl-tests is one table of many: there are too many to show.
+    groups = {
+        name: group
+        for name, group in {**overall, **result.groups}.items()
+        if not name.startswith("case ")
+    }
+    regime = f", {result.regime}" if result.regime else ""
     table = Table(
-        title=f"{result.kind}, {result.regime}: absolute percentage errors",
+        title=f"{result.kind}{regime}: absolute percentage errors",
         title_justify="left",
         show_edge=False,
     )
     table.add_column("rows of")
-    for heading in (
-        "n",
-        "median",
-        "mean",
-        "95th percentile",
-        "worst",
-        "machines",
-        "mean over machines",
-    ):
-        table.add_column(heading, justify="right")
-    overall = {} if result.overall is None else {"all": result.overall}
-    for name, group in {**overall, **result.groups}.items():
-        if name.startswith("case "):
-            continue
-        errors = [f"{group[key]:.1%}" for key in ("median_ape", "mean_ape", "p95_ape", "worst_ape")]
+    columns = [
+        key for key in _COLUMNS if any(group.get(key) is not None for group in groups.values())
+    ]
+    for key in columns:
+        table.add_column(_COLUMNS[key][0], justify="right")
+    for name, group in groups.items():
+        known = ((_COLUMNS[key][1], group.get(key)) for key in columns)
         table.add_row(
-            name[:64],
-            str(group["n"]),
-            *errors,
-            str(group["machines"]),
-            f"{group['mean_over_machines']:.1%}",
+            name[:64], *("" if figure is None else write(figure) for write, figure in known)
         )
     return table
