@@ -6,7 +6,13 @@ nevertheless, the browser still asks nobody else for anything.
 
 from __future__ import annotations
 
-from app.assets import Application, Message, Receive, Send
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _SOURCES = {
     "default-src": "'self'",

@@ -15,7 +15,6 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit import runtime
 
-from app.assets import Assets
 from app.policy import Policy
 from dpsim.report.theme import FONT, SERIES, SURFACES
 
@@ -46,10 +45,8 @@ def serve(port: int, started: str, *, browser: bool) -> None:
         yield
 
     sys.setswitchinterval(_SWITCH)
-    middleware = [Middleware(Policy), Middleware(Assets)]
-    st.App(Path(__file__).with_name("main.py"), lifespan=lifespan, middleware=middleware).run(
-        config=_config(port)
-    )
+    main = Path(__file__).with_name("main.py")
+    st.App(main, lifespan=lifespan, middleware=[Middleware(Policy)]).run(config=_config(port))
 
 
 def _config(port: int) -> dict[str, Any]:

@@ -21,8 +21,6 @@ CHOICES = {
     "stragglers": {"sync": "bsp,local-sgd"},
 }
 
-
-SLOW = ("llama2-70b-128-a100-hybrid",)
 PAIRS = [(name, preset) for name in PAGES for preset in preset_names()]
 # Every page over two presets and every preset on a page, and all of them on the first page.
 OFTEN = {
@@ -41,8 +39,8 @@ OFTEN = {
 )
 def test_every_page_shows_every_preset(open_page, name, preset):
     # What takes longer than a moment is computed beside the page, which is looked at afterwards.
-    wait = name != "what_if" or preset in SLOW
-    page = open_page(name, wait=wait, preset=preset, set=QUICK, choices=CHOICES.get(name, {}))
+    query = {"preset": preset, "set": QUICK}
+    page = open_page(name, wait=name != "what_if", choices=CHOICES.get(name, {}), **query)
     assert not page.exception
     assert not page.error
     assert charts(page) >= PAGES[name]
