@@ -8,12 +8,18 @@ skipped, in CI they fail.
 
 import os
 import signal
+import sys
 from functools import cache
 
 # Processes that share the cores have one thread each: linear algebra with more of them waits for
 # itself. Before numpy is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Images of containers often forbid bytecode. The tests start some hundred processes, each of which
+# would compile every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Whoever runs the tests may have hardware of their own, which the tests must not see.
 os.environ["DPSIM_CATALOGUE"] = ""

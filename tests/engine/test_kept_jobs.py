@@ -12,7 +12,8 @@ CASES = {
     "servers alone": ["strategy.aggregation.kind=parameter-server", "strategy.sync.kind=ssp"],
     "measured step": ["calibration={nodes: 1, step_time: 300 ms, source: here}"],
     "averaging": ["strategy.sync={kind: local-sgd, every: 4}"],
-    "slow links": ["disturbance.background=[{source: 0, destination: 9}]"],
+    # The other traffic makes every message an event of its own: two GPUs a node have few.
+    "slow links": ["cluster.gpus_per_node=2", "disturbance.background=[{source: 0, destination: 3}]"],
 }
 
 
