@@ -18,8 +18,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # Images of containers often forbid bytecode. The tests start some hundred processes, each of which
 # would compile every module anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    sys.dont_write_bytecode = False
 
 # Whoever runs the tests may have hardware of their own, which the tests must not see.
 os.environ["DPSIM_CATALOGUE"] = ""
@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long a random case takes depends on what else the machine does. CI tries more cases.
-CASES = 100 if os.environ.get("CI") == "true" else 40
+CASES = 100 if os.environ.get("CI") == "true" else 25
 settings.register_profile("unhurried", deadline=None, max_examples=CASES)
 settings.load_profile("unhurried")
 

@@ -38,7 +38,10 @@ LINES = (
         f"explain {name} {SHORT}"
         for name in ("gossip", "layer-split", "ranking-flips", "testbed/overlap")
     ),
-    *(f"explain {name} {SHORT} {SMALL}" for name in ("host", "parameter-server-asp")),
+    *(
+        f"explain {name} {SHORT} {SMALL} --set cluster.gpus_per_node=2"
+        for name in ("host", "parameter-server-asp")
+    ),
     f"compare quickstart {SHORT} {SMALL} --vary {ALGORITHMS} --vary strategy.sync.kind=bsp,local-sgd",
     f"compare quickstart {SHORT} {SMALL} --alternative sync.kind=ssp --by bytes",
     f"tune quickstart {SHORT} --over {ALGORITHMS} --over "

@@ -13,7 +13,10 @@ CASES = {
     "measured step": ["calibration={nodes: 1, step_time: 300 ms, source: here}"],
     "averaging": ["strategy.sync={kind: local-sgd, every: 4}"],
     # The other traffic makes every message an event of its own: two GPUs a node have few.
-    "slow links": ["cluster.gpus_per_node=2", "disturbance.background=[{source: 0, destination: 3}]"],
+    "slow links": [
+        "cluster.gpus_per_node=2",
+        "disturbance.background=[{source: 0, destination: 3}]",
+    ],
 }
 
 

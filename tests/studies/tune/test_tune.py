@@ -202,7 +202,7 @@ def test_a_sweep_in_the_file_does_not_matter(write):
 
 def test_a_third_of_a_search_is_for_what_leaves_the_updates_as_they_are(tiny):
     over = [
-        "strategy.aggregation.algorithm=ring,tree,butterfly,halving-doubling",
+        "strategy.aggregation.algorithm=ring,tree,butterfly",
         "strategy.overlap.kind=sequential,wfbp,priority,mg-wfbp",
         "strategy.compression.kind=none,cast,int8,powersgd",
         "strategy.sync.kind=bsp,local-sgd,ssp",
