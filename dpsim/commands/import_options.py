@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show_json, write_whole
+
+if TYPE_CHECKING:
+    from dpsim.imports import ScenarioDraft
 
 T = TypeVar("T")
 
@@ -26,3 +32,25 @@ def read_file(file: Path, parse: Callable[[bytes], T]) -> T:
         return parse(content)
     except ImportFileError as problem:
         raise problem.of(file) from None
+
+
+def show_scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
+    """Check the scenario, and write or print it."""
+    from dpsim.scenario import Scenario, from_text, validate
+
+    text = draft.to_yaml()
+    try:
+        # The text and not the draft: what is checked is what the file will say.
+        validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
+    except DpsimError as error:
+        first = str(error).splitlines()[0]
+        raise DpsimError(f"{file}: does not make a scenario: {first}") from None
+    for said in draft.assumed:
+        narrate(said)
+    if output is not None:
+        write_whole(output, text)
+        narrate(f"wrote {output}")
+    if as_json:
+        show_json({"schema_version": 1, "kind": "import-scenario", **draft.to_json()})
+    elif output is None:
+        typer.echo(text, nl=False)

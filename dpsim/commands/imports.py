@@ -11,7 +11,7 @@ import typer
 from dpsim.base.errors import DpsimError
 from dpsim.base.terminal import narrate, show_json, write_whole
 from dpsim.commands.help import Commands
-from dpsim.commands.import_options import Json, Output, read_file
+from dpsim.commands.import_options import Json, Output, read_file, show_scenario
 
 if TYPE_CHECKING:
     from dpsim.imports import NodeDraft, NodeOptions, ScenarioDraft, TrainingSizes
@@ -24,6 +24,7 @@ import_app = Commands(
     "their profiles.",
     homes={
         "kineto": "dpsim.commands.import_profiles:kineto",
+        "slurm-topology": "dpsim.commands.import_networks:slurm_topology",
         "torch": "dpsim.commands.import_profiles:torch",
     },
 )
@@ -199,7 +200,7 @@ def _scenario_command(name: str, file_help: str) -> Callable[[Configured], Confi
 
             sizes = TrainingSizes(model, nnodes, nproc_per_node, node, batch, sequence_length)
             draft = read_file(file, lambda content: build(content, file.name, sizes))
-            _scenario(file, draft, output, as_json)
+            show_scenario(file, draft, output, as_json)
 
         return build
 
@@ -237,28 +238,6 @@ def torchtitan(content: bytes, name: str, sizes: TrainingSizes) -> ScenarioDraft
     from dpsim.imports import scenario_from_torchtitan
 
     return scenario_from_torchtitan(content, name, sizes)
-
-
-def _scenario(file: Path, draft: ScenarioDraft, output: Path | None, as_json: bool) -> None:
-    """Check the scenario, and write or print it."""
-    from dpsim.scenario import Scenario, from_text, validate
-
-    text = draft.to_yaml()
-    try:
-        # The text and not the draft: what is checked is what the file will say.
-        validate(from_text(text, str(output or file.with_suffix(".yaml"))), Scenario)
-    except DpsimError as error:
-        first = str(error).splitlines()[0]
-        raise DpsimError(f"{file}: does not make a scenario: {first}") from None
-    for said in draft.assumed:
-        narrate(said)
-    if output is not None:
-        write_whole(output, text)
-        narrate(f"wrote {output}")
-    if as_json:
-        show_json({"schema_version": 1, "kind": "import-scenario", **draft.to_json()})
-    elif output is None:
-        typer.echo(text, nl=False)
 
 
 def _names(text: str | None) -> frozenset[str]:

@@ -19,10 +19,12 @@ from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_rank
 from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 from dpsim.imports.nccl_topo import node_from_nccl_topo
+from dpsim.imports.network_draft import NetworkOptions
 from dpsim.imports.nvidia_topo import TopoMatrix, node_from_nvidia_topo, parse_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.imports.reading import ImportFileError, read_input
 from dpsim.imports.scenario_draft import ScenarioDraft, TrainingSizes
+from dpsim.imports.slurm_topology import SlurmOptions, scenario_from_slurm
 from dpsim.imports.torch_model import profile_torch
 from dpsim.imports.torchtitan import scenario_from_torchtitan
 
@@ -31,12 +33,14 @@ __all__ = [
     "Answers",
     "ImportFileError",
     "NcclTestsLog",
+    "NetworkOptions",
     "NodeDraft",
     "NodeOptions",
     "RankSkew",
     "RankTraces",
     "Recipe",
     "ScenarioDraft",
+    "SlurmOptions",
     "StepSkew",
     "TopoMatrix",
     "TrainingSizes",
@@ -55,6 +59,7 @@ __all__ = [
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",
+    "scenario_from_slurm",
     "scenario_from_torchtitan",
     "trace_files",
 ]

@@ -12,7 +12,8 @@ from typing import Any
 from dpsim.hardware import nodes
 from dpsim.imports.reading import ImportFileError
 
-Value = str | int | bool | list[int]
+Edge = dict[str, Any]  # of a custom network
+Value = str | int | float | bool | list[int] | list[Edge]
 _WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][\w./+-]*")
 _ELEMENT = 4  # bytes: units are counted in fp32
@@ -120,12 +121,18 @@ class ScenarioDraft:
         indent = "  " * before.count(".")
         for key, value in values.items():
             if isinstance(value, dict):
+                if not value:
+                    continue
                 yield f"{indent}{key}:"
                 yield from self._lines(value, f"{before}{key}.")
                 continue
             source = self.sources.get(f"{before}{key}")
             comment = "" if source is None else f"  # {_printable(source)}"
-            yield f"{indent}{key}: {_scalar(value)}{comment}"
+            if _are_edges(value):
+                yield f"{indent}{key}:{comment}"
+                yield from (f"{indent}  - {_edge_text(edge)}" for edge in value)
+            else:
+                yield f"{indent}{key}: {_scalar(value)}{comment}"
 
 
 def place_workers(
@@ -200,11 +207,22 @@ def gpus_of(draft: ScenarioDraft) -> int:
     return int(str(count)) * int(str(each or of_a_node))
 
 
+def _are_edges(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
+
+
+def _edge_text(edge: Edge) -> str:
+    """An edge on one line: ``{between: [a, b], link: ib-hdr}``."""
+    ends = ", ".join(_scalar(end) for end in edge["between"])
+    rest = "".join(f", {key}: {_scalar(value)}" for key, value in edge.items() if key != "between")
+    return f"{{between: [{ends}]{rest}}}"
+
+
 def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
-    if isinstance(value, int | list) or re.fullmatch(r"\d+ (B|MiB)", text):
+    if isinstance(value, int | float | list) or re.fullmatch(r"\d+ (B|MiB)", text):
         return text
     # YAML 1.2 takes yes, no, on and off for text, but readers of 1.1 do not.
     reserved = text.lower() in ("true", "false", "yes", "no", "on", "off", "null")

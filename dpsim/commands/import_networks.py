@@ -1,0 +1,73 @@
+"""``dpsim import``: networks, from what schedulers and fabric managers know of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.base.errors import DpsimError
+from dpsim.commands.import_options import Json, Output, read_file, show_scenario
+
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model (dpsim catalogue models)."),
+]
+NodeKind = Annotated[
+    str | None,
+    typer.Option("--node", metavar="NAME", help="The kind of node (dpsim catalogue nodes)."),
+]
+
+
+def slurm_topology(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Slurm's topology.conf or topology.yaml.", show_default=False),
+    ],
+    output: Output = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which of a topology.yaml; its default if left out."),
+    ] = None,
+    switch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only what hangs on this switch or block."),
+    ] = None,
+    model: ModelName = None,
+    node: NodeKind = None,
+    nic: Annotated[
+        str | None,
+        typer.Option(metavar="LINK", help="Each card's link (dpsim catalogue links)."),
+    ] = None,
+    oversubscription: Annotated[
+        float | None,
+        typer.Option(min=1, max=1e6, help="A switch's rate to its nodes over its rate up."),
+    ] = None,
+    speed_unit: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="The rate of a LinkSpeed of 1, such as '1 Gbit/s'."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn Slurm's topology.conf or topology.yaml into a scenario with that network.
+
+    Equal leaves below the same switches are a leaf-spine, other trees a custom network. Slurm says
+    who hangs on which switch, and no rates: options and assumptions do.
+
+    Example: dpsim import slurm-topology topology.conf --node dgx-h100 --oversubscription 2
+    Example: dpsim import slurm-topology topology.yaml --topology gpus --switch rack7
+    """
+    from dpsim.base.units import RATE, parse
+    from dpsim.imports import NetworkOptions, SlurmOptions, scenario_from_slurm
+
+    try:
+        unit = None if speed_unit is None else parse(speed_unit, RATE)
+    except DpsimError as problem:
+        raise DpsimError(f"--speed-unit: {problem}") from None
+    if unit is not None and unit <= 0:
+        raise DpsimError(f"--speed-unit: must be above 0, but got {speed_unit!r}")
+    options = NetworkOptions(model, node, nic, oversubscription)
+    of = SlurmOptions(topology, switch, unit)
+    draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options, of))
+    show_scenario(file, draft, output, as_json)

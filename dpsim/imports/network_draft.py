@@ -1,0 +1,76 @@
+"""A scenario of a network that was imported: nodes and switches, and what joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpsim.hardware import Link, links, nodes
+from dpsim.imports.reading import ImportFileError
+from dpsim.imports.scenario_draft import Edge, ScenarioDraft, TrainingSizes, name_model
+
+LATENCY = "0.5 us"  # of a link between switches: assumed, as in dpsim's own fabrics
+_NODE = "dgx-h100"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOptions:
+    """What a file of a network does not say: options of the command.
+
+    ``nic`` is the link of each card, ``oversubscription`` a switch's rate down over its rate up.
+    """
+
+    model: str | None = None
+    node: str | None = None
+    nic: str | None = None
+    oversubscription: float | None = None
+
+
+def start_draft(file: str, program: str, options: NetworkOptions) -> ScenarioDraft:
+    """A scenario with a model and a kind of node, of the options or assumed."""
+    draft = ScenarioDraft(file, program)
+    name_model(draft, TrainingSizes(model=options.model), None)
+    draft.assume("workload.batch_per_gpu", 1, "the file is of a network")
+    if options.node is None:
+        draft.assume("cluster.node", _NODE, "the file does not say; --node NAME")
+    else:
+        draft.set("cluster.node", options.node, "--node")
+    return draft
+
+
+def cards_of(draft: ScenarioDraft) -> int:
+    """How many network cards each node has."""
+    return nodes()[str(draft.values["cluster.node"])].nics.count
+
+
+def card_of(draft: ScenarioDraft, options: NetworkOptions) -> Link:
+    """The link of a network card: the option, or the node's own, which is then said."""
+    if options.nic is not None:
+        draft.set("cluster.network.nic", links()[options.nic].name, "--nic")
+        return links()[options.nic]
+    return nodes()[str(draft.values["cluster.node"])].nics.link
+
+
+def gbit(rate: float) -> str:
+    """A rate in B/s as text of a scenario."""
+    return f"{rate * 8e-9:.6g} Gbit/s"
+
+
+def names_of_hosts(hosts: Sequence[str]) -> str:
+    """Which nodes they are, for a comment: the first and the last."""
+    last = len(hosts) - 1
+    return f"node0 is {hosts[0]}" + (f", node{last} is {hosts[last]}" if last else "")
+
+
+def switch_name(name: str) -> str:
+    """A switch as a custom network may call it: no pattern, and not like a card or a port."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_.:" else "_" for letter in name)
+    return f"switch-{plain}"
+
+
+def set_edges(draft: ScenarioDraft, edges: list[Edge], source: str) -> None:
+    """Say that the network is custom, of these edges. Raises ImportFileError for none."""
+    if not edges:
+        raise ImportFileError("must have links between nodes and switches, but has none")
+    draft.set("cluster.network.fabric", "custom", source)
+    draft.set("cluster.network.edges", edges, "full duplex; node0/nic0 is a card, others switches")

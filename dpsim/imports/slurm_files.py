@@ -1,0 +1,250 @@
+"""Reads Slurm's ``topology.conf`` and ``topology.yaml``: switches with what hangs on each.
+
+Source of the formats: the manual pages topology.conf(5) and topology.yaml(5) of Slurm 25.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.imports.hostlist import MOST_HOSTS, expand_hosts
+from dpsim.imports.reading import ImportFileError, text_lines
+
+_MOST_YAML = 2**20  # letters: its reader takes a minute for more
+CORE = "core"  # what joins blocks, which Slurm does not name
+_PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|\S+)")
+_KEY = re.compile(r"^\s*(SwitchName|BlockName|BlockSizes)\s*=", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch or block: the nodes and switches below it, and its LinkSpeed where it has one."""
+
+    name: str
+    nodes: tuple[str, ...]
+    children: tuple[str, ...]
+    speed: float | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What a file says: ``plugin`` is tree or block; ``sizes`` are those of blocks."""
+
+    plugin: str
+    switches: dict[str, Switch]
+    sizes: tuple[int, ...] = ()
+
+
+def parse_topology(content: bytes, which: str | None = None) -> Topology:
+    """The topology in a file of either kind; ``which`` is its name in a topology.yaml.
+
+    Raises ImportFileError, with the line where there is one.
+    """
+    lines = text_lines(content)
+    text = "\n".join(line.partition("#")[0] for line in lines)
+    if _KEY.search(text):
+        if which is not None:
+            raise ImportFileError("must be a topology.yaml for --topology, but has no names")
+        return _of_conf(text.split("\n"))
+    return _of_yaml("\n".join(lines), which)
+
+
+def _of_conf(lines: list[str]) -> Topology:
+    switches: list[Switch] = []
+    blocks: list[Switch] = []
+    sizes: tuple[int, ...] = ()
+    for number, said in _statements(lines):
+        if "switchname" in said:
+            switches.append(_switch(said["switchname"], said, number))
+        elif "blockname" in said:
+            blocks.append(_block(said["blockname"], said.get("nodes"), number))
+        elif "blocksizes" in said:
+            sizes = _sizes(said["blocksizes"].split(","), number)
+        else:
+            raise ImportFileError(
+                "must have SwitchName=, BlockName= or BlockSizes=, but got "
+                f"{next(iter(said), '')!r}",
+                number,
+            )
+    if switches and blocks:
+        raise ImportFileError("must have switches or blocks, but has both", blocks[0].line)
+    return _of_blocks(blocks, sizes) if blocks else _of_switches(switches)
+
+
+def _statements(lines: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The keys and values of each line, keys in small letters; a backslash ends no line."""
+    whole, start = "", 1
+    for number, line in enumerate(lines, 1):
+        start = start if whole else number
+        whole += line.strip().removesuffix("\\")
+        if line.rstrip().endswith("\\"):
+            continue
+        said = {key.lower(): value.strip('"') for key, value in _PAIR.findall(whole)}
+        rest = _PAIR.sub("", whole).strip()
+        if rest:
+            raise ImportFileError(f"must be key=value pairs, but got {rest[:60]!r}", start)
+        if said:
+            yield start, said
+        whole = ""
+
+
+def _switch(name: str, said: dict[str, str], line: int | None) -> Switch:
+    speed = said.get("linkspeed")
+    is_speed = speed is None or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", speed)
+    if not is_speed or (speed is not None and float(speed) == 0):
+        raise ImportFileError(f"LinkSpeed: must be a number above 0, but got {speed!r}", line)
+    return Switch(
+        name,
+        tuple(_hosts(said.get("nodes"), line)),
+        tuple(_hosts(said.get("switches"), line)),
+        None if speed is None else float(speed),
+        line,
+    )
+
+
+def _block(name: str, nodes: object, line: int | None) -> Switch:
+    return Switch(name, tuple(_hosts(nodes, line)), (), None, line)
+
+
+def _hosts(said: object, line: int | None) -> list[str]:
+    """A hostlist, or none."""
+    if said is None:
+        return []
+    if not isinstance(said, str):
+        raise ImportFileError(f"must be a hostlist, but got {str(said)[:60]!r}", line)
+    return expand_hosts(said, line)
+
+
+def _sizes(said: list[Any], line: int | None) -> tuple[int, ...]:
+    texts = [str(size).strip() for size in said]
+    if not all(re.fullmatch(r"[1-9]\d{0,5}", text) for text in texts):
+        raise ImportFileError(
+            f"block sizes must be whole numbers above 0, but got {','.join(texts)[:60]!r}", line
+        )
+    return tuple(int(text) for text in texts)
+
+
+def _of_yaml(text: str, which: str | None) -> Topology:
+    chosen = _chosen(_topologies(text), which)
+    kinds = [kind for kind in ("tree", "block", "flat") if chosen.get(kind)]
+    if len(kinds) != 1:
+        raise ImportFileError(
+            f"topology {chosen['topology']}: must have one of tree, block and flat, but has "
+            f"{', '.join(kinds) or 'none'}"
+        )
+    if kinds[0] == "flat":
+        raise ImportFileError(
+            f"topology {chosen['topology']}: is flat, which names no nodes: use fabric "
+            "single-switch"
+        )
+    part = chosen[kinds[0]]
+    if kinds[0] == "tree":
+        rows = _rows(part, "switches", "switch")
+        return _of_switches([_yaml_switch(row) for row in rows])
+    sizes = part.get("block_sizes") if isinstance(part, dict) else None
+    rows = _rows(part, "blocks", "block")
+    blocks = [_block(row["block"], row.get("nodes"), None) for row in rows]
+    return _of_blocks(blocks, _sizes(sizes if isinstance(sizes, list) else [], None))
+
+
+def _topologies(text: str) -> list[dict[str, Any]]:
+    from ruamel.yaml import YAML  # slow to import
+    from ruamel.yaml.error import YAMLError
+
+    if len(text) > _MOST_YAML:
+        raise ImportFileError(f"must be at most {_MOST_YAML:,} letters of YAML, but has more")
+    try:
+        found = YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = " ".join(str(getattr(error, "problem", None) or error).split())[:100]
+        line = None if mark is None else mark.line + 1
+        raise ImportFileError(f"must be topology.conf or YAML, but: {reason}", line) from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ImportFileError(f"must be topology.conf or YAML, but: {str(error)[:100]}") from None
+    is_list = isinstance(found, list) and found
+    if not is_list or not all(
+        isinstance(one, dict) and isinstance(one.get("topology"), str) for one in found
+    ):
+        raise ImportFileError(
+            "must be topology.conf (SwitchName=, BlockName=) or a YAML list of topologies, each "
+            "with its name as topology"
+        )
+    return list(found)
+
+
+def _chosen(found: list[dict[str, Any]], which: str | None) -> dict[str, Any]:
+    """The topology of that name; else the cluster's default, or the first."""
+    if which is None:
+        return next((one for one in found if one.get("cluster_default") is True), found[0])
+    named = [one for one in found if one["topology"] == which]
+    if not named:
+        names = ", ".join(str(one["topology"]) for one in found)
+        raise ImportFileError(f"must have the topology {which!r}, but has {names[:200]}")
+    return named[0]
+
+
+def _rows(part: object, key: str, name: str) -> list[dict[str, Any]]:
+    rows = part.get(key) if isinstance(part, dict) else None
+    if not isinstance(rows, list) or not rows:
+        raise ImportFileError(f"must have a list {key}, but has none")
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict) or not isinstance(row.get(name), str):
+            raise ImportFileError(f"{key}[{place}]: must have a name as {name}")
+    return rows
+
+
+def _yaml_switch(row: dict[str, Any]) -> Switch:
+    nodes, children = (tuple(_hosts(row.get(key), None)) for key in ("nodes", "children"))
+    return Switch(row["switch"], nodes, children)
+
+
+def _of_switches(switches: list[Switch]) -> Topology:
+    found: dict[str, Switch] = {}
+    for one in switches:
+        for name in expand_hosts(one.name, one.line):
+            if name in found:
+                raise ImportFileError(f"switch {name!r} must be named once", one.line)
+            found[name] = Switch(name, one.nodes, one.children, one.speed, one.line)
+    for one in found.values():
+        unknown = [child for child in one.children if child not in found]
+        if unknown:
+            raise ImportFileError(
+                f"switch {one.name!r}: must have switches that the file names, but got "
+                f"{unknown[0]!r}",
+                one.line,
+            )
+    _check_hosts(found)
+    return Topology("tree", found)
+
+
+def _of_blocks(blocks: list[Switch], sizes: tuple[int, ...]) -> Topology:
+    found = {one.name: one for one in blocks}
+    if len(found) < len(blocks):
+        raise ImportFileError("each block must have a name of its own, but some share one")
+    _check_hosts(found)
+    if len(found) > 1:
+        if CORE in found:
+            raise ImportFileError(f"no block must be called {CORE!r}", found[CORE].line)
+        found[CORE] = Switch(CORE, (), tuple(found))
+    return Topology("block", found, sizes)
+
+
+def _check_hosts(switches: dict[str, Switch]) -> None:
+    """Raise ImportFileError where a node hangs on two switches, or there are too many or none."""
+    seen: dict[str, str] = {}
+    for one in switches.values():
+        for host in one.nodes:
+            if host in seen:
+                raise ImportFileError(
+                    f"node {host!r} must be of one switch or block, but is of {seen[host]!r} and "
+                    f"{one.name!r}",
+                    one.line,
+                )
+            seen[host] = one.name
+    if not 1 <= len(seen) <= MOST_HOSTS:
+        raise ImportFileError(f"must name 1 to {MOST_HOSTS:,} nodes, but names {len(seen):,}")

@@ -1,0 +1,190 @@
+"""Slurm's topology as a scenario with that network.
+
+Equal leaves below the same switches are a leaf-spine, one switch is one, all else is written out as
+a custom network. Slurm names no rates: LinkSpeed has no unit, and Slurm does not use it. So a link
+up carries what all nodes below it send, over the oversubscription, where LinkSpeed has no unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+
+from dpsim.imports.network_draft import (
+    LATENCY,
+    NetworkOptions,
+    card_of,
+    cards_of,
+    gbit,
+    names_of_hosts,
+    set_edges,
+    start_draft,
+    switch_name,
+)
+from dpsim.imports.reading import ImportFileError
+from dpsim.imports.scenario_draft import Edge, ScenarioDraft
+from dpsim.imports.slurm_files import CORE, Switch, Topology, parse_topology
+
+_MOST_SWITCHES = 4096  # who is under each is asked of every one
+_RATIO = "cluster.network.oversubscription"
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmOptions:
+    """Which part of a file: a topology of a topology.yaml, and a switch that all of it is under.
+
+    ``speed_unit`` is the rate in B/s of a LinkSpeed of 1; where None, LinkSpeed is not used.
+    """
+
+    topology: str | None = None
+    switch: str | None = None
+    speed_unit: float | None = None
+
+
+class _Tree:
+    """Switches in the order of the file, and which are above which."""
+
+    def __init__(self, switches: dict[str, Switch]) -> None:
+        self.switches = switches
+        self.graph: nx.DiGraph[str] = nx.DiGraph()
+        self.graph.add_nodes_from(switches)
+        for one in switches.values():
+            self.graph.add_edges_from((one.name, child) for child in one.children)
+        self.tops = [name for name in switches if not self.parents(name)]
+        self.leaves = [one for one in switches.values() if one.nodes]
+        self.hosts = [host for leaf in self.leaves for host in leaf.nodes]
+
+    def parents(self, name: str) -> list[str]:
+        """The switches that one hangs on."""
+        return list(self.graph.predecessors(name))
+
+    def nodes_below(self, name: str) -> int:
+        """How many nodes are under a switch, its own among them."""
+        under = {name, *nx.descendants(self.graph, name)}
+        return sum(len(self.switches[one].nodes) for one in under)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether equal leaves all hang on the same switches, which have nothing above them."""
+        leaves, tops = self.leaves, set(self.tops)
+        return (
+            len(self.switches) == len(leaves) + len(tops)
+            and len({(len(leaf.nodes), leaf.speed) for leaf in leaves}) == 1
+            and all(set(self.parents(leaf.name)) == tops for leaf in leaves)
+        )
+
+
+def scenario_from_slurm(
+    content: bytes, name: str, options: NetworkOptions, of: SlurmOptions
+) -> ScenarioDraft:
+    """The scenario of a topology.conf or a topology.yaml.
+
+    Raises ImportFileError, with the line where there is one.
+    """
+    topology = parse_topology(content, of.topology)
+    tree = _checked(_Tree(topology.switches), of.switch)
+    draft = start_draft(name, f"Slurm (topology/{topology.plugin})", options)
+    draft.set("cluster.nodes", len(tree.hosts), names_of_hosts(tree.hosts))
+    _say_what_is_left(draft, topology, tree, of)
+    if len(tree.switches) == 1:
+        draft.set("cluster.network.fabric", "single-switch", f"{tree.tops[0]} alone")
+        card_of(draft, options)
+    elif tree.is_regular:
+        _leaf_spine(draft, tree, options, of.speed_unit)
+    else:
+        edges = list(_edges(draft, tree, options, of.speed_unit))
+        set_edges(draft, edges, "switches of unequal sizes, or more than two levels")
+    return draft
+
+
+def _checked(tree: _Tree, switch: str | None) -> _Tree:
+    """The tree, or what is under a switch of it.
+
+    Raises ImportFileError for an unknown switch, one below itself, and parts that nothing joins.
+    """
+    if len(tree.switches) > _MOST_SWITCHES:
+        raise ImportFileError(
+            f"must name at most {_MOST_SWITCHES:,} switches, but names {len(tree.switches):,}"
+        )
+    if switch is not None:
+        if switch not in tree.switches:
+            raise ImportFileError(f"must have the switch {switch!r} of --switch, but has it not")
+        kept = {switch, *nx.descendants(tree.graph, switch)}
+        tree = _Tree({name: one for name, one in tree.switches.items() if name in kept})
+    if not nx.is_directed_acyclic_graph(tree.graph):
+        one = tree.switches[nx.find_cycle(tree.graph)[0][0]]
+        raise ImportFileError(f"switch {one.name!r} must not be below itself", one.line)
+    parts = [min(part) for part in nx.weakly_connected_components(tree.graph)]
+    if len(parts) > 1:
+        raise ImportFileError(
+            f"must be one network, but nothing joins {parts[0]!r} and {parts[1]!r}: --switch NAME "
+            "takes what is under one switch"
+        )
+    if not tree.hosts:
+        raise ImportFileError("must have nodes, but has none under its switches")
+    return tree
+
+
+def _say_what_is_left(
+    draft: ScenarioDraft, topology: Topology, tree: _Tree, of: SlurmOptions
+) -> None:
+    if of.speed_unit is None and any(one.speed for one in tree.switches.values()):
+        draft.ignore("LinkSpeed", "it has no unit, and Slurm does not use it; --speed-unit RATE")
+    if topology.sizes:
+        draft.ignore("BlockSizes", "they say how jobs are placed, not what joins the nodes")
+    if CORE in tree.switches and topology.plugin == "block":
+        draft.ignore("what joins the blocks", "the file does not say: one layer of switches here")
+
+
+def _leaf_spine(
+    draft: ScenarioDraft, tree: _Tree, options: NetworkOptions, unit: float | None
+) -> None:
+    leaf = tree.leaves[0]
+    draft.set("cluster.network.fabric", "leaf-spine", "equal leaves below the same switches")
+    draft.set("cluster.network.nodes_per_leaf", len(leaf.nodes), f"as {leaf.name}")
+    draft.set("cluster.network.spines", len(tree.tops), ", ".join(tree.tops)[:60])
+    card = card_of(draft, options)
+    if unit is None or leaf.speed is None:
+        ratio, source = _ratio(draft, options)
+        draft.set(_RATIO, ratio, source)
+        return
+    down = len(leaf.nodes) * cards_of(draft) * card.rate.value
+    up = leaf.speed * unit * len(tree.tops)
+    # A leaf's links up are never faster here than all its nodes are together: nothing more comes.
+    draft.set(_RATIO, round(max(1.0, down / up), 6), "LinkSpeed")
+
+
+def _ratio(draft: ScenarioDraft, options: NetworkOptions) -> tuple[float, str]:
+    if options.oversubscription is not None:
+        return options.oversubscription, "--oversubscription"
+    return 1.0, "assumed: the file does not say; --oversubscription X"
+
+
+def _edges(
+    draft: ScenarioDraft, tree: _Tree, options: NetworkOptions, unit: float | None
+) -> Iterator[Edge]:
+    """Cards to their leaf, and each switch to those above it."""
+    card = card_of(draft, options)
+    draft.values.pop("cluster.network.nic", None)  # each edge has its own
+    ratio, source = _ratio(draft, options)
+    if unit is None:
+        draft.ignore("rates of links up", f"what is below sends, over {ratio:g} ({source})")
+    number = 0
+    for leaf in tree.leaves:
+        for _ in leaf.nodes:
+            ends = [f"node{number}/nic*", switch_name(leaf.name)]
+            yield {"between": ends, "link": card.name}
+            number += 1
+    for name in tree.switches:
+        speed, parents = tree.switches[name].speed, tree.parents(name)
+        below = tree.nodes_below(name) * cards_of(draft) * card.bandwidth
+        for parent in parents:
+            rate = below / ratio / len(parents)
+            if unit is not None and speed is not None:
+                # Messages reach as much of it as of the cards' links.
+                rate = speed * unit * card.achievable.value
+            if rate > 0:
+                ends = [switch_name(name), switch_name(parent)]
+                yield {"between": ends, "rate": gbit(rate), "latency": LATENCY}
