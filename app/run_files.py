@@ -6,6 +6,7 @@ import zlib
 
 from pydantic import ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from validate.records import RunRecord, RunRecords
 
@@ -23,10 +24,7 @@ def run_records(name: str, data: bytes) -> list[RunRecord]:
     try:
         return list(RunRecords.model_validate_json(text).runs)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise DpsimError(f"{name}: {f'{where}: ' if where else ''}{said}") from None
+        raise DpsimError(f"{name}: {first_problem(error)}") from None
 
 
 def unpacked(name: str, data: bytes, what: str, most: int) -> bytes:

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited
 from dpsim.base.terminal import write_whole
@@ -133,10 +133,7 @@ def load_run_records(path: str | os.PathLike[str]) -> RunRecords:
         why = getattr(error, "strerror", None) or error
         raise DpsimError(f"{path}: cannot be read: {why}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        rule = first["msg"].removeprefix("Value error, ")
-        raise DpsimError(": ".join(filter(None, (str(path), where, rule)))) from None
+        raise DpsimError(f"{path}: {first_problem(error)}") from None
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ What a scenario or a catalogue entry may say, checked and frozen.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     SerializationInfo,
+    ValidationError,
     ValidationInfo,
     field_validator,
 )
@@ -43,6 +44,25 @@ class Config(BaseModel):
                     f"{len(str(one))} digits"
                 )
         return value
+
+
+class Problem(NamedTuple):
+    """What a model refused: ``where`` in it, empty for the whole, by which ``rule``, and what."""
+
+    where: str
+    rule: str
+    given: Any
+
+    def __str__(self) -> str:
+        """Where and rule."""
+        return f"{self.where}: {self.rule}" if self.where else self.rule
+
+
+def first_problem(error: ValidationError) -> Problem:
+    """The first of the problems that pydantic found, as one line of an error says it."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return Problem(where, first["msg"].removeprefix("Value error, "), first["input"])
 
 
 def beside_scenario(path: str, info: ValidationInfo) -> str:

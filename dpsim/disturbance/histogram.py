@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, PositiveFloat, PrivateAttr, ValidationError, model_validator
 
-from dpsim.base.config import Config, FilePath
+from dpsim.base.config import Config, FilePath, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
 from dpsim.disturbance.jitter import Factors, Jitter
@@ -150,8 +150,7 @@ def read_histogram(path: str) -> Histogram:
     try:
         return Histogram(values=values, weights=weights)
     except ValidationError as error:
-        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise DpsimError(f"{path}: {problem}") from None
+        raise DpsimError(f"{path}: {first_problem(error).rule}") from None
 
 
 _Numbers = tuple[float, ...]

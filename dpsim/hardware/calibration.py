@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError, suggestion
 from dpsim.base.files import read_limited
 
@@ -342,9 +342,8 @@ class CalibrationProfile(Config):
         try:
             return Transport.model_validate(values)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            (name, *_), rule = first["loc"], first["msg"]
-            raise ValueError(f"{name} of {self.name!r}: {rule}, but got {first['input']}") from None
+            name, rule, given = first_problem(error)
+            raise ValueError(f"{name} of {self.name!r}: {rule}, but got {given}") from None
 
     @property
     def tables(self) -> tuple[Measured, ...]:
@@ -387,11 +386,7 @@ def load_profile(path: str | os.PathLike[str]) -> CalibrationProfile:
     try:
         return CalibrationProfile.model_validate_json(read_limited(path, _MOST_BYTES))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(
-            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise DpsimError(f"{path}: {first_problem(error)}") from None
 
 
 def shipped_profiles() -> dict[str, Path]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError, UnknownNameError
 from dpsim.base.files import read_text_limited
 from dpsim.base.registry import Registry
@@ -75,12 +76,10 @@ def read_entry(path: Path, model: type[M], name: str | None = None) -> M:
     try:
         data = YAML(typ="safe", pure=True).load(read_text_limited(path, _MOST_BYTES))
         return model.model_validate({"name": name or path.stem, **data})
-    except (DpsimError, ValidationError) as error:
-        if isinstance(error, DpsimError):
-            raise
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+    except DpsimError:
+        raise
+    except ValidationError as error:
+        raise DpsimError(f"{path}: {first_problem(error)}") from None
     except (YAMLError, TypeError, ValueError, RecursionError, AttributeError):
         # All that the parser raises on a file that is not YAML, or not a mapping.
         raise DpsimError(

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from dpsim.base.config import first_problem
 from dpsim.imports.nccl_tests import (
     MOST_ROWS,
     NcclTestsLog,
@@ -142,11 +143,9 @@ def _operation(report: _Report, rows: tuple[TableRow, ...], ranks: int) -> str:
 
 def _problem(error: ValidationError) -> str:
     """The first problem, with its place: ``results.3.size: must be ...``."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    what = first["msg"][:1].lower() + first["msg"][1:]
+    place, rule, given = first_problem(error)
+    what = rule[:1].lower() + rule[1:]
     if not place:
         return f"must be the JSON of an nccl-tests program, but: {what}"
-    given = first["input"]
     shown = f", but got {given!r}" if isinstance(given, str | int | float) else ""
     return f"{place}: {what}{shown[:100]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.hardware import MOST_DEVICES, Gpu, GpuRef, Link, LinkRef, Node, NodeRef
 from dpsim.topology.cluster import Cluster
@@ -170,8 +170,7 @@ class ClusterConfig(Config):
         try:
             return ClusterConfig.model_validate({**dict(self), "nodes": nodes})
         except ValidationError as error:
-            problem = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise DpsimError(f"cluster with {nodes} nodes: {problem}") from None
+            raise DpsimError(f"cluster with {nodes} nodes: {first_problem(error).rule}") from None
 
     def _cards(self, part: NodeGroup) -> int:
         return part.nics_per_node or self.network.nics_per_node or part.node.nics.count

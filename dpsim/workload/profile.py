@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_limited
 from dpsim.workload.layer import Kind, Layer, Model
@@ -227,11 +227,7 @@ def load_model_profile(path: str | os.PathLike[str]) -> ModelProfile:
     try:
         return ModelProfile.model_validate_json(read_file(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(
-            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise DpsimError(f"{path}: {first_problem(error)}") from None
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:

@@ -18,7 +18,7 @@ SWEEP = SCENARIO + "sweep: {parameters: {run.seed: {values: [0, 1]}}}\n"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
 HOMES = {
     "no home": {"HOME": None, "XDG_CONFIG_HOME": None, "XDG_CACHE_HOME": None},
-    "a home that is none": {"HOME": "/nowhere/at/all"},
+    "a home that is none": {"HOME": "/proc/nowhere/at/all"},
     "a home that nobody can write": {"HOME": "/proc", "XDG_CACHE_HOME": "/proc"},
     "no user folder of the catalogue": {"DPSIM_CATALOGUE": None, "HOME": "/proc"},
 }

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, ValidationError
 
-from dpsim.base.config import Config
+from dpsim.base.config import Config, first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.workload import read_file
 from validate.microbench.settings import Settings
@@ -62,8 +62,4 @@ def load_run_file(path: str | os.PathLike[str]) -> RunFile:
     try:
         return RunFile.model_validate_json(read_file(Path(path)))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DpsimError(
-            f"{path}: {f'{where}: ' if where else ''}{first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise DpsimError(f"{path}: {first_problem(error)}") from None

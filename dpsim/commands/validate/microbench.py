@@ -185,15 +185,14 @@ def _size(option: str, text: str) -> int:
 def _settings(what: list[str] | None, **fields: Any) -> Settings:
     from pydantic import ValidationError
 
+    from dpsim.base.config import first_problem
     from validate.microbench import BENCHMARKS, Settings
 
     try:
         return Settings(what=tuple(what or BENCHMARKS), **fields).checked()
     except ValidationError as error:
-        first = error.errors()[0]
-        raise DpsimError(
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}, but got {first['input']!r}"
-        ) from None
+        where, rule, given = first_problem(error)
+        raise DpsimError(f"{where}: {rule}, but got {given!r}") from None
 
 
 def _run(settings: Settings, ranks: int | None) -> RunFile | None:

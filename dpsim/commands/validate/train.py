@@ -43,6 +43,7 @@ def train(
     torch_first("train")
     from pydantic import ValidationError
 
+    from dpsim.base.config import first_problem
     from dpsim.base.errors import DpsimError
     from validate.training import Training, names_of, prove
 
@@ -52,10 +53,8 @@ def train(
             {"model": model, "steps": steps, "batch": batch, "seed": seed}
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        raise DpsimError(
-            f"--{first['loc'][0]}: {first['msg']}, but got {first['input']!r}"
-        ) from None
+        where, rule, given = first_problem(error)
+        raise DpsimError(f"--{where}: {rule}, but got {given!r}") from None
     proofs = prove(names, settings, ranks=ranks, device=device, backend=backend)
     if as_json:
         rows = [proof.to_json() for proof in proofs]

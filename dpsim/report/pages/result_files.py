@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.files import read_text_limited
 from dpsim.engine import PARTS
@@ -87,10 +88,10 @@ def _check(path: str, kind: Kind, row: object) -> None:
     try:
         _MODELS[kind].model_validate(row)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "a row"
+        where, rule, _ = first_problem(error)
         raise DpsimError(
-            f"{path}: must be JSON that {_KNOWN} printed, but {where[:_LONGEST]}: {first['msg']}"
+            f"{path}: must be JSON that {_KNOWN} printed, but {(where or 'a row')[:_LONGEST]}: "
+            f"{rule}"
         ) from None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.base.lazy import Shown
 from dpsim.report.figures.front_figure import front_figure
@@ -80,9 +81,7 @@ def _curves(content: Mapping[str, Any], name: str) -> go.Figure:
     try:
         read = _Replayed.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
         raise DpsimError(
-            f"{name}: must be JSON that dpsim converge printed, but {where}: {first['msg']}"
+            f"{name}: must be JSON that dpsim converge printed, but {first_problem(error)}"
         ) from None
     return replay_figure({read.name: content})

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
@@ -29,8 +30,7 @@ def changed(scenario: Scenario, values: Values) -> Scenario:
         try:
             scenario = _put(scenario, way, value)
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            raise DpsimError(f"{path}: {problem}") from None
+            raise DpsimError(f"{path}: {first_problem(error).rule}") from None
     return scenario
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dpsim.base.config import first_problem
 from dpsim.base.errors import DpsimError
 from dpsim.scenario import Scenario
 
@@ -19,7 +20,4 @@ def scenario_of_row(content: Mapping[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        rule = first["msg"].removeprefix("Value error, ")
-        raise DpsimError(f"no scenario says this row: {where}: {rule}") from None
+        raise DpsimError(f"no scenario says this row: {first_problem(error)}") from None
