@@ -71,3 +71,36 @@ def slurm_topology(
     of = SlurmOptions(topology, switch, unit)
     draft = read_file(file, lambda content: scenario_from_slurm(content, file.name, options, of))
     show_scenario(file, draft, output, as_json)
+
+
+def ibnetdiscover(
+    file: Annotated[
+        Path,
+        typer.Argument(help="The text that ibnetdiscover prints.", show_default=False),
+    ],
+    output: Output = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOSTLIST",
+            help="Which hosts are nodes: gpu[01-16]; those of as many cards as most if left out.",
+        ),
+    ] = None,
+    model: ModelName = None,
+    node: NodeKind = None,
+    as_json: Json = False,
+) -> None:
+    """Turn the fabric that ibnetdiscover found into a scenario with that network.
+
+    Every link is there with its width and speed; cards of one host are told by their descriptions.
+
+    Example: ibnetdiscover > fabric.txt && dpsim import ibnetdiscover fabric.txt -o scenario.yaml
+    Example: dpsim import ibnetdiscover fabric.txt --hosts 'gpu[01-16]' --node dgx-a100
+    """
+    from dpsim.imports import NetworkOptions, scenario_from_ibnetdiscover
+
+    options = NetworkOptions(model, node)
+    draft = read_file(
+        file, lambda content: scenario_from_ibnetdiscover(content, file.name, options, hosts)
+    )
+    show_scenario(file, draft, output, as_json)

@@ -13,6 +13,7 @@ from dpsim.imports.first_scenario import (
     machine_for,
     scenario_from_answers,
 )
+from dpsim.imports.ibnetdiscover import scenario_from_ibnetdiscover
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
 from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
@@ -59,6 +60,7 @@ __all__ = [
     "scenario_from_accelerate",
     "scenario_from_answers",
     "scenario_from_deepspeed",
+    "scenario_from_ibnetdiscover",
     "scenario_from_slurm",
     "scenario_from_torchtitan",
     "trace_files",

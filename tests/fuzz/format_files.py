@@ -45,6 +45,7 @@ IMPORTS = {
     "nvidia-topo": ("dgx-a100.topo.txt", "dgx1-p100.topo.txt", "pcie-8gpu.topo.txt"),
     "deepspeed": ("ds_config.json",),
     "accelerate": ("accelerate_fsdp.yaml", "trainer_fsdp.yaml"),
+    "ibnetdiscover": ("ibnetdiscover.txt",),
     "slurm-topology": ("slurm-tree.conf", "slurm-blocks.conf", "slurm-topology.yaml"),
     "torchtitan": ("torchtitan_llama3_8b.toml",),
 }
