@@ -30,6 +30,14 @@ Html = Annotated[
     typer.Option(help="Write a report to this file: one page that needs nothing else."),
 ]
 
+Chakra = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Write a step as Chakra execution traces, a file a rank, to this folder.",
+    ),
+]
+
 EngineName = Annotated[
     str | None,
     typer.Option(
@@ -57,6 +65,7 @@ def run(
     ] = None,
     trace: Trace = None,
     html: Html = None,
+    chakra: Chakra = None,
     engine: EngineName = None,
     plot: Plot = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -65,6 +74,7 @@ def run(
 
     Example: dpsim run scenarios/quickstart.yaml --set cluster.nodes=8
     Example: dpsim run scenarios/quickstart.yaml --trace trace.json --html report.html
+    Example: dpsim run scenarios/quickstart.yaml --chakra traces
     Example: dpsim run scenarios/quickstart.yaml --engine events
     """
     from dpsim.engine import run_scenario
@@ -86,7 +96,7 @@ def run(
     for note in result.notes:
         narrate(f"note: {note}")
 
-    _write(simulated, trace, html)
+    _write(simulated, trace, html, chakra)
     _draw(plot, result)
     if as_json:
         show_json(result.to_json())
@@ -125,8 +135,13 @@ def _recording(trace: Path | None, html: Path | None) -> Recording:
     return Recording(0 if html is None else 1)
 
 
-def _write(run: Run, trace: Path | None, html: Path | None) -> None:
+def _write(run: Run, trace: Path | None, html: Path | None, chakra: Path | None) -> None:
     """The files that were asked for."""
+    if chakra is not None:
+        from dpsim.report.exports.chakra import write_chakra
+
+        step = write_chakra(run, chakra)
+        narrate(f"wrote step {step} of {run.job.workers:,} ranks to {chakra}")
     if trace is not None:
         from dpsim.report.trace import trace as events
 

@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from dpsim.base.arrays import FloatArray
+from dpsim.base.arrays import FloatArray, IntArray
 from dpsim.base.doubt import Doubt
 from dpsim.base.errors import DpsimError
 from dpsim.collectives import Traffic
@@ -69,6 +69,11 @@ class RefittedModel(CollectiveModel):
     def doubt(self, nbytes: int) -> Doubt:
         """The base's, which is the more doubtful."""
         return self.base.doubt(nbytes)
+
+    @property
+    def meeting(self) -> IntArray:
+        """The base's."""
+        return self.base.meeting
 
     def traffic(self, nbytes: int) -> Traffic:
         """The base's."""
