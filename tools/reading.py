@@ -111,10 +111,18 @@ def read_below(path: Path) -> dict[Path, Reading]:
     return {file: read(file.read_text(encoding="utf-8")) for file in files}
 
 
-def rooms(readings: dict[Path, Reading]) -> dict[str, Reading]:
+def readings() -> dict[Path, Reading]:
+    """Each file of this project's packages."""
+    found: dict[Path, Reading] = {}
+    for top in TOP_LEVEL:
+        found |= read_below(ROOT / top)
+    return found
+
+
+def rooms(files: dict[Path, Reading]) -> dict[str, Reading]:
     """Top-level packages and the packages directly in them."""
     members: dict[str, list[Reading]] = {}
-    for path, reading in readings.items():
+    for path, reading in files.items():
         parts = path.relative_to(ROOT).parent.parts
         members.setdefault(parts[0], []).append(reading)
         if len(parts) > 1:
@@ -182,11 +190,9 @@ def run_quickstart() -> None:
 
 def report(most_files: int) -> Iterator[str]:
     """The lines that are printed."""
-    readings: dict[Path, Reading] = {}
-    for top in TOP_LEVEL:
-        readings |= read_below(ROOT / top)
+    every = readings()
     yield _COLUMNS.format(*_HEADINGS)
-    for name, reading in rooms(readings).items():
+    for name, reading in rooms(every).items():
         yield reading.row(name)
     yield ""
     for package, part in BESIDE.items():
@@ -194,9 +200,9 @@ def report(most_files: int) -> Iterator[str]:
         name = f"{package}/{part}"
         yield f"{name}: not installed" if path is None else _whole(path).row(name)
     yield ""
-    densest = sorted(readings, key=lambda path: -readings[path].nodes_a_line)
+    densest = sorted(every, key=lambda path: -every[path].nodes_a_line)
     for path in densest[:most_files]:
-        yield readings[path].row(str(path.relative_to(ROOT)))
+        yield every[path].row(str(path.relative_to(ROOT)))
     yield ""
     run_quickstart()
     calls = first_calls(run_quickstart, ROOT / "dpsim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsim.base.errors import DpsimError
 from dpsim.base.units import DATA, human
@@ -16,14 +16,13 @@ from dpsim.workload import (
     STAGES,
     Footprint,
     Model,
-    Remedy,
     Setup,
-    Split,
     footprint,
     largest_batch,
-    remedies,
-    split_ways,
 )
+
+if TYPE_CHECKING:
+    from dpsim.workload import Remedy, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,14 @@ class MemoryUse:
 
     def remedies(self) -> list[Remedy]:
         """What makes it fit where it does not, smallest first."""
+        from dpsim.workload import remedies
+
         return [] if self.fits else remedies(self.model, self.setup, self.capacity)
 
     def split(self) -> Split:
         """How many ways the model would have to be split, were nothing else done."""
+        from dpsim.workload import split_ways
+
         return split_ways(self.model, self.setup, self.capacity)
 
     def alternatives(self) -> Iterator[MemoryUse]:

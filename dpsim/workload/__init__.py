@@ -37,15 +37,11 @@ from dpsim.workload.memory import (
     STAGE_NAMES,
     STAGES,
     Footprint,
-    Remedy,
     Setup,
-    Split,
     block_ranges,
     footprint,
     is_numbered,
     largest_batch,
-    remedies,
-    split_ways,
     state_bytes,
 )
 from dpsim.workload.models import ATTENTION_OF, MODELS, Attention, build_model, canonical_name
@@ -79,6 +75,7 @@ if TYPE_CHECKING:
         read_file,
     )
     from dpsim.workload.recompute import Recomputation, Recompute
+    from dpsim.workload.too_large import Remedy, Split, remedies, split_ways
     from dpsim.workload.torch_factory import check_factory, find_factory, import_torch
     from dpsim.workload.torch_trace import trace, trace_call, trace_module
     from dpsim.workload.transformer_times import (

@@ -37,7 +37,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,7 +56,6 @@ MOST_BATCH = 2**31
 STAGE_NAMES = ("replicated", "ZeRO 1", "ZeRO 2", "ZeRO 3 / FSDP")
 
 _NEVER = len(STAGES)  # a stage that there is not
-_ORDER = ("learners", "stage", "checkpointing", "batch")
 
 # Bytes that are taken before the first tensor: the CUDA context and the framework's kernels. 1,343
 # MB are occupied after one small tensor in Hugging Face's "Model training anatomy" (2023); older
@@ -326,111 +325,3 @@ def largest_batch(model: Model, setup: Setup, capacity: float) -> int:
     if not fits(batch):
         return batch - 1
     return batch + 1 if batch < MOST_BATCH and fits(batch + 1) else batch
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Over how many GPUs a model would have to be split.
-
-    For its weights alone, and for training one sample at a time.
-    """
-
-    weights: int
-    training: int
-
-
-def split_ways(model: Model, setup: Setup, capacity: float) -> Split:
-    """Over how many GPUs of ``capacity`` bytes the model must be split at least.
-
-    Nothing else is divided. A lower bound: it takes every part to split evenly. Raises DpsimError
-    where the GPU has no room beside its context.
-    """
-    usable = (capacity - CONTEXT) / (1 + FRAGMENTATION)
-    if usable <= 0:
-        raise DpsimError(
-            f"memory must be more than the {CONTEXT:.3g} B of the framework's context, but got "
-            f"{capacity:.4g} B"
-        )
-    # The least that training takes: one sample, all of it checkpointed.
-    alone = replace(setup, batch=1, stage=0, workers=1, checkpointing=True, learners=1)
-    needs = footprint(model, alone)
-    held = needs.model_state + needs.activations + needs.loss
-    return Split(math.ceil(needs.weights / capacity), math.ceil(held / usable))
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """One change, or several together, with which a model fits.
-
-    ``changes`` are the fields of `Setup` to replace.
-    """
-
-    text: str
-    changes: dict[str, int | bool]
-
-
-def remedies(model: Model, setup: Setup, capacity: float) -> list[Remedy]:
-    """What makes a model fit that does not.
-
-    Single changes, else pairs, else more at once; empty where nothing does.
-
-    The changes: fewer learners, a stage (the lowest that is enough), checkpointing, smaller passes;
-    in this order.
-    """
-    found: list[Remedy] = []
-    fewer = _fewer_learners(model, setup, capacity)
-    if fewer:
-        text = f"run {fewer} on each GPU instead of {setup.learners} learners"
-        found.append(Remedy(text, {"learners": fewer}))
-    found += _changes(model, setup, capacity)
-    least = min((len(remedy.changes) for remedy in found), default=0)
-    # Of remedies that change the same fields the first is the mildest.
-    kinds: dict[tuple[str, ...], Remedy] = {}
-    for remedy in found:
-        if len(remedy.changes) == least:
-            kinds.setdefault(tuple(remedy.changes), remedy)
-
-    def rank(remedy: Remedy) -> list[int]:
-        return [_ORDER.index(name) for name in remedy.changes]
-
-    return sorted(kinds.values(), key=rank)
-
-
-def _changes(model: Model, setup: Setup, capacity: float) -> Iterator[Remedy]:
-    """Every stage from the present one up, with and without checkpointing.
-
-    Each at the largest batch up to the present one.
-    """
-    shardable = setup.workers > 1 and setup.learners == 1
-    stages = range(setup.stage, len(STAGES)) if shardable else (setup.stage,)
-    for stage, checkpointing in product(stages, sorted({setup.checkpointing, True})):
-        changed = replace(setup, stage=stage, checkpointing=checkpointing)
-        batch = min(largest_batch(model, changed, capacity), setup.batch)
-        wanted = {"stage": stage, "checkpointing": checkpointing, "batch": batch}
-        changes = {name: value for name, value in wanted.items() if value != getattr(setup, name)}
-        if batch and changes:
-            yield Remedy(_worded(changes, setup.batch), changes)
-
-
-def _fewer_learners(model: Model, setup: Setup, capacity: float) -> int:
-    """The most learners below those of ``setup`` with which its batch fits, or 0."""
-    for learners in range(setup.learners - 1, 0, -1):
-        if footprint(model, replace(setup, learners=learners)).total <= capacity:
-            return learners
-    return 0
-
-
-def _worded(changes: dict[str, int | bool], batch: int) -> str:
-    said = []
-    if "stage" in changes:
-        said.append(f"shard with {STAGE_NAMES[changes['stage']]}")
-    if "checkpointing" in changes:
-        said.append("checkpoint activations")
-    if "batch" in changes:
-        fits = int(changes["batch"])
-        samples = "1 sample" if fits == 1 else f"{fits} samples"
-        said.append(
-            f"take at most {samples} at a time (the same batch in {-(-batch // fits)} accumulated "
-            "passes)"
-        )
-    return " and ".join(said)

@@ -81,3 +81,12 @@ def test_all_of_it_is_printed(capsys, monkeypatch):
         assert f"\n{name}" in said
     *_, last = said.splitlines()
     assert last.startswith("a warm dpsim run scenarios/quickstart.yaml: ")
+
+
+MOST_LINES = 65  # of a function: options of a command are the longest lists that there are
+
+
+def test_no_function_is_longer_than_a_reader_keeps_in_mind():
+    readings = [*reading.readings().values()]
+    found = [each for one in readings for each in one.functions if each[0] > MOST_LINES]
+    assert found == []

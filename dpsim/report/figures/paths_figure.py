@@ -29,44 +29,7 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
     ]
     figure = make_subplots(rows=1, cols=len(paths), subplot_titles=titles, horizontal_spacing=0.06)
     for column, each in enumerate(paths.values(), 1):
-        figure.add_contour(
-            x=each.across,
-            y=each.up,
-            z=each.loss,
-            ncontours=_LINES,
-            contours={"coloring": "none", "showlabels": True, "labelfont": {"size": 10}},
-            line={"width": 1, "color": LINE},
-            showlegend=False,
-            hovertemplate="loss %{z:.3g}<extra></extra>",
-            row=1,
-            col=column,
-        )
-        for worker in range(each.workers.shape[1]):
-            # Shape (points, 2), of (points, workers, 2).
-            way = each.workers[:, worker]
-            figure.add_scatter(
-                x=way[:, 0],
-                y=way[:, 1],
-                mode="lines+markers",
-                line={"color": SERIES[worker % len(SERIES)], "width": 1.5},
-                marker={"size": [0] * (len(way) - 1) + [9]},
-                name=f"worker {worker}",
-                legendgroup=f"worker {worker}",
-                showlegend=column == 1,
-                row=1,
-                col=column,
-            )
-        figure.add_scatter(
-            x=each.centre[:, 0],
-            y=each.centre[:, 1],
-            mode="lines",
-            line={"color": COLOUR["grey"], "width": 3, "dash": "dot"},
-            name="their centre",
-            legendgroup="centre",
-            showlegend=column == 1,
-            row=1,
-            col=column,
-        )
+        _add_panel(figure, each, column)
 
     figure.update_xaxes(title_text="first direction of the weights")
     figure.update_yaxes(title_text="second", row=1, col=1)
@@ -82,3 +45,45 @@ def paths_figure(paths: Mapping[str, Paths]) -> go.Figure:
         margin={"l": 50, "r": 20, "t": 110, "b": 90},
     )
     return in_mode(figure)
+
+
+def _add_panel(figure: go.Figure, each: Paths, column: int) -> None:
+    """Lines of equal loss, the way of each worker, and of the model that is measured."""
+    figure.add_contour(
+        x=each.across,
+        y=each.up,
+        z=each.loss,
+        ncontours=_LINES,
+        contours={"coloring": "none", "showlabels": True, "labelfont": {"size": 10}},
+        line={"width": 1, "color": LINE},
+        showlegend=False,
+        hovertemplate="loss %{z:.3g}<extra></extra>",
+        row=1,
+        col=column,
+    )
+    for worker in range(each.workers.shape[1]):
+        # Shape (points, 2), of (points, workers, 2).
+        way = each.workers[:, worker]
+        figure.add_scatter(
+            x=way[:, 0],
+            y=way[:, 1],
+            mode="lines+markers",
+            line={"color": SERIES[worker % len(SERIES)], "width": 1.5},
+            marker={"size": [0] * (len(way) - 1) + [9]},
+            name=f"worker {worker}",
+            legendgroup=f"worker {worker}",
+            showlegend=column == 1,
+            row=1,
+            col=column,
+        )
+    figure.add_scatter(
+        x=each.centre[:, 0],
+        y=each.centre[:, 1],
+        mode="lines",
+        line={"color": COLOUR["grey"], "width": 3, "dash": "dot"},
+        name="their centre",
+        legendgroup="centre",
+        showlegend=column == 1,
+        row=1,
+        col=column,
+    )

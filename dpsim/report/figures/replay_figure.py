@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dpsim.report.figures.style import COLOURS, DASHES, Answer, in_mode
@@ -39,6 +39,21 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
         horizontal_spacing=0.03,
     )
 
+    _add_lines(figure, answers)
+    _add_targets(figure, {each["target_accuracy"] for each in answers.values()})
+    _name_axes(figure)
+
+    figure.update_layout(
+        title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
+        hovermode="x unified",
+        legend={"orientation": "h", "y": -0.14, "x": 0.0},
+        margin={"l": 60, "r": 20},
+    )
+    return in_mode(figure)
+
+
+def _add_lines(figure: go.Figure, answers: Mapping[str, Answer]) -> None:
+    """A line of each answer in every panel."""
     for number, (name, replay) in enumerate(answers.items()):
         for row, up in enumerate(_UP, 1):
             for column, across in enumerate(_ACROSS, 1):
@@ -59,7 +74,10 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
                     col=column,
                 )
 
-    for target in {each["target_accuracy"] for each in answers.values()}:
+
+def _add_targets(figure: go.Figure, targets: Iterable[float]) -> None:
+    """A thin line at each accuracy that is to be reached, with its number."""
+    for target in targets:
         figure.add_hline(target, row=1, line={"width": 1, "color": COLOUR["grey"]})
         label = {
             "x": 1,
@@ -77,6 +95,9 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
             **label,
         )
 
+
+def _name_axes(figure: go.Figure) -> None:
+    """What is drawn against what, and at which values of a loss there are marks."""
     for column, text in enumerate(_ACROSS.values(), 1):
         figure.update_xaxes(
             title_text=text, rangemode="tozero", nticks=3, tickangle=0, row=2, col=column
@@ -87,14 +108,6 @@ def replay_figure(replays: Mapping[str, Replay | Answer]) -> go.Figure:
     figure.update_yaxes(
         type="log", tickvals=_LOSSES, ticktext=[f"{value:g}" for value in _LOSSES], row=2
     )
-
-    figure.update_layout(
-        title={"text": _title(answers), "x": 0.01, "xref": "container", "font": {"size": 16}},
-        hovermode="x unified",
-        legend={"orientation": "h", "y": -0.14, "x": 0.0},
-        margin={"l": 60, "r": 20},
-    )
-    return in_mode(figure)
 
 
 def _title(answers: Mapping[str, Answer]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpsim.base.units import TIME, human
 from dpsim.engine import Interval
@@ -58,44 +58,11 @@ def timeline_figure(
     factor, unit = time_unit(span)
     bars = list(_bars(intervals, called or {}, _EDGE * span))
 
-    def is_wide(bar: _Bar) -> bool:
-        return bar.end - bar.start >= _NARROW * span
-
     figure = go.Figure()
-    for doing, colour in _DOING.items():
+    for doing in _DOING:
         alike = [bar for bar in bars if bar.doing == doing]
-        if not alike:
-            continue
-        waits = doing == "waiting"
-        figure.add_bar(
-            name="encode, decode" if doing == "encode" else doing,
-            y=[bar.row for bar in alike],
-            x=[factor * (bar.end - bar.start) for bar in alike],
-            base=[factor * (bar.start - begin) for bar in alike],
-            orientation="h",
-            # Waiting is hatched: nothing is done.
-            marker={
-                "color": "rgba(0, 0, 0, 0)" if waits else colour,
-                "pattern": {
-                    "shape": "/" if waits else "",
-                    "fgcolor": colour,
-                    "fgopacity": 0.5,
-                    "size": 6,
-                },
-                "line": {"color": _BETWEEN, "width": [float(is_wide(bar)) for bar in alike]},
-            },
-            text=[bar.name.partition(":")[0] if is_wide(bar) else "" for bar in alike],
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            textfont={} if waits else {"color": ink_on(colour)},
-            customdata=[
-                f"{bar.name}<br>{human(bar.end - bar.start, TIME)}, from "
-                f"{human(bar.start - begin, TIME)} on"
-                for bar in alike
-            ],
-            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
-        )
+        if alike:
+            figure.add_bar(**_drawn(doing, alike, begin, span, factor))
 
     rows = list(dict.fromkeys(bar.row for bar in bars))
     axis = {"autorange": "reversed", "categoryorder": "array", "categoryarray": rows}
@@ -109,6 +76,42 @@ def timeline_figure(
         height=190 + 40 * len(rows),
         yaxis=axis,
     )
+
+
+def _drawn(
+    doing: str, bars: Sequence[_Bar], begin: float, span: float, factor: float
+) -> dict[str, Any]:
+    """The bars of one kind as plotly draws them, from ``begin`` on and ``factor`` a second."""
+    colour, waits = _DOING[doing], doing == "waiting"
+    is_wide = [bar.end - bar.start >= _NARROW * span for bar in bars]
+    words = []
+    for bar in bars:
+        lasts, since = human(bar.end - bar.start, TIME), human(bar.start - begin, TIME)
+        words.append(f"{bar.name}<br>{lasts}, from {since} on")
+    hatching = {"shape": "/" if waits else "", "fgcolor": colour, "fgopacity": 0.5, "size": 6}
+    return {
+        "name": "encode, decode" if doing == "encode" else doing,
+        "y": [bar.row for bar in bars],
+        "x": [factor * (bar.end - bar.start) for bar in bars],
+        "base": [factor * (bar.start - begin) for bar in bars],
+        "orientation": "h",
+        # Waiting is hatched: nothing is done.
+        "marker": {
+            "color": "rgba(0, 0, 0, 0)" if waits else colour,
+            "pattern": hatching,
+            "line": {"color": _BETWEEN, "width": [float(wide) for wide in is_wide]},
+        },
+        "text": [
+            bar.name.partition(":")[0] if wide else ""
+            for bar, wide in zip(bars, is_wide, strict=True)
+        ],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {} if waits else {"color": ink_on(colour)},
+        "customdata": words,
+        "hovertemplate": "%{y}<br>%{customdata}<extra></extra>",
+    }
 
 
 def called_by(workers: Mapping[str, int]) -> dict[int, str]:

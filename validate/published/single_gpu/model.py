@@ -180,6 +180,25 @@ def products_in(text: str, gpu: Gpu) -> tuple[Precision, bool]:
     return ("tf32" if "tf32" in text.casefold() and "tf32" in gpu.peak else "fp32"), False
 
 
+def _of_a_sample(feature: Mapping[str, float], precision: Precision) -> dict[str, float]:
+    return {
+        "flops": feature["gmac"] * 2e9,
+        "square": feature.get("square", 0.0) * (precision == "fp32"),
+        "elements": feature["elements_m"] * 1e6 * feature["passes"],
+        "weights": feature["params_m"] * 1e6,
+        "tensors": feature["tensors"],
+        "serial": feature["serial_steps"],
+    }
+
+
+def _of_a_gpu(gpu: Gpu, precision: Precision) -> dict[str, float]:
+    return {
+        "peak": gpu.peak[precision].value,
+        "memory": gpu.memory_bandwidth.value,
+        "throttled": is_throttled(gpu.power.value if gpu.power else None),
+    }
+
+
 def work_of(rows: Columns) -> Work:
     """Reads model, gpu, framework, precision, mode, batch, seq_len."""
     table, constants = constants_file(FEATURES), constants_file("single_gpu/settings.yaml")
@@ -202,18 +221,7 @@ def work_of(rows: Columns) -> Work:
         precision, half = products_in(precision_text, gpu)
         if kind == "rnn" and precision == "tf32":
             precision = "fp32"  # cuDNN's recurrences stay in fp32
-        row = {
-            "flops": feature["gmac"] * 2e9,
-            "square": feature.get("square", 0.0) * (precision == "fp32"),
-            "elements": feature["elements_m"] * 1e6 * feature["passes"],
-            "weights": feature["params_m"] * 1e6,
-            "tensors": feature["tensors"],
-            "serial": feature["serial_steps"],
-            "peak": gpu.peak[precision].value,
-            "memory": gpu.memory_bandwidth.value,
-            "half": half,
-            "throttled": is_throttled(gpu.power.value if gpu.power else None),
-        }
+        row = {**_of_a_sample(feature, precision), **_of_a_gpu(gpu, precision), "half": half}
         for name, value in row.items():
             numbers.setdefault(name, []).append(float(value))
         kinds.append(f"{kind}_{precision}")
