@@ -110,12 +110,13 @@ class Worker:
         seconds = factor * (positions[stop] - positions[begin])
         if seconds <= 0:
             return
-        program, since = self.world.job.program, now
-        for end in program.turns_between(begin, stop):
-            # From the begin, not from the mark before: the last mark is then the clock's own time.
-            until = now + factor * (positions[end] - positions[begin])
-            self.note("compute", program.name_of(end), since, until)
-            since = until
+        if self.world.timeline is not None:
+            program, since = self.world.job.program, now
+            for end in program.turns_between(begin, stop):
+                # From the begin, not from the mark before: the last is then the clock's own time.
+                until = now + factor * (positions[end] - positions[begin])
+                self.note("compute", program.name_of(end), since, until)
+                since = until
         self.row["compute"] += seconds
         yield self.env.timeout(seconds)
 

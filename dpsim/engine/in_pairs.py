@@ -5,6 +5,9 @@ A worker averages its model with one random neighbour, which goes on computing m
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -24,6 +27,29 @@ from dpsim.topology import Routes
 _MOST_ROUTES = 200_000
 
 
+class _Thread:
+    """A worker's communication thread: one exchange at a time, in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, then: Callable[[], None]) -> None:
+        """Do ``then`` when it is free: at once, or when those before have given it back."""
+        if self._taken:
+            self._waiting.append(then)
+        else:
+            self._taken = True
+            then()
+
+    def give_back(self) -> None:
+        """Whoever waits longest has it now."""
+        if self._waiting:
+            self._waiting.popleft()()
+        else:
+            self._taken = False
+
+
 class InPairs(MeetingPoint):
     """Workers that average in pairs, each with one communication thread.
 
@@ -41,7 +67,7 @@ class InPairs(MeetingPoint):
         )
         self.env = self.network.env
         self.gate = job.gate()
-        self._threads = [simpy.Resource(self.env) for _ in range(job.workers)]
+        self._threads = [_Thread() for _ in range(job.workers)]
         self._touched = [0] * job.workers
         self._averaged: dict[int, simpy.Event] = {}
         self._random = [
@@ -50,7 +76,7 @@ class InPairs(MeetingPoint):
         turns = cast("GossipConfig", strategy.aggregation).turns(job.workers, job.setting.seed)
         self._neighbours = [neighbours(job.workers, turn) for turn in turns]
         self._nbytes = sum(nbytes for call in job.calls(0) for _, nbytes in call.stages)
-        self._rows: dict[tuple[int, int], int] = {}
+        self._rows: dict[tuple[int, int], IntArray] = {}
         self._routes = self._every_route()
 
     def _every_route(self) -> Routes | None:
@@ -67,7 +93,7 @@ class InPairs(MeetingPoint):
         if len(pairs) > _MOST_ROUTES:
             return None
         both = sorted(pairs | {(rank, partner) for partner, rank in pairs})
-        self._rows = {pair: row for row, pair in enumerate(both)}
+        self._rows = dict(zip(both, ranks_array(len(both))[:, None], strict=True))
         routes = self.job.cluster.routes(*np.array(both, dtype=np.int64).T)
         # A worker averages with one neighbour in each step, both ways.
         exchanges = 2 * self.job.workers * self.job.counted.stop
@@ -78,7 +104,7 @@ class InPairs(MeetingPoint):
         """The routes between two workers, and their rows, one for each way."""
         pair = (rank, partner), (partner, rank)
         if self._routes is not None:
-            return self._routes, tuple(np.array([self._rows[way]]) for way in pair)
+            return self._routes, (self._rows[pair[0]], self._rows[pair[1]])
         routes = self.job.cluster.routes(*np.array(pair).T)
         return routes, tuple(ranks_array(2)[:, None])
 
@@ -89,7 +115,7 @@ class InPairs(MeetingPoint):
 
     def ready(self, worker: Worker, call: StagedCall) -> None:
         """Begin to average: the model is the one call."""
-        self._averaged[worker.rank] = self.env.process(self._average(worker))
+        self._averaged[worker.rank] = self._average(worker)
 
     def leave(self, worker: Worker) -> None:
         """Its communication thread stays."""
@@ -103,36 +129,52 @@ class InPairs(MeetingPoint):
         worker.stale = self._touched[worker.rank] - worker.version
         worker.world.hand_over(worker)
 
-    def _average(self, worker: Worker) -> Process:
-        """Exchange models with a partner when both threads are free."""
+    def _average(self, worker: Worker) -> simpy.Event:
+        """Exchange models with a partner when both threads are free; the event: it is done."""
+        averaged = self.env.event()
         choices = self._neighbours[worker.iteration % len(self._neighbours)][worker.rank]
         if not choices:
-            return
+            return averaged.succeed()
         # As `Generator.choice` draws, without making an array of them.
         partner = choices[int(self._random[worker.rank].integers(len(choices)))]
-        # Taken in the order of ranks: no circle of workers can wait for one another's thread.
-        both = sorted((worker.rank, partner))
-        lower, higher = (self._threads[rank] for rank in both)
-        with lower.request() as first, higher.request() as second:
-            yield first
-            yield second
-            begin = self.env.now
-            exchanged = self.env.event()
-            open_ = [2]  # both ways: a list, so that the function below can count down
+        threads = [self._threads[rank] for rank in (worker.rank, partner)]
+        exchange = partial(self._exchange, worker, worker.iteration, partner, averaged)
+        missing = 2
 
-            def ended(_: IntArray) -> None:
-                open_[0] -= 1
-                if not open_[0]:
-                    exchanged.succeed()
+        def taken() -> None:
+            nonlocal missing
+            missing -= 1
+            if not missing:
+                exchange()
 
-            routes, ways = self._ways(worker.rank, partner)
-            for way in ways:
-                self.network.send(routes, way, float(self._nbytes), ended)
-            yield exchanged
+        # Both are asked for at once, so that no circle of workers can wait for one another's.
+        for thread in threads:
+            thread.take(taken)
+        return averaged
+
+    def _exchange(
+        self, worker: Worker, iteration: int, partner: int, averaged: simpy.Event
+    ) -> None:
+        """Send both models now that both threads are free."""
+        begin, log = self.env.now, worker.world.log
+        routes, ways = self._ways(worker.rank, partner)
+        under_way = len(ways)
+
+        def ended(_: IntArray) -> None:
+            nonlocal under_way
+            under_way -= 1
+            if under_way:
+                return
             worker.communicated(f"average with {partner}", begin)
-        if worker.world.log is not None:
-            worker.world.log.add(self.env.now, "averaged", worker.rank, worker.iteration, partner)
-        self._touched[partner] += 1
+            if log is not None:
+                log.add(self.env.now, "averaged", worker.rank, iteration, partner)
+            self._touched[partner] += 1
+            averaged.succeed()
+            for rank in (worker.rank, partner):
+                self._threads[rank].give_back()
+
+        for way in ways:
+            self.network.send(routes, way, float(self._nbytes), ended)
 
 
 def neighbours(workers: int, schedule: Schedule) -> list[list[int]]:

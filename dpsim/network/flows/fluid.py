@@ -214,14 +214,16 @@ class FluidNetwork:
     def _end(self, flows: FlowsUnderWay, ended: IntArray) -> None:
         batches, numbers = flows.told(ended)
         flows.remove(ended)
+        through: dict[int, list[int]] = {}
+        for call, number in zip(batches.tolist(), numbers.tolist(), strict=True):
+            through.setdefault(call, []).append(number)
         # In the order of the calls, so that what follows does not depend on rows of the table.
-        for number in sorted(set(batches.tolist())):
-            batch = self._batches[number]
-            through = np.sort(numbers[batches == number]) if len(numbers) > 1 else numbers
-            batch.open -= len(through)
+        for call in sorted(through):
+            batch = self._batches[call]
+            batch.open -= len(through[call])
             if not batch.open:
-                del self._batches[number]
-            batch.done(batch.transfers(through))
+                del self._batches[call]
+            batch.done(batch.transfers(np.array(sorted(through[call]))))
 
     def _avoid_cut_links(self, flows: FlowsUnderWay) -> None:
         """New routes for the flows whose link has been cut, where their sender knows any."""
