@@ -1,9 +1,9 @@
 """The documentation as a site: ``python -m tools.site`` builds it into ``docs/site`` (make docs).
 
 MkDocs builds it from the same Markdown that stands in the repository. The pages are laid out beside
-one another as there, so that every link between them holds, and three are written: the first one,
-the scenarios with a picture each, and the reference of the Python face. A link that leads nowhere
-is an error.
+one another as there, so that every link between them holds, and three are written: the scenarios
+with a picture each, predictions beside measurements with their pictures, and the reference of the
+Python face. A link that leads nowhere is an error.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dpsim
 from dpsim.base.errors import DpsimError
 from dpsim.commands.scenarios import about, shipped
 from dpsim.report.plots.files import write_figure
+from tools.measured_page import Plot, measured_page
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 ROOT = Path(__file__).parents[1]
 LAID_OUT = ROOT / "build" / "site"
@@ -38,10 +43,11 @@ Draw = Callable[[Path, Path], bool]
 _STEPS = ("run.steps=4", "run.warmup=1")
 
 
-def lay_out(folder: Path, draw: Draw) -> None:
+def lay_out(folder: Path, draw: Draw, plot: Plot) -> None:
     """Put all pages, and the files that they link to, into ``folder``.
 
-    ``draw`` draws a scenario's step into a file; it says whether there was something to draw.
+    ``draw`` draws a scenario's step into a file, ``plot`` a figure; each says whether there was
+    something to draw.
     """
     shutil.rmtree(folder, ignore_errors=True)
     pages = folder / "pages"
@@ -55,6 +61,9 @@ def lay_out(folder: Path, draw: Draw) -> None:
             shutil.copy(source, target)
     (pages / "scenarios" / "gallery.md").write_text(
         "\n".join(gallery(pages, draw)), encoding="utf-8"
+    )
+    (pages / "docs" / "measured.md").write_text(
+        "\n".join(measured_page(pages / "docs", plot)) + "\n", encoding="utf-8"
     )
     (pages / "docs" / "api.md").write_text("\n".join(api()), encoding="utf-8")
     shutil.copy(ROOT / "tools" / "mkdocs.yml", folder / "mkdocs.yml")
@@ -92,6 +101,13 @@ def draw_step(scenario: Path, picture: Path) -> bool:
     return True
 
 
+def plot_figure(figure: go.Figure, picture: Path) -> bool:
+    """Draw a figure into a file whose folder need not be there."""
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    write_figure(figure, picture)
+    return True
+
+
 def api() -> Iterator[str]:
     """The page of the names in ``dpsim.__all__``, from their docstrings."""
     yield "# Python reference"
@@ -106,7 +122,7 @@ def api() -> Iterator[str]:
 
 def main() -> None:
     """Build the site. Exits with MkDocs' code where a link or a page is wrong."""
-    lay_out(LAID_OUT, draw_step)
+    lay_out(LAID_OUT, draw_step, plot_figure)
     sys.exit(build(LAID_OUT, SITE))
 
 

@@ -21,7 +21,7 @@ _DOTS = 150  # an inch, of a PNG
 # Of the picture, what the panels leave free: left, bottom, right, top.
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.13, 0.13, 0.03, 0.2
 _LINES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
-_GREY = "#808080"
+_GREY, _BAND = "#808080", "#ececec"
 
 
 def check_installed() -> None:
@@ -95,6 +95,11 @@ def _draw(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> N
     if trace.type == "bar":
         _bars(panel, trace, stacked)
         return
+    if trace.fill == "toself":
+        panel.fill(
+            _plain(trace.x), _plain(trace.y), color=_BAND, linewidth=0, label=_name(trace), zorder=0
+        )
+        return
     line, marker, mode = trace.line, trace.marker, trace.mode or "lines"
     steps = {"hv": "steps-post", "vh": "steps-pre"}.get(line.shape or "", "default")
     panel.plot(
@@ -108,6 +113,12 @@ def _draw(panel: Any, trace: Any, stacked: dict[tuple[str, object], float]) -> N
         linewidth=1.8,
         drawstyle=steps,
     )
+    if trace.error_y.array is not None:
+        up, down = trace.error_y.array, trace.error_y.arrayminus
+        ends = [_plain(up if down is None else down), _plain(up)]
+        colour = _colour(marker.color)
+        look = {"fmt": "none", "ecolor": colour, "elinewidth": 0.7, "alpha": 0.5, "zorder": 1}
+        panel.errorbar(_plain(trace.x), _plain(trace.y), yerr=ends, **look)
 
 
 def _plain(values: Any) -> list[Any]:

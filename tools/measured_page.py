@@ -1,0 +1,139 @@
+"""The page "predicted against measured" of the site, from tables that are kept and runs recorded.
+
+A picture for each: where its points lie on the line, the prediction is right. The errors are those
+that stand in the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.published import TABLES, published
+from dpsim.report.figures.measured_figure import Pair, measured_figure
+from validate.compare import Comparison
+from validate.records import load_run_records
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Plot = Callable[["go.Figure", Path], bool]
+
+_RECORDED = Path(__file__).parents[1] / "validate" / "recorded"
+_PUBLISHED_SAYS = (
+    "Tables that others published; what a row's own group contributed is left out of the constants "
+    "that predict it."
+)
+_RECORDED_SAYS = (
+    "Real processes with limited links, on the testbed; runs that calibration was fitted on do not "
+    "count."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is compared, all of its errors, and some of its points.
+
+    ``rows``: how many cases count, of which ``pairs`` are shown. ``coverage``: the share of them
+    inside their interval, where they have one.
+    """
+
+    name: str
+    file: str
+    what: str
+    unit: str
+    rows: int
+    median: float
+    mean: float
+    p95: float
+    coverage: float | None
+    pairs: Sequence[Pair]
+
+
+def measured_page(folder: Path, plot: Plot) -> Iterator[str]:
+    """The lines of the page, whose pictures are drawn into ``folder``/measured.
+
+    ``plot`` draws a figure into a file; it says whether it did.
+    """
+    yield "# Predicted against measured"
+    yield ""
+    yield (
+        "Each point is a case. On the dashed line the prediction is right, in the band it is "
+        "within 25 %; upright lines are intervals that are to hold in nine of ten cases. "
+        "[Accuracy](accuracy.md) says how each part was compared, what was left out, and why the "
+        "misses are misses."
+    )
+    for title, said, cases in (
+        ("Published tables", _PUBLISHED_SAYS, [*published_cases()]),
+        ("Recorded on real ranks", _RECORDED_SAYS, [*recorded_cases()]),
+    ):
+        yield from ("", f"## {title}", "", said, "", *_errors(cases))
+        for case in cases:
+            yield from _section(case, folder, plot)
+
+
+def published_cases() -> Iterator[Case]:
+    """The published tables, as predicted when they were last computed."""
+    for kind, table in published().items():
+        file, what, unit = TABLES[kind]
+        pairs = [Pair(*row) for row in table["rows"]]
+        yield _case(kind, file, what, unit, table["errors"], pairs)
+
+
+def recorded_cases() -> Iterator[Case]:
+    """The files of runs on the testbed."""
+    for path in sorted(_RECORDED.glob("*.json.gz")):
+        found = Comparison(list(load_run_records(path).runs))
+        assert found.overall is not None
+        pairs = [
+            Pair(record.name, record.median_s, record.predicted_s or 0.0)
+            for record in found.counted
+        ]
+        errors = {name: getattr(found.overall, name) for name in ("n", *_ERRORS)}
+        yield _case(path.name.partition(".")[0], path.name, "time", "s", errors, pairs)
+
+
+_ERRORS = ("median_ape", "mean_ape", "p95_ape")
+
+
+def _case(
+    name: str,
+    file: str,
+    what: str,
+    unit: str,
+    errors: Mapping[str, float],
+    pairs: Sequence[Pair],
+) -> Case:
+    median, mean, p95 = (errors[each] for each in _ERRORS)
+    return Case(
+        name, file, what, unit, int(errors["n"]), median, mean, p95, errors.get("coverage"), pairs
+    )
+
+
+def _errors(cases: Sequence[Case]) -> Iterator[str]:
+    """A table of absolute percentage errors."""
+    yield "| | compared | cases | median error | mean | 95th percentile | inside the interval |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    for case in cases:
+        inside = "" if case.coverage is None else f"{case.coverage:.0%}"
+        cells = (
+            f"[{case.name}](#{case.name})",
+            case.what,
+            f"{case.rows:,}",
+            *(f"{error:.1%}" for error in (case.median, case.mean, case.p95)),
+            inside,
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def _section(case: Case, folder: Path, plot: Plot) -> Iterator[str]:
+    shown = len(case.pairs)
+    rows = f"{case.rows:,} cases" if shown == case.rows else f"{shown:,} of {case.rows:,} cases"
+    yield from ("", f"### {case.name}", "", f"{rows} of `{case.file}`.", "")
+    title = f"{case.name}: predicted against measured {case.what}"
+    figure = measured_figure({"cases": case.pairs}, case.what, case.unit, title)
+    picture = Path("measured") / f"{case.name}.svg"
+    if plot(figure, folder / picture):
+        yield f"![{title}]({picture.as_posix()})"
