@@ -6,6 +6,7 @@ Waits, places of ranks, what is refused, and the account of what was noted.
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ if find_spec("torch"):
     from validate.emulate import Case, check, placement
     from validate.emulate.account import account, collective_seconds
     from validate.emulate.clock import Pace, sleep_until
+    from validate.emulate.program import emulate
     from validate.emulate.push_pull import rotated, share
     from validate.emulate.servers import Reply, Server
 
@@ -88,6 +90,21 @@ def _rows(ends, waits, **more):
         {**step, "step": number, "end": end, "waits": wait}
         for number, (end, wait) in enumerate(zip(ends, waits, strict=True))
     ]
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ((), r"must have 2 ranks \(2 workers\), but got 3"),
+        (
+            ("strategy.aggregation={kind: parameter-server, servers: 2, colocated: false}",),
+            r"must have 4 ranks \(2 workers and 2 servers\), but got 3",
+        ),
+    ],
+)
+def test_the_wrong_number_of_ranks_is_an_error_that_says_which(brief, sets, said):
+    with pytest.raises(DpsimError, match=said):
+        emulate(Case(brief, sets).job(), SimpleNamespace(size=3), 0, print)
 
 
 def test_waiting_until_the_last_has_come_is_its_fault_and_the_rest_the_networks(brief):

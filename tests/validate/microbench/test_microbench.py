@@ -255,7 +255,7 @@ def test_what_was_measured_before_a_failure_is_kept(dpsim, tmp_path):
     )
     model = ["--model", f"{tmp_path}/net.py:Net", "--input", "4"]
     code, err = dpsim(
-        "reduction", "layers", "--ranks", "2", "--output", tmp_path / "run.json", *FEW, *model
+        "reduction", "layers", "--ranks", "1", "--output", tmp_path / "run.json", *FEW, *model
     )
     from validate.microbench import load_run_file
 

@@ -91,13 +91,6 @@ def check_emulated(content):
     )
 
 
-def test_the_wrong_number_of_ranks_is_an_error_that_says_which():
-    from validate.ranks.launch import RunFailed, launch, loopback
-
-    with pytest.raises(RunFailed, match=r"must have 4 ranks \(4 workers\), but got 2"):
-        launch([sys.executable, "-m", "validate", "run", SCENARIO], loopback(2), timeout_s=120)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
