@@ -14,7 +14,14 @@ from dpsim.commands.help import Commands
 from dpsim.commands.import_options import Json, Output, read_file, show_scenario
 
 if TYPE_CHECKING:
-    from dpsim.imports import NodeDraft, NodeOptions, ScenarioDraft, TrainingSizes
+    from dpsim.hardware import CalibrationProfile
+    from dpsim.imports import (
+        NcclTestsLog,
+        NodeDraft,
+        NodeOptions,
+        ScenarioDraft,
+        TrainingSizes,
+    )
 
 Build = Callable[[bytes, "NodeOptions", str], "NodeDraft"]
 Configured = Callable[[bytes, str, "TrainingSizes"], "ScenarioDraft"]
@@ -162,6 +169,53 @@ def nccl_tests(
     profile = read_file(file, lambda content: fit_nccl_tests(log, name or file.stem, file.name))
     if log.wrong_values:
         narrate(f"beware: the log says that {log.wrong_values} values were wrong")
+    _show_fit(profile, log, output, as_json)
+
+
+@import_app.command("nccl-inspector")
+def nccl_inspector(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A log of NCCL's inspector plugin, or the folder of those of all processes.",
+            show_default=False,
+        ),
+    ],
+    output: Output = None,
+    name: Annotated[
+        str | None, typer.Option(help="The profile's name; the file's if left out.")
+    ] = None,
+    operation: Annotated[
+        str | None,
+        typer.Option(help="The operation; the one that took most time if left out."),
+    ] = None,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**20, help="Of how many ranks, where there are several."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit latency and bandwidth on what NCCL's inspector logged of a job: a calibration profile.
+
+    Example: dpsim import nccl-inspector nccl-inspector-4711/ -o profile.json
+    """
+    from dpsim.imports import ImportFileError, fit_nccl_tests, read_inspector
+
+    log = read_inspector(path, operation, ranks)
+    for note in log.notes:
+        narrate(f"beware: {note}")
+    narrate(f"{log.calls:,} collectives of {len(log.table.rows)} sizes")
+    try:
+        profile = fit_nccl_tests(log.table, name or path.resolve().stem, path.name)
+    except ImportFileError as problem:
+        raise problem.of(path) from None
+    _show_fit(profile, log.table, output, as_json)
+
+
+def _show_fit(
+    profile: CalibrationProfile, log: NcclTestsLog, output: Path | None, as_json: bool
+) -> None:
+    """Say how well the formula describes the rows, and write or print the profile."""
     left, hosts = profile.residuals, f"{log.hosts} host{'s' if log.hosts > 1 else ''}"
     narrate(
         f"fitted {profile.formula} on {left.n} rows of {log.operation}, {log.ranks} ranks on "

@@ -17,6 +17,7 @@ from dpsim.imports.ibnetdiscover import scenario_from_ibnetdiscover
 from dpsim.imports.kineto import profile_kineto
 from dpsim.imports.kineto_jitter import disturbance_of, histogram_of
 from dpsim.imports.kineto_ranks import RankSkew, RankTraces, StepSkew, read_ranks, trace_files
+from dpsim.imports.nccl_inspector import InspectorLog, read_inspector
 from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 from dpsim.imports.nccl_topo import node_from_nccl_topo
@@ -33,6 +34,7 @@ __all__ = [
     "STRATEGIES",
     "Answers",
     "ImportFileError",
+    "InspectorLog",
     "NcclTestsLog",
     "NetworkOptions",
     "NodeDraft",
@@ -56,6 +58,7 @@ __all__ = [
     "profile_kineto",
     "profile_torch",
     "read_input",
+    "read_inspector",
     "read_ranks",
     "scenario_from_accelerate",
     "scenario_from_answers",
