@@ -47,6 +47,7 @@ settings.load_profile("unhurried")
 RANKS = (
     "calibrate",
     "collectives",
+    "elastic",
     "emulate",
     "microbench",
     "node",

@@ -5,7 +5,12 @@ The targets: quantiles 50, 90 and 99 within 5, 10 and 20 %; the numbers stand in
 
 import pytest
 
-from validate.published.disturbance import left_out_jobs, left_out_nodes, second_halves
+from validate.published.disturbance import (
+    left_out_jobs,
+    left_out_nodes,
+    other_logs,
+    second_halves,
+)
 
 
 @pytest.fixture(scope="module")
@@ -13,21 +18,28 @@ def jobs():
     return {row.job: row for row in left_out_jobs()}
 
 
-def test_the_median_and_the_90th_percentile_of_a_job_left_out_are_met(jobs):
+def test_quantiles_of_a_job_left_out_are_within_the_targets(jobs):
+    """From jobs that read their data alike, since a stall is the load of a file."""
     assert len(jobs) == 7
-    median, ninety = (max(abs(row.quantiles[at]) for row in jobs.values()) for at in (0, 1))
-    assert (median, ninety) == (pytest.approx(0.012, abs=2e-3), pytest.approx(0.036, abs=4e-3))
+    median, ninety, far = (max(abs(row.quantiles[at]) for row in jobs.values()) for at in range(3))
+    assert (median, ninety) == (pytest.approx(0.005, abs=2e-3), pytest.approx(0.024, abs=4e-3))
+    assert far == pytest.approx(0.123, abs=0.02)
 
 
-def test_the_99th_percentile_is_missed_where_stalls_come_just_more_often_than_one_in_100(jobs):
-    missed = {job for job, row in jobs.items() if abs(row.quantiles[2]) > 0.2}
-    assert missed == {"2024-10-10_Muon", "2024-11-03_UntieEmbed"}
+def test_runs_of_which_only_quantiles_are_known_are_told_too():
+    """The misses: two that were disturbed throughout, three with shorter stalls."""
+    logs = other_logs()
+    assert len(logs) == 22
+    assert sum(abs(row.ninety) < 0.1 for row in logs) == 20
+    assert sum(abs(row.ninety_nine) < 0.2 for row in logs) == 17
 
 
-def test_a_slow_down_cannot_be_told_from_another_job(jobs):
-    """The target of 15 % is missed: 1.99 and 1.20 times have causes of their own."""
+def test_a_slow_down_is_told_by_its_cause_where_that_has_a_usual_size(jobs):
+    """The target of 15 % is missed: how far a worker is slowed on purpose has no usual size."""
     told = [jobs["AR"].slowdown, jobs["ST"].slowdown]
-    assert told == pytest.approx([-0.395, 0.653], abs=0.005)
+    assert told == pytest.approx([0.530, 0.065], abs=0.005)
+    by_others = [jobs["AR"].by_others, jobs["ST"].by_others]
+    assert by_others == pytest.approx([-0.395, 0.653], abs=0.005)
 
 
 def test_the_second_half_of_a_job_is_told_from_the_first():

@@ -1,12 +1,18 @@
 """Drawn beside measured step times: quantiles over the mean step, of jobs the fit has not seen.
 
 Two tables: GPT-2 on 8 H100 (KellerJordan/modded-nanogpt, five runs), and two jobs with stragglers
-(ByteDance-Seed/StragglerAnalysis, OSDI 2025). A job is predicted from the others of its own table.
+(ByteDance-Seed/StragglerAnalysis, OSDI 2025). A job is predicted from the others of its own table
+that read their data as it does: a stall is the load of a file, which so many steps of that batch
+use up, and some loaders have none. Where there is no such job, from all others. Of 22 more runs of
+the first table quantiles alone are known.
+
+A slow-down is predicted by its cause, as the mean over a fleet of 3,079 jobs (Lin et al.,
+"Understanding stragglers in large model training using what-if analysis", OSDI 2025).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,34 +24,96 @@ from validate.published.tables import Columns, packaged_table
 QUANTILES = (0.5, 0.9, 0.99)
 _DRAWN = 200_000
 _TABLES = {"nanogpt_steps.csv": "step_ms", "straggler_jobs.csv": "step_time_s"}
+_LOGS = "nanogpt_logs.csv"
+# The mean slow-down where a word stands in the cause, and of all jobs that have stragglers.
+_FLEET = {"worker": 3.04, "sequence": 1.34}
+_FLEET_MEAN = 1.28
 
 
 @dataclass(frozen=True, slots=True)
 class JobError:
     """Errors of `QUANTILES` of one job, as fractions, and of ``slowdown`` where it is known.
 
-    That is the mean step over the one without stragglers, predicted by the other jobs' mean.
+    That is the mean step over the one without stragglers, predicted by the fleet's; ``by_others``
+    is the same, predicted by the other jobs' mean.
     """
 
     job: str
     quantiles: tuple[float, ...]
     slowdown: float | None = None
+    by_others: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogError:
+    """Errors of a log's 90th and 99th percentile over its median, as fractions."""
+
+    log: str
+    ninety: float
+    ninety_nine: float
 
 
 def left_out_jobs() -> list[JobError]:
     """Each job, predicted by a fit to the others of its table."""
     rows = []
+    batches = _batches()
     for table in _TABLES:
         jobs, slowed = _jobs(table), _slowdowns(table)
         for job, times in jobs.items():
-            # Over their medians: jobs differ in speed, and jitter is what is left of it.
-            others = [each / np.median(each) for name, each in jobs.items() if name != job]
-            error = None
+            others = [name for name in jobs if name != job]
+            alike = [name for name in others if name in batches and batches[name] == batches[job]]
+            known = _pooled([jobs[name] for name in alike or others])
+            slowdown = by_others = None
             if slowed:
-                known = [value for name, value in slowed.items() if name != job]
-                error = float(np.mean(known)) / slowed[job] - 1
-            rows.append(JobError(job, _errors(np.concatenate(others), times), error))
+                mean = float(np.mean([slowed[name] for name in others]))
+                slowdown = _by_cause(table, job) / slowed[job] - 1
+                by_others = mean / slowed[job] - 1
+            rows.append(JobError(job, _errors(known, times), slowdown, by_others))
     return rows
+
+
+def other_logs() -> list[LogError]:
+    """Runs whose steps no fit has seen, predicted by the jobs that read their data alike."""
+    jobs, batches = _jobs("nanogpt_steps.csv"), _batches()
+    known = {
+        batch: _drawn(_pooled([times for job, times in jobs.items() if batches[job] == batch]))
+        for batch in dict.fromkeys(batches.values())
+    }
+    columns = ("log", "batch", "p90_over_p50", "p99_over_p50")
+    rows = packaged_table(_LOGS, columns)
+    # What comes after the last underscore names the run: one stands in the table twice.
+    seen = {name.rpartition("_")[2] for name in _named_logs().values()}
+    found = []
+    for log, batch, *measured in zip(*map(rows.text, columns), strict=True):
+        name = str(log).rpartition("_")[2]
+        if batch in known and name not in seen:
+            seen.add(name)
+            median, *predicted = np.quantile(known[batch], QUANTILES)
+            errors = [
+                float(told / median / float(value) - 1)
+                for told, value in zip(predicted, measured, strict=True)
+            ]
+            found.append(LogError(str(log), *errors))
+    return found
+
+
+def _named_logs() -> dict[str, str]:
+    """The log of each job whose steps are known: the first that has its name."""
+    logs = packaged_table(_LOGS, ("log",)).text("log").tolist()
+    jobs = _jobs("nanogpt_steps.csv")
+    return {job: next(log for log in logs if log.startswith(f"{job}_")) for job in jobs}
+
+
+def _batches() -> dict[str, str]:
+    """How each of those jobs reads its data: samples of a step, as its program says them."""
+    rows = packaged_table(_LOGS, ("log", "batch"))
+    batch_of = dict(zip(rows.text("log").tolist(), rows.text("batch").tolist(), strict=True))
+    return {job: batch_of[log] for job, log in _named_logs().items()}
+
+
+def _pooled(jobs: Sequence[FloatArray]) -> FloatArray:
+    """Steps over their job's median: jobs differ in speed, and jitter is what is left of it."""
+    return np.concatenate([times / np.median(times) for times in jobs])
 
 
 def second_halves() -> list[JobError]:
@@ -58,12 +126,24 @@ def second_halves() -> list[JobError]:
 
 
 def _errors(known: FloatArray, times: FloatArray) -> tuple[float, ...]:
-    # (steps, ranks): the table has one time a step, as if one rank had taken it.
-    fitted = fit_jitter(known[:, None], [0]).jitter
-    drawn = fitted.factors(1, _DRAWN, seed=0)[:, 0]
+    drawn = _drawn(known)
     predicted = np.quantile(drawn / drawn.mean(), QUANTILES)
     measured = np.quantile(times / times.mean(), QUANTILES)
     return tuple((predicted / measured - 1).tolist())
+
+
+def _drawn(known: FloatArray) -> FloatArray:
+    """Factors of steps as the fit to those known draws them."""
+    # (steps, ranks): the table has one time a step, as if one rank had taken it.
+    fitted = fit_jitter(known[:, None], [0]).jitter
+    return fitted.factors(1, _DRAWN, seed=0)[:, 0]
+
+
+def _by_cause(table: str, job: str) -> float:
+    """The fleet's mean slow-down where stragglers have the cause of this job's."""
+    rows = packaged_table(table, ("job", "cause"))
+    causes = dict(zip(rows.text("job").tolist(), rows.text("cause").tolist(), strict=True))
+    return next((mean for word, mean in _FLEET.items() if word in causes[job]), _FLEET_MEAN)
 
 
 def _table(name: str) -> Columns:

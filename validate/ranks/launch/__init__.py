@@ -38,20 +38,25 @@ itself ends, also by kill -9, its ranks and what they started end too (all but w
 process group; the testbed ends that as well).
 """
 
+from validate.ranks.launch.group import ProcessGroup
 from validate.ranks.launch.host import LOOPBACK, Host, loopback
-from validate.ranks.launch.launcher import ENDED_WITHIN_S, launch
+from validate.ranks.launch.launcher import ENDED_WITHIN_S, REALTIME, launch
+from validate.ranks.launch.own_folder import own_folder
 from validate.ranks.launch.rows import connected, write_row
 from validate.ranks.launch.run import RankRun, Run, RunFailed
 
 __all__ = [
     "ENDED_WITHIN_S",
     "LOOPBACK",
+    "REALTIME",
     "Host",
+    "ProcessGroup",
     "RankRun",
     "Run",
     "RunFailed",
     "connected",
     "launch",
     "loopback",
+    "own_folder",
     "write_row",
 ]

@@ -1,0 +1,50 @@
+"""``python -m validate.elastic OUTPUT.json``: kill jobs, and record what became of their time.
+
+The first is what the time of a restart is known from; it is tested on the others.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dpsim.base.terminal import narrate
+from dpsim.engine import provenance
+from validate.elastic.account import compare, mean_restart
+from validate.elastic.job import Job
+from validate.elastic.launch import run
+from validate.microbench import machine
+from validate.ranks.launch import REALTIME
+
+JOBS = (
+    Job(steps=120, every=10, kills=(2.5, 4.2, 1.7)),
+    Job(steps=120, every=10, kills=(3.3, 1.0, 5.1)),
+    Job(steps=150, every=30, checkpoint_s=0.5, kills=(2.6, 5.9, 4.4)),
+    Job(steps=120, every=5, checkpoint_s=0.1, kills=(0.4, 6.3, 2.2)),
+)
+
+
+def main(output: Path) -> None:
+    """Run all jobs, in the real-time class where it is permitted, and write after the last."""
+    permitted = subprocess.run([*REALTIME, "true"], check=False, capture_output=True)
+    before = REALTIME if permitted.returncode == 0 else ()
+    load = os.getloadavg()[0]
+    found = [run(job, before) for job in JOBS]
+    known = mean_restart(found[0])
+    for each in found[1:]:
+        told = compare(each, known)
+        points = 100 * told.useful_error
+        narrate(f"recovery {told.recovery_error:+.1%}, useful share {points:+.1f} points")
+    record = {
+        "machine": {key: value for key, value in machine().items() if key != "host"},
+        "load": [load, os.getloadavg()[0]],
+        "real_time": bool(before),
+        "provenance": provenance(),
+        "jobs": [each.model_dump(mode="json") for each in found],
+    }
+    output.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,153 @@
+"""What became of a killed job's time, as measured and as `goodput` foretells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.config import Config
+from dpsim.disturbance import Cause, Checkpoints
+from dpsim.studies.goodput import Fault, Faults, History, Machine, simulate_job
+from validate.elastic.job import Job
+
+PARTS = ("useful", "checkpoints", "lost", "restarting")
+
+
+class Kill(Config):
+    """When a rank was killed, and when the launcher had ended the others; monotonic seconds."""
+
+    at: float
+    ended: float
+
+
+class Stop(Config):
+    """One kill: seconds of computing before it, of those what was lost, and until all was ended.
+
+    ``restart_s``: from the kill until the ranks compute again.
+    """
+
+    computing_s: float
+    lost_s: float
+    detection_s: float
+    restart_s: float
+
+
+class Killed(Config):
+    """A job that was killed and came to its end: seconds of it by what they went into."""
+
+    job: Job
+    seconds: float
+    useful: float
+    checkpoints: float
+    lost: float
+    restarting: float
+    stops: tuple[Stop, ...]
+
+
+class Comparison(Config):
+    """Seconds of a job by part, predicted and measured; ``recovery`` is per kill.
+
+    That is what a kill costs: the work that is lost, and the restart.
+    """
+
+    predicted: dict[str, float]
+    measured: dict[str, float]
+    recovery_predicted: tuple[float, ...]
+    recovery_measured: tuple[float, ...]
+
+    @property
+    def recovery_error(self) -> float:
+        """Of what all kills cost together, as a fraction of what was measured."""
+        return sum(self.recovery_predicted) / sum(self.recovery_measured) - 1
+
+    @property
+    def useful_error(self) -> float:
+        """Points of the share of time that is useful: 0.01 is one percentage point."""
+        whole = sum(self.measured.values())
+        foretold = sum(self.predicted.values())
+        return self.predicted["useful"] / foretold - self.measured["useful"] / whole
+
+
+def killed(job: Job, rows: Sequence[Mapping[str, Any]], kills: Sequence[Kill]) -> Killed:
+    """What rank 0's notes say of the time from the first begin on."""
+    begins = [row["at"] for row in rows if row["event"] == "begin"]
+    ends = [*(kill.at for kill in kills), rows[-1]["at"]]
+    stops, useful, checkpoints, lost = [], 0.0, 0.0, 0.0
+    for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        kept = [row for row in rows if begin <= row["at"] <= end]
+        if number < len(kills):
+            whole = [at for at, row in enumerate(kept) if row["event"] in ("begin", "saved")]
+            kept = kept[: whole[-1] + 1]
+            gone = end - kept[-1]["at"]
+            lost += gone
+            kill = kills[number]
+            stops.append(
+                Stop(
+                    computing_s=end - begin,
+                    lost_s=gone,
+                    detection_s=kill.ended - kill.at,
+                    restart_s=begins[number + 1] - kill.at,
+                )
+            )
+        saving = sum(after["at"] - row["at"] for row, after in _saved(kept))
+        checkpoints += saving
+        useful += kept[-1]["at"] - begin - saving
+    return Killed(
+        job=job,
+        seconds=ends[-1] - begins[0],
+        useful=useful,
+        checkpoints=checkpoints,
+        lost=lost,
+        restarting=sum(stop.restart_s for stop in stops),
+        stops=tuple(stops),
+    )
+
+
+def _saved(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], ...]]:
+    """Each checkpoint's note with the one before it, of the step that it follows."""
+    return ((row, after) for row, after in pairwise(rows) if after["event"] == "saved")
+
+
+def mean_restart(found: Killed) -> float:
+    """Seconds from a kill until the ranks compute again."""
+    return float(np.mean([stop.restart_s for stop in found.stops]))
+
+
+def compare(found: Killed, restart_s: float) -> Comparison:
+    """What `goodput`'s simulation makes of the same kills, beside what was measured.
+
+    It knows the job as it was planned, when it was killed, and ``restart_s``, of other runs.
+    """
+    told = _simulated(found, restart_s)
+    return Comparison(
+        predicted={part: getattr(told, part) for part in PARTS},
+        measured={part: getattr(found, part) for part in PARTS},
+        recovery_predicted=tuple(stop.lost + stop.down for stop in told.stops),
+        recovery_measured=tuple(stop.lost_s + stop.restart_s for stop in found.stops),
+    )
+
+
+def _simulated(found: Killed, restart_s: float) -> History:
+    """The job's time from its first step on, up to the last that was planned."""
+    job = found.job
+    cause = Cause("kill", 1.0, 0.0, 0.0)
+    plan = Checkpoints(job.every * job.step_s, job.checkpoint_s, write=0.0)
+    machine = Machine(job.ranks, [cause], plan, restart_s, 0.0, spares=0, elastic=False)
+    # A kill comes so long after the ranks compute again, and those restart for so long before.
+    computing = np.array([stop.computing_s for stop in found.stops])
+    gaps = computing + restart_s
+    gaps[:1] -= restart_s
+    faults = Faults(np.append(gaps, np.inf), [Fault(cause, 0.0)] * (len(gaps) + 1), [])
+    return simulate_job(machine, float(gaps.sum()) + restart_s + _left(found), faults)
+
+
+def _left(found: Killed) -> float:
+    """Seconds of steps and checkpoints after the last restart, by the plan."""
+    job = found.job
+    period = job.every * job.step_s + job.checkpoint_s
+    saved = sum(int(stop.computing_s / period) for stop in found.stops) * job.every
+    steps = job.steps - saved
+    return steps * job.step_s + steps // job.every * job.checkpoint_s

@@ -1,0 +1,131 @@
+"""Starts a job under torchrun, kills its ranks when it is their time, and reads what they noted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpsim.base.errors import FailedError
+from validate.elastic.account import Kill, Killed, killed
+from validate.elastic.job import TOTAL, Job
+from validate.ranks.launch import LOOPBACK, ProcessGroup, own_folder
+
+_POLL_S = 0.005
+_RESTART_S = 90.0  # for processes to load torch, on a machine that may be busy
+_ENDED_WITHIN_S = 10.0
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": LOOPBACK.interface,
+    # A store of its own for each restart: in a shared one ranks find the addresses of those that
+    # were killed, and gloo tries to connect to them.
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+}
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A job that runs, and the folder of what its ranks note."""
+
+    job: Job
+    folder: Path
+    launcher: subprocess.Popen[bytes]
+    deadline: float
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Look again and again. Raises FailedError where the job has failed, or takes too long."""
+        while not until():
+            if self.launcher.poll() or time.monotonic() > self.deadline:
+                raise FailedError(f"ranks must run under torchrun, but: {_said(self.launcher)}")
+            time.sleep(_POLL_S)
+
+    def rows(self, rank: int) -> Iterator[Row]:
+        """What a rank has noted; a last line that is not whole was cut off by a kill."""
+        path = self.folder / f"rank-{rank}.jsonl"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            with suppress(json.JSONDecodeError):
+                yield json.loads(line)
+
+    def begun(self) -> list[float]:
+        """When all ranks had begun to compute, at the start and after each restart."""
+        by_rank = [
+            [row["at"] for row in self.rows(rank) if row["event"] == "begin"]
+            for rank in range(self.job.ranks)
+        ]
+        return [max(moments) for moments in zip(*by_rank, strict=False)]
+
+    def kill(self, attempt: int, seconds: float) -> Kill:
+        """Kill the last rank so long after the ranks have begun for the time ``attempt``.
+
+        Waits until the launcher has ended all others.
+        """
+        self.wait(lambda: len(self.begun()) > attempt)
+        moment = self.begun()[attempt] + seconds
+        self.wait(lambda: time.monotonic() >= moment)
+        pids = [list(self.rows(rank))[-1]["pid"] for rank in range(self.job.ranks)]
+        at = time.monotonic()
+        os.kill(pids[-1], signal.SIGKILL)
+        self.wait(lambda: not any(_runs(pid) for pid in pids))
+        return Kill(at=at, ended=time.monotonic())
+
+
+def run(job: Job, before: Sequence[str] = ()) -> Killed:
+    """Run ``job`` to its end. ``before`` stands before the launcher's command: ``chrt -f 5``.
+
+    Raises FailedError where ranks do not start, do not come back, or come to another sum.
+    """
+    command = [
+        *before,
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--nproc-per-node", str(job.ranks), "--max-restarts", str(len(job.kills))),
+        # Seconds between its looks at the ranks; part of what is measured.
+        *("--monitor-interval", "0.1", "-m", "validate.elastic.worker"),
+    ]
+    environment = {**os.environ, **_ENVIRONMENT}
+    with own_folder() as folder, ProcessGroup() as group:
+        launcher = group.start([*command, job.model_dump_json(), str(folder)], environment)
+        try:
+            limit = _RESTART_S * (1 + len(job.kills)) + 4 * job.steps * job.step_s
+            launched = _Launched(job, folder, launcher, time.monotonic() + limit)
+            kills = [launched.kill(*each) for each in enumerate(job.kills)]
+            launched.wait(lambda: launcher.poll() == 0)
+            _check(job, json.loads((folder / TOTAL).read_text()))
+            return killed(job, list(launched.rows(0)), kills)
+        finally:
+            # Ranks are in sessions of their own, and only their launcher ends them.
+            launcher.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                launcher.wait(_ENDED_WITHIN_S)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and not dead already."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def _check(job: Job, total: int) -> None:
+    """Every step counts once, however often it was done."""
+    ranks = sum(range(job.ranks))
+    wanted = sum(job.ranks * step + ranks for step in range(job.steps))
+    if total != wanted:
+        raise FailedError(f"the ranks' sum must be {wanted}, but got {total}")
+
+
+def _said(launcher: subprocess.Popen[bytes]) -> str:
+    """The last line of the launcher that has ended."""
+    if launcher.poll() is None:
+        return "they did not come in time"
+    assert launcher.stderr
+    lines = launcher.stderr.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"it ended with code {launcher.returncode}"

@@ -1,0 +1,76 @@
+"""``python -m validate.elastic.worker JOB FOLDER``: a rank, as torchrun starts it.
+
+It goes on from the last checkpoint in FOLDER, and notes there when its steps and checkpoints ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from validate.elastic.job import TOTAL, Job
+
+CHECKPOINT = "checkpoint.json"
+
+
+def train(job: Job, folder: Path) -> None:
+    """All steps that are left; the sum that ranks agree on tells whether one was lost or twice."""
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    done, total = _restored(folder / CHECKPOINT)
+    with (folder / f"rank-{rank}.jsonl").open("a", buffering=1) as notes:
+
+        def note(event: str) -> None:
+            row = {"event": event, "at": time.monotonic(), "step": done, "pid": os.getpid()}
+            notes.write(json.dumps(row) + "\n")
+
+        dist.barrier()
+        note("begin")
+        while done < job.steps:
+            time.sleep(job.step_s)
+            total += _summed(done + rank)
+            done += 1
+            note("step")
+            if done % job.every == 0:
+                _save(folder / CHECKPOINT, rank, job, done, total)
+                note("saved")
+        note("end")
+    if rank == 0:
+        (folder / TOTAL).write_text(json.dumps(total))
+    dist.destroy_process_group()
+
+
+def _summed(own: int) -> int:
+    """The sum of every rank's number, over the network."""
+    numbers = torch.tensor([own])
+    dist.all_reduce(numbers)
+    return int(numbers)
+
+
+def _restored(path: Path) -> tuple[int, int]:
+    """Steps that are done, and their sum."""
+    if not path.exists():
+        return 0, 0
+    done, total = json.loads(path.read_text())
+    return int(done), int(total)
+
+
+def _save(path: Path, rank: int, job: Job, done: int, total: int) -> None:
+    """Write a checkpoint, for which all ranks wait."""
+    if rank == 0:
+        time.sleep(job.checkpoint_s)
+        # Under its name only once it is whole: a kill may come while it is written.
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps([done, total]))
+        part.replace(path)
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    train(Job.model_validate_json(sys.argv[1]), Path(sys.argv[2]))
