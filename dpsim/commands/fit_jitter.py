@@ -15,38 +15,63 @@ def fit_jitter(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A CSV file of steps: step_ms or step_s, and rank and node if timed apart.",
+            help=(
+                "A CSV file of steps: step_ms or step_s; rank and node if timed apart; job if "
+                "there are several."
+            ),
             show_default=False,
         ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the block to this file.")
     ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", help="Only this job of the file; all are pooled if left out."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit jitter, delays, stalls and slow workers to step times of your own cluster.
 
-    Prints a disturbance block for a scenario.
+    Prints a disturbance block for a scenario, and quantiles of it beside those of the file.
 
     Example: dpsim fit-jitter steps.csv -o disturbance.yaml
     """
     import numpy as np
 
+    from dpsim.base.terminal import narrate
     from dpsim.disturbance import fit_jitter as fitted
-    from dpsim.disturbance import read_steps
+    from dpsim.disturbance import read_jobs, read_steps
 
-    times, nodes = read_steps(file)
+    times, nodes = read_steps(file, job)
     found = fitted(times, nodes)
-    told = {"steps": len(times), "ranks": times.shape[1], "median_s": float(np.median(times))}
+    jobs = {name: each for name, each in read_jobs(file).items() if job in (None, name)}
+    beside = found.quantiles(times, nodes)
     if as_json:
+        median = None if len(jobs) > 1 else float(np.median(times))
+        told = {"steps": len(times), "ranks": times.shape[1], "median_s": median}
+        rows = [
+            {
+                "job": name,
+                "steps": len(each.times),
+                "median_s": float(np.median(each.times)),
+                "slow_down": each.slow_down,
+            }
+            for name, each in jobs.items()
+        ]
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
-        show_json({**named, "disturbance": found.block()})
+        show_json({**named, "jobs": rows, "quantiles": beside, "disturbance": found.block()})
         return
     text = block_text(found.block())
     if output is None:
         show(text)
     else:
         write_whole(output, text)
+    for row in beside:
+        narrate(
+            f"{row['quantile']:.0%} of steps within {row['measured']:.3f} means, "
+            f"{row['drawn']:.3f} as drawn"
+        )
 
 
 def block_text(block: object) -> str:

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
         waiting_share,
     )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
-    from dpsim.disturbance.fitting import STEPS_TO_FIT, JitterFit, fit_jitter, read_steps
+    from dpsim.disturbance.fitting import JitterFit, fit_jitter
+    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, read_jobs, read_steps
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -69,6 +70,7 @@ __all__ = [
     "ParetoJitterConfig",
     "PerNode",
     "SlowWorkersConfig",
+    "TimedJob",
     "TransientConfig",
     "compute_factors",
     "daly_interval",
@@ -78,6 +80,7 @@ __all__ = [
     "missing_share",
     "random_stream",
     "random_streams",
+    "read_jobs",
     "read_steps",
     "read_trace",
     "relapse_chance",

@@ -7,29 +7,23 @@ whole steps were timed, nothing tells workers apart, and all of it is the job's.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.base.errors import DpsimError
-from dpsim.base.files import read_text_limited
 from dpsim.disturbance.jitter import CorrelatedJitterConfig, Factors
 from dpsim.disturbance.slow_workers import SlowWorkersConfig
 
 STALLED = 1.3  # medians of the job from which on a step has a stall
 SLOW = 1.1  # medians of the others from which on a worker is a straggler (Lin et al. 2025)
 _APART = 4.0  # standard deviations from which on a step has a delay
-_UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
 _TAILS = np.geomspace(1.2, 1000, 400)  # tail indices that are tried
-_MOST_BYTES = 256 * 2**20
-STEPS_TO_FIT = 20  # fewer tell no parts apart
+_QUANTILES = (0.5, 0.9, 0.99)
+_DRAWN = 20_000  # steps that the fit draws beside those measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +33,23 @@ class JitterFit:
     jitter: CorrelatedJitterConfig
     slow: tuple[SlowWorkersConfig, ...]
 
+    def quantiles(self, times: Factors, nodes: Sequence[int]) -> list[dict[str, float]]:
+        """Quantiles of whole steps over their mean: of ``times``, and as the fit draws them.
+
+        A step ends with its slowest rank.
+        """
+        ranks = times.shape[1]
+        per_node = np.unique(nodes, return_counts=True)[1].tolist()
+        drawn = self.jitter.factors(ranks, _DRAWN, 0, per_node)
+        for each in self.slow:
+            drawn = drawn * each.factors(ranks, 0, per_node)
+        whole = [steps.max(axis=1) for steps in (times, drawn)]
+        measured, told = (np.quantile(steps / steps.mean(), _QUANTILES) for steps in whole)
+        return [
+            {"quantile": quantile, "measured": float(one), "drawn": float(other)}
+            for quantile, one, other in zip(_QUANTILES, measured, told, strict=True)
+        ]
+
     def block(self) -> dict[str, Any]:
         """The ``disturbance`` block of a scenario."""
         found: dict[str, Any] = {"jitter": self.jitter.model_dump(mode="json")}
@@ -46,45 +57,6 @@ class JitterFit:
             listed = [each.model_dump(mode="json", exclude_unset=True) for each in self.slow]
             found["slow"] = listed
         return found
-
-
-def read_steps(path: Path) -> tuple[Factors, list[int]]:
-    """Step times in seconds, shape (steps, ranks), and each rank's node.
-
-    A CSV file with one of the columns step_ms, step_time_ms, step_s or step_time_s, and with
-    ``rank`` (and maybe ``node``) where ranks were timed apart. Raises DpsimError.
-    """
-    text = read_text_limited(path, _MOST_BYTES)
-    reader = csv.DictReader(io.StringIO(text))
-    column = next((name for name in reader.fieldnames or () if name in _UNITS), None)
-    if column is None:
-        raise DpsimError(f"{path}: must have one of the columns {', '.join(_UNITS)}")
-
-    times: dict[int, list[float]] = {}
-    nodes: dict[int, int] = {}
-    for line, row in enumerate(reader, 2):
-        rank = _number(path, line, row.get("rank") or "0", int)
-        seconds = _number(path, line, row[column], float) * _UNITS[column]
-        if not (seconds > 0 and math.isfinite(seconds)):
-            raise DpsimError(f"{path}:{line}: {column}: must be above 0, but got {row[column]!r}")
-        times.setdefault(rank, []).append(seconds)
-        nodes[rank] = _number(path, line, row.get("node") or "0", int)
-
-    counts = {len(each) for each in times.values()}
-    if len(counts) != 1 or min(counts) < STEPS_TO_FIT:
-        raise DpsimError(
-            f"{path}: must have at least {STEPS_TO_FIT} steps, as many of each rank, but got "
-            f"{sorted(counts)}"
-        )
-    ranks = sorted(times)
-    return np.array([times[rank] for rank in ranks]).T, [nodes[rank] for rank in ranks]
-
-
-def _number(path: Path, line: int, text: str | None, read: Any) -> Any:
-    try:
-        return read(text)
-    except (TypeError, ValueError):
-        raise DpsimError(f"{path}:{line}: must be a number, but got {text!r}") from None
 
 
 def fit_jitter(times: Factors, nodes: Sequence[int]) -> JitterFit:

@@ -8,7 +8,7 @@ import pytest
 
 from dpsim import cli
 from dpsim.base.errors import DpsimError
-from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, read_steps
+from dpsim.disturbance import CorrelatedJitterConfig, fit_jitter, read_jobs, read_steps
 from dpsim.scenario import load_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +102,41 @@ def test_the_json_has_the_keys_of_the_documentation(tmp_path, monkeypatch, capsy
     section = text.split("## `dpsim fit-jitter FILE --json`")[1].split("\n## ")[0]
     assert all(f"`{key}`" in section for key in told if key not in ("schema_version", "kind"))
     assert (told["steps"], told["ranks"]) == (50, 4)
+
+
+def two_jobs(folder, scale=3, ranks=1):
+    """The second is ``scale`` times as slow and has half as much jitter."""
+    lines = ["job,step,rank,step_s,mean_without_stragglers_s"]
+    for job, sigma, seconds in (("a", 0.02, 1.0), ("b", 0.01, scale)):
+        for step, row in enumerate(seconds * drawn(ranks, 400, job_sigma=sigma)):
+            cells = (f"{job},{step},{rank},{time},{seconds / 2}" for rank, time in enumerate(row))
+            lines += cells
+    path = folder / "jobs.csv"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_jobs_of_one_file_are_pooled_over_their_medians(tmp_path):
+    path = two_jobs(tmp_path)
+    times, _ = read_steps(path)
+    assert len(times) == 800
+    assert fit_jitter(times, [0]).jitter.job_sigma == pytest.approx(0.0158, rel=0.1)
+    alone, _ = read_steps(path, "b")
+    assert np.median(alone) == pytest.approx(3, rel=0.01)
+    assert fit_jitter(alone, [0]).jitter.job_sigma == pytest.approx(0.01, rel=0.1)
+    assert [job.slow_down for job in read_jobs(path).values()] == pytest.approx([2, 2], rel=0.01)
+
+
+def test_a_job_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(DpsimError, match="--job must be one of a, b, but got 'c'"):
+        read_steps(two_jobs(tmp_path), "c")
+
+
+def test_what_was_fitted_is_shown_beside_what_was_measured():
+    times = drawn(4, 20_000, sigma=0.05, delay_chance=0.02, delay=0.3)
+    times[:, 1] *= 1.3
+    for row in fit_jitter(times, nodes(4)).quantiles(times, nodes(4)):
+        assert row["drawn"] == pytest.approx(row["measured"], rel=0.06)
 
 
 @pytest.mark.parametrize(

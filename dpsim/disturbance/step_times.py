@@ -1,0 +1,114 @@
+"""Measured step times of one job or of several, from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import read_text_limited
+from dpsim.disturbance.jitter import Factors
+
+_UNITS = {"step_ms": 1e-3, "step_time_ms": 1e-3, "step_s": 1.0, "step_time_s": 1.0}
+_JOBS = ("job", "case_id")
+_WITHOUT = "mean_without_stragglers_s"
+_MOST_BYTES = 256 * 2**20
+STEPS_TO_FIT = 20  # fewer tell no parts apart
+
+
+@dataclass(frozen=True, slots=True)
+class TimedJob:
+    """Step times in seconds of one job, shape (steps, ranks), and each rank's node.
+
+    ``slow_down``: the mean step over the one without stragglers, where the file has that.
+    """
+
+    times: Factors
+    nodes: list[int]
+    slow_down: float | None
+
+
+def read_jobs(path: Path) -> dict[str, TimedJob]:
+    """The jobs of a CSV file by name, in their order; a file that names none is one, named "".
+
+    It has one of the columns step_ms, step_time_ms, step_s or step_time_s; ``rank`` (and maybe
+    ``node``) where ranks were timed apart; ``job`` or ``case_id`` where there are several jobs; and
+    maybe ``mean_without_stragglers_s``. Raises DpsimError.
+    """
+    text = read_text_limited(path, _MOST_BYTES)
+    reader = csv.DictReader(io.StringIO(text))
+    names = reader.fieldnames or ()
+    column = next((name for name in names if name in _UNITS), None)
+    if column is None:
+        raise DpsimError(f"{path}: must have one of the columns {', '.join(_UNITS)}")
+    named_by = next((name for name in _JOBS if name in names), "")
+    rows: dict[str, list[tuple[int, dict[str, str]]]] = {}
+    for line, row in enumerate(reader, 2):
+        rows.setdefault(row.get(named_by) or "", []).append((line, row))
+    if not rows:
+        raise DpsimError(f"{path}: must have at least {STEPS_TO_FIT} steps, but got none")
+    return {job: _timed(path, job, column, found) for job, found in rows.items()}
+
+
+def read_steps(path: Path, job: str | None = None) -> tuple[Factors, list[int]]:
+    """Step times, shape (steps, ranks), and each rank's node: of ``job``, or of all jobs.
+
+    Of several jobs they are over each one's median, since jobs differ in speed; of one in seconds.
+    Raises DpsimError.
+    """
+    jobs = read_jobs(path)
+    if job is not None and job not in jobs:
+        raise DpsimError(f"{path}: --job must be one of {', '.join(jobs)}, but got {job!r}")
+    chosen = list(jobs.values()) if job is None else [jobs[job]]
+    first = chosen[0]
+    if len(chosen) == 1:
+        return first.times, first.nodes
+    if any(each.nodes != first.nodes for each in chosen):
+        raise DpsimError(f"{path}: all jobs must have the same ranks, unless --job names one")
+    pooled = [each.times / np.median(each.times) for each in chosen]
+    return np.concatenate(pooled), first.nodes
+
+
+def _timed(
+    path: Path, job: str, column: str, rows: Sequence[tuple[int, dict[str, str]]]
+) -> TimedJob:
+    times: dict[int, list[float]] = {}
+    nodes: dict[int, int] = {}
+    for line, row in rows:
+        rank = _number(path, line, row.get("rank") or "0", int)
+        seconds = _number(path, line, row[column], float) * _UNITS[column]
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise DpsimError(f"{path}:{line}: {column}: must be above 0, but got {row[column]!r}")
+        times.setdefault(rank, []).append(seconds)
+        nodes[rank] = _number(path, line, row.get("node") or "0", int)
+
+    counts = {len(each) for each in times.values()}
+    if len(counts) != 1 or min(counts) < STEPS_TO_FIT:
+        of = f" of {job}" if job else ""
+        raise DpsimError(
+            f"{path}: must have at least {STEPS_TO_FIT} steps{of}, as many of each rank, but got "
+            f"{sorted(counts)}"
+        )
+    ranks = sorted(times)
+    found = np.array([times[rank] for rank in ranks]).T
+    line, last = rows[-1]
+    without = last.get(_WITHOUT)
+    slow_down = None
+    if without:
+        # A step ends with its slowest rank.
+        slow_down = float(found.max(axis=1).mean()) / _number(path, line, without, float)
+    return TimedJob(found, [nodes[rank] for rank in ranks], slow_down)
+
+
+def _number(path: Path, line: int, text: str | None, read: Any) -> Any:
+    try:
+        return read(text)
+    except (TypeError, ValueError):
+        raise DpsimError(f"{path}:{line}: must be a number, but got {text!r}") from None
