@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.base.terminal import show, show_json, write_whole
+from dpsim.base.terminal import narrate, show, show_json, write_whole
 from dpsim.commands.options import Json
 
 
@@ -37,28 +37,17 @@ def fit_jitter(
 
     Example: dpsim fit-jitter steps.csv -o disturbance.yaml
     """
-    import numpy as np
-
-    from dpsim.base.terminal import narrate
     from dpsim.disturbance import fit_jitter as fitted
-    from dpsim.disturbance import read_jobs, read_steps
+    from dpsim.disturbance import pooled, read_jobs
 
-    times, nodes = read_steps(file, job)
+    jobs = read_jobs(file, job)
+    times, nodes = pooled(file, list(jobs.values()))
     found = fitted(times, nodes)
-    jobs = {name: each for name, each in read_jobs(file).items() if job in (None, name)}
     beside = found.quantiles(times, nodes)
     if as_json:
-        median = None if len(jobs) > 1 else float(np.median(times))
+        rows = [{"job": name, **each.to_json()} for name, each in jobs.items()]
+        median = rows[0]["median_s"] if len(rows) == 1 else None
         told = {"steps": len(times), "ranks": times.shape[1], "median_s": median}
-        rows = [
-            {
-                "job": name,
-                "steps": len(each.times),
-                "median_s": float(np.median(each.times)),
-                "slow_down": each.slow_down,
-            }
-            for name, each in jobs.items()
-        ]
         named = {"schema_version": 1, "kind": "fit-jitter", **told}
         show_json({**named, "jobs": rows, "quantiles": beside, "disturbance": found.block()})
         return

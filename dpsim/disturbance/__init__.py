@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from dpsim.disturbance.fault_trace import FaultTrace, read_trace, relapse_chance
     from dpsim.disturbance.fitting import JitterFit, fit_jitter
-    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, read_jobs, read_steps
+    from dpsim.disturbance.step_times import STEPS_TO_FIT, TimedJob, pooled, read_jobs, read_steps
 else:
     __getattr__, __dir__ = on_demand(__name__, __file__)
 
@@ -78,6 +78,7 @@ __all__ = [
     "fit_jitter",
     "known_faults",
     "missing_share",
+    "pooled",
     "random_stream",
     "random_streams",
     "read_jobs",

@@ -34,9 +34,17 @@ class TimedJob:
     nodes: list[int]
     slow_down: float | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, but for the times themselves."""
+        return {
+            "steps": len(self.times),
+            "median_s": float(np.median(self.times)),
+            "slow_down": self.slow_down,
+        }
 
-def read_jobs(path: Path) -> dict[str, TimedJob]:
-    """The jobs of a CSV file by name, in their order; a file that names none is one, named "".
+
+def read_jobs(path: Path, job: str | None = None) -> dict[str, TimedJob]:
+    """The jobs of a CSV file by name, or ``job`` alone; a file that names none is one, named "".
 
     It has one of the columns step_ms, step_time_ms, step_s or step_time_s; ``rank`` (and maybe
     ``node``) where ranks were timed apart; ``job`` or ``case_id`` where there are several jobs; and
@@ -54,26 +62,29 @@ def read_jobs(path: Path) -> dict[str, TimedJob]:
         rows.setdefault(row.get(named_by) or "", []).append((line, row))
     if not rows:
         raise DpsimError(f"{path}: must have at least {STEPS_TO_FIT} steps, but got none")
-    return {job: _timed(path, job, column, found) for job, found in rows.items()}
+    if job is not None and job not in rows:
+        raise DpsimError(f"{path}: --job must be one of {', '.join(rows)}, but got {job!r}")
+    chosen = rows if job is None else {job: rows[job]}
+    return {name: _timed(path, name, column, found) for name, found in chosen.items()}
 
 
 def read_steps(path: Path, job: str | None = None) -> tuple[Factors, list[int]]:
-    """Step times, shape (steps, ranks), and each rank's node: of ``job``, or of all jobs.
+    """Step times, shape (steps, ranks), and each rank's node: of ``job``, or of all, `pooled`."""
+    return pooled(path, list(read_jobs(path, job).values()))
 
-    Of several jobs they are over each one's median, since jobs differ in speed; of one in seconds.
-    Raises DpsimError.
+
+def pooled(path: Path, jobs: Sequence[TimedJob]) -> tuple[Factors, list[int]]:
+    """The times of one job in seconds, or of several over each one's median, and ranks' nodes.
+
+    Jobs differ in speed, and jitter is what is left of it. Raises DpsimError where ranks differ.
     """
-    jobs = read_jobs(path)
-    if job is not None and job not in jobs:
-        raise DpsimError(f"{path}: --job must be one of {', '.join(jobs)}, but got {job!r}")
-    chosen = list(jobs.values()) if job is None else [jobs[job]]
-    first = chosen[0]
-    if len(chosen) == 1:
+    first = jobs[0]
+    if len(jobs) == 1:
         return first.times, first.nodes
-    if any(each.nodes != first.nodes for each in chosen):
+    if any(each.nodes != first.nodes for each in jobs):
         raise DpsimError(f"{path}: all jobs must have the same ranks, unless --job names one")
-    pooled = [each.times / np.median(each.times) for each in chosen]
-    return np.concatenate(pooled), first.nodes
+    times = [each.times / np.median(each.times) for each in jobs]
+    return np.concatenate(times), first.nodes
 
 
 def _timed(
