@@ -32,6 +32,7 @@ def read(path):
         ("dgx-h100", 1, "all-reduce", "allreduce"),
         ("dgx-a100", 2, "all-gather", "allgather"),
         ("dgx1-v100", 2, "reduce-scatter", "reducescatter"),
+        ("dgx-h100", 2, "broadcast", "broadcast"),
     ],
 )
 def test_every_size_has_one_line_in_the_plugin_s_words(
@@ -88,7 +89,7 @@ def test_its_json_is_documented(dpsim, tmp_path):
     [
         (("--ranks", "4"), r"--nccl-tuner: must stand with --cluster, but got no cluster"),
         (("--cluster", "dgx-h100", "--operation", "all-to-all"), r".*one way"),
-        (("--cluster", "dgx-h100", "--operation", "broadcast"), r".*one that library nccl models"),
+        (("--cluster", "dgx-h100", "--operation", "gather"), r".*one that library nccl models"),
         (("--cluster", "dgx-h100", "-b", "0"), r"-b: must be above 0, but got '0'"),
     ],
 )

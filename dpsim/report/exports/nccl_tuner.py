@@ -13,6 +13,7 @@ _COLLECTIVES = {
     "all-reduce": "allreduce",
     "all-gather": "allgather",
     "reduce-scatter": "reducescatter",
+    "broadcast": "broadcast",
 }
 _ALGORITHMS = {"nvlstree": "nvls_tree"}
 _NCCLS_OWN = -1  # channels: as many as NCCL takes by itself

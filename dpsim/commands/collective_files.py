@@ -1,0 +1,159 @@
+"""What ``dpsim collective`` shows or writes instead of times: rounds, and files for other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.terminal import narrate, show, show_json, write_whole
+
+if TYPE_CHECKING:
+    from dpsim.topology import Network
+
+T = TypeVar("T")
+
+_MOST_SHOWN = 64  # ranks whose every transfer somebody may want to read
+_MOST_BESIDE = 2  # algorithms that a page plays side by side
+
+
+def show_steps(ranks: int | None, algorithm: str, operation: str, as_json: bool) -> None:
+    """The rounds of a schedule of ranks with a node each."""
+    from dpsim.collectives import algorithm as known
+    from dpsim.collectives import algorithm_names
+    from dpsim.report.text.rounds import rounds_text, transfers
+
+    if ranks is None or ranks > _MOST_SHOWN:
+        raise DpsimError(
+            f"--steps: --ranks must be from 1 to {_MOST_SHOWN}, but "
+            f"{'is missing' if ranks is None else f'got {ranks}'}"
+        )
+    # The default is a ring, and not every operation has one.
+    if operation != "all-reduce" and algorithm == "ring":
+        algorithm = algorithm_names(operation)[0]
+    schedule = known(algorithm, operation).schedule(ranks)
+    if not as_json:
+        show(*rounds_text(schedule))
+        return
+
+    rounds = [transfers(each) for each in schedule.each_round()]
+    asked = {"operation": operation, "algorithm": algorithm, "ranks": ranks}
+    told = {**asked, "chunks": schedule.chunks, "rounds": rounds}
+    show_json({"schema_version": 1, "kind": "collective-steps", **told})
+
+
+def write_steps(
+    html: Path,
+    ranks: int | None,
+    algorithms: str,
+    operation: str,
+    size: str,
+    network: Network | None,
+    costs: tuple[float, float],
+    itemsize: int,
+) -> None:
+    """A page that plays the rounds of one algorithm, or of two side by side."""
+    from dpsim.collectives import algorithm as known
+    from dpsim.network import MessageCosts, schedule_on
+    from dpsim.report.pages.steps_page import steps_page
+    from dpsim.studies.collective import parse_size
+    from dpsim.studies.walkthrough import MOST_RANKS, walk
+
+    names = algorithms_named(algorithms, operation)
+    if len(names) > _MOST_BESIDE:
+        raise DpsimError(
+            f"--algorithm: must name at most {_MOST_BESIDE} with --html, but got {len(names)}"
+        )
+    if network is None and (ranks is None or ranks > MOST_RANKS):
+        got = "is missing" if ranks is None else f"got {ranks}"
+        raise DpsimError(f"--html: --ranks must be from 1 to {MOST_RANKS}, but {got}")
+
+    nbytes = read_option("-b", parse_size, size)
+    walks = []
+    for name in names:
+        of = known(name, operation)
+        schedule = of.schedule(ranks or 1) if network is None else schedule_on(network, of)
+        walks.append(walk(schedule, nbytes, network, MessageCosts(*costs), itemsize))
+    write_whole(html, steps_page(walks))
+    narrate(f"wrote {html}")
+
+
+def write_msccl(
+    path: Path,
+    ranks: int | None,
+    cluster: str | None,
+    nodes: int | None,
+    algorithms: str,
+    operation: str,
+) -> None:
+    """The rounds of one algorithm for MSCCL, of ranks with a node each or as a cluster has them."""
+    from dpsim.collectives import algorithm as known
+    from dpsim.network import schedule_on
+    from dpsim.report.exports.msccl import MOST_RANKS, msccl_text
+    from dpsim.studies.collective import named_cluster
+
+    names = algorithms_named(algorithms, operation)
+    if len(names) > 1:
+        raise DpsimError(f"--algorithm: must name one with --msccl, but got {algorithms!r}")
+    of = known(names[0], operation)
+    if cluster is not None:
+        network, _ = named_cluster(cluster, nodes)
+        ranks = network.ranks
+    if ranks is None:
+        raise DpsimError("--msccl: must have --ranks or --cluster, but got neither")
+    # Of too many ranks, not even the schedule is made.
+    if ranks > MOST_RANKS:
+        raise DpsimError(f"--msccl: ranks must be from 2 to {MOST_RANKS}, but got {ranks}")
+    schedule = of.schedule(ranks) if cluster is None else schedule_on(network, of)
+    write_whole(path, msccl_text(schedule, path))
+    narrate(f"wrote {path}")
+
+
+def write_nccl_tuner(
+    path: Path,
+    cluster: str | None,
+    nodes: int | None,
+    operation: str,
+    sizes: list[int],
+    itemsize: int,
+    as_json: bool,
+) -> None:
+    """What NCCL had best choose at each size, as a file for its tuner plugin and as a table."""
+    from dpsim.base.budget import limited
+    from dpsim.report.exports.nccl_tuner import nccl_tuner_text
+    from dpsim.report.text.nccl_choices import nccl_choices_table
+    from dpsim.studies.collective import named_cluster
+    from dpsim.studies.nccl_choices import nccl_choices
+
+    if sizes[0] == 0:
+        raise DpsimError("-b: must be above 0, but got '0'")
+    if cluster is None:
+        raise DpsimError("--nccl-tuner: must stand with --cluster, but got no cluster")
+    with limited():
+        found = nccl_choices(named_cluster(cluster, nodes)[0], sizes, operation, itemsize)
+    write_whole(path, nccl_tuner_text(found))
+    narrate(f"wrote {path}")
+    if as_json:
+        show_json(found.to_json())
+    else:
+        show(nccl_choices_table(found))
+
+
+def algorithms_named(names: str, operation: str) -> list[str]:
+    """The algorithms of an option: all of the operation, or those between commas."""
+    from dpsim.collectives import algorithm_names
+
+    known = algorithm_names(operation)
+    # A ring is asked for by default, also of an operation whose one algorithm has another name.
+    if names == "all" or (names == "ring" and operation != "all-reduce" and len(known) == 1):
+        return list(known)
+    return [name.strip() for name in names.split(",")]
+
+
+def read_option(option: str, read: Callable[[str], T], text: str) -> T:
+    """``read(text)``; an error says which option it is about."""
+    try:
+        return read(text)
+    except DpsimError as error:
+        raise DpsimError(f"{option}: {error}") from None
