@@ -13,7 +13,7 @@ from dpsim.commands.import_options import Json, Output
 from dpsim.commands.progress import progress
 
 if TYPE_CHECKING:
-    from dpsim.imports import RankTraces
+    from dpsim.imports import NsysReport, RankTraces
     from dpsim.workload import ModelProfile
 
 
@@ -185,6 +185,69 @@ def _ranks_json(
         "histogram": histogram,
         "profile": None if profile is None else profile.model_dump(mode="json"),
         "notes": list(traces.notes),
+    }
+
+
+def nsys(
+    file: Annotated[
+        Path,
+        typer.Argument(help="What nsys export --type sqlite wrote.", show_default=False),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the layers' profile to this file."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The model's name; the file's if left out.")
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Samples per GPU and step; recorded shapes tell it if left out."),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="How NVTX ranges of steps begin; such as 'step 7' if left out."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what the steps of an Nsight Systems profile consist of, and profile their layers.
+
+    Layers need NVTX ranges of torch's operators: torch.autograd.profiler.emit_nvtx.
+
+    Example: dpsim import nsys report.sqlite -o profile.json
+    """
+    from dpsim.imports import read_nsys_profile
+
+    report = read_nsys_profile(file, batch=batch, name=name, steps=steps)
+    for note in report.notes:
+        narrate(f"beware: {note}")
+    if report.profile is None:
+        if output is not None:
+            raise DpsimError(f"{file}: makes no profile of layers: {report.why_none}")
+        narrate(f"beware: no layer profile: {report.why_none}")
+    elif output is not None:
+        _write(output, report.profile.to_json())
+    if as_json:
+        show_json(_nsys_json(report))
+        return
+    from dpsim.report.text.ranks import nsys_table
+
+    show(nsys_table(name or file.name, report))
+
+
+def _nsys_json(report: NsysReport) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    profile = report.profile
+    return {
+        "schema_version": 1,
+        "kind": "import-nsys",
+        "device": report.device,
+        "steps": [asdict(step) for step in report.steps],
+        "profile": None if profile is None else profile.model_dump(mode="json"),
+        "notes": [*report.notes, *([report.why_none] if report.why_none else [])],
     }
 
 

@@ -32,6 +32,7 @@ import_app = Commands(
     homes={
         "ibnetdiscover": "dpsim.commands.import_networks:ibnetdiscover",
         "kineto": "dpsim.commands.import_profiles:kineto",
+        "nsys": "dpsim.commands.import_profiles:nsys",
         "slurm-topology": "dpsim.commands.import_networks:slurm_topology",
         "torch": "dpsim.commands.import_profiles:torch",
     },

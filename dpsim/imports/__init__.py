@@ -22,6 +22,7 @@ from dpsim.imports.nccl_tests import NcclTestsLog, parse_nccl_tests
 from dpsim.imports.nccl_tests_fit import fit_nccl_tests
 from dpsim.imports.nccl_topo import node_from_nccl_topo
 from dpsim.imports.network_draft import NetworkOptions
+from dpsim.imports.nsys import NsysReport, NsysStep, read_nsys_profile
 from dpsim.imports.nvidia_topo import TopoMatrix, node_from_nvidia_topo, parse_nvidia_topo
 from dpsim.imports.options import NodeOptions
 from dpsim.imports.reading import ImportFileError, read_input
@@ -39,6 +40,8 @@ __all__ = [
     "NetworkOptions",
     "NodeDraft",
     "NodeOptions",
+    "NsysReport",
+    "NsysStep",
     "RankSkew",
     "RankTraces",
     "Recipe",
@@ -59,6 +62,7 @@ __all__ = [
     "profile_torch",
     "read_input",
     "read_inspector",
+    "read_nsys_profile",
     "read_ranks",
     "scenario_from_accelerate",
     "scenario_from_answers",

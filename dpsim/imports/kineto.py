@@ -108,7 +108,7 @@ def build_profile(trace: Trace, *, batch: int | None, name: str, file: str = "")
         if any(step.layers[one].forward or step.layers[one].backward for step in alike)
     ]
     layers = [_layer(alike[0].layers[one], batch) for one in kept]
-    first = next((index for index, layer in enumerate(layers) if layer.forward_flop), None)
+    first = next((index for index, layer in enumerate(layers) if layer.parameters), None)
     if first is not None:  # nothing before it wants a gradient
         layers[first] = layers[first].model_copy(
             update={"backward_flop": layers[first].forward_flop}
@@ -295,8 +295,8 @@ def _notes(trace: Trace, steps: list[_Step], left_out: int) -> list[str]:
     notes = ["a trace does not tell activations or memory traffic: memory is not predicted"]
     if not StepMarks(trace).marks:
         notes.append(
-            "no marks of steps in the trace, so all of it counts as one step: profile with a "
-            "schedule, and call step()"
+            "no marks of steps in the trace, so all of it counts as one step: give PyTorch's "
+            "profiler a schedule and call step(), or mark steps by NVTX ranges"
         )
     if not trace.kernels:
         notes.append("no GPU in the trace: times are those of the operators on the CPU")

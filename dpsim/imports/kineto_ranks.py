@@ -38,6 +38,7 @@ class StepTimes:
     step_s: float
     compute_s: float
     idle_s: float
+    exposed_s: float  # collectives beside which nothing computes
     calls: dict[_Call, float] = field(default_factory=dict)
 
 
@@ -155,11 +156,11 @@ def _rank(path: Path) -> _Rank:
     named = _RANK.search(path.name)
     host = _HANDLER.fullmatch(path.name)
     rank = int(named[1]) if trace.rank is None and named else trace.rank
-    steps = _step_times(trace, path)
+    steps = step_times(trace, path)
     return _Rank(rank, host[1] if host else "", path, steps, bool(trace.kernels))
 
 
-def _step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
+def step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
     """Each step of a trace by its number. Raises DpsimError for a step without computing."""
     marks = StepMarks(trace)
     kernels: list[list[Event]] = [[] for _ in range(marks.count)]
@@ -184,8 +185,9 @@ def _step_times(trace: Trace, path: Path) -> dict[int, StepTimes]:
         first = min(event.start for event in everything)
         extent = max(event.end for event in everything) - first
         seconds = marks.marks[place].seconds if marks.marks else extent
-        idle = max(0.0, seconds - covered(everything))
-        found[number] = StepTimes(seconds, computing, idle, _calls(calls[place]))
+        busy = covered(everything)
+        idle = max(0.0, seconds - busy)
+        found[number] = StepTimes(seconds, computing, idle, busy - computing, _calls(calls[place]))
     return found
 
 

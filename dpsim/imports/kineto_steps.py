@@ -33,9 +33,13 @@ class StepMarks:
 
     @property
     def numbers(self) -> list[int]:
-        """The number that each mark names, such as 7 of ``ProfilerStep#7``; else its place."""
-        found = (_NUMBER.search(mark.name) for mark in self.marks)
-        return [place if said is None else int(said[0]) for place, said in enumerate(found)] or [0]
+        """The number that each mark names, such as 7 of ``ProfilerStep#7``.
+
+        Their places, where one names none or several the same.
+        """
+        said = [_NUMBER.search(mark.name) for mark in self.marks]
+        found = [int(number[0]) for number in said if number]
+        return found if len(set(found)) == self.count else list(range(self.count))
 
     def place(self, event: Event) -> int | None:
         """The step in which ``event`` began, or None for one before the first or after the last."""

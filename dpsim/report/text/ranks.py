@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from dpsim.base.units import TIME, human
-from dpsim.imports import RankSkew, RankTraces
+from dpsim.imports import NsysReport, RankSkew, RankTraces
 
 _SHOWN = 20  # ranks
 _COLUMNS = ("step", "computing", "of the median", "spread", "in collectives", "waited", "idle")
@@ -58,3 +58,22 @@ def ranks_notes(traces: RankTraces) -> list[str]:
             f"where equal ranks would be to {1 / len(traces.ranks):.0%}"
         )
     return notes
+
+
+def nsys_table(name: str, report: NsysReport) -> Table:
+    """Each step of a profile, at most 20: what its time went into, and shares of it."""
+    device = f" on {report.device}" if report.device else ""
+    table = Table(title=f"{name}: {len(report.steps):,} steps{device}")
+    table.add_column("step")
+    for heading in ("time", "computing", "exposed", "idle", "all collectives", "copies"):
+        table.add_column(heading, justify="right")
+    for step in report.steps[:_SHOWN]:
+        parts = (step.compute_s, step.exposed_s, step.idle_s)
+        table.add_row(
+            str(step.step),
+            human(step.step_s, TIME, 4),
+            *(f"{human(each, TIME, 4)}, {each / step.step_s:.0%}" for each in parts),
+            human(step.collectives_s, TIME, 4),
+            human(sum(step.copies_s.values()), TIME, 4),
+        )
+    return table

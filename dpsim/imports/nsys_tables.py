@@ -1,0 +1,175 @@
+"""Reads the SQLite file that ``nsys export --type sqlite`` writes of a profile of Nsight Systems.
+
+Of its tables are read CUPTI_ACTIVITY_KIND_KERNEL, _RUNTIME and _MEMCPY, NVTX_EVENTS and StringIds;
+times are nanoseconds. A table is there only where something was recorded for it. Source of the
+schema: "SQLite Schema Reference" of the user guide of Nsight Systems.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import quote
+
+from dpsim.base.errors import DpsimError
+from dpsim.base.files import digest, shown_path
+
+MOST_BYTES = 8 * 2**30
+_MOST_ROWS = 4_000_000  # of a table
+_MOST_SECONDS = 300.0  # of reading: a hostile file may hold what never ends
+_NANO = 1e-9
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "correlationId", "shortName", "globalPid"),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "correlationId", "globalTid"),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": ("start", "end", "bytes", "copyKind", "globalPid"),
+    "NVTX_EVENTS": ("start", "end", "text", "textId", "globalTid"),
+    "TARGET_INFO_GPU": ("name",),
+}
+_MAY_LACK = ("globalPid", "textId", "copyKind")  # of older versions
+_PROCESS = 2**24  # a globalTid is that of its process, and the thread's in the lowest 24 bits
+
+
+@dataclass(frozen=True, slots=True)
+class NsysTables:
+    """Rows by table, each as a mapping of the columns that are read; names spelt out.
+
+    Times are seconds as ``start`` and ``end``; ``process`` is that of the row.
+    """
+
+    kernels: list[dict[str, Any]]
+    launches: list[dict[str, Any]]
+    copies: list[dict[str, Any]]
+    ranges: list[dict[str, Any]]
+    device: str
+
+
+def read_nsys(path: Path) -> NsysTables:
+    """The tables of an export.
+
+    Raises DpsimError, beginning with the path and the table, where it is none.
+    """
+    _check_file(path)
+    try:
+        with closing(_opened(path)) as file:
+            there = _columns(file)
+            if "CUPTI_ACTIVITY_KIND_KERNEL" not in there:
+                raise DpsimError(
+                    f"{shown_path(path)}: must have the table CUPTI_ACTIVITY_KIND_KERNEL: profile "
+                    "with --trace=cuda,nvtx, and export with --type sqlite"
+                )
+            names = dict(_strings(file, there))
+            read = {table: list(_rows(path, file, table, there, names)) for table in _TABLES}
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise DpsimError(f"{shown_path(path)}: must be an SQLite file, but: {reason}") from None
+    gpus = read["TARGET_INFO_GPU"]
+    return NsysTables(
+        read["CUPTI_ACTIVITY_KIND_KERNEL"],
+        read["CUPTI_ACTIVITY_KIND_RUNTIME"],
+        read["CUPTI_ACTIVITY_KIND_MEMCPY"],
+        read["NVTX_EVENTS"],
+        str(gpus[0]["name"] or "")[:100] if gpus else "",
+    )
+
+
+def _check_file(path: Path) -> None:
+    """Raise DpsimError for what is no file, or too large; it is then never written over."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DpsimError(f"{shown_path(path)}: cannot be read: {reason}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise DpsimError(f"{shown_path(path)}: must be a file")
+    if found.st_size == 0:
+        raise DpsimError(f"{shown_path(path)}: must not be empty")
+    if found.st_size > MOST_BYTES:
+        raise DpsimError(
+            f"{shown_path(path)}: must have at most {MOST_BYTES // 2**30} GiB, but has more: "
+            "profile fewer steps"
+        )
+    digest(path)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """The file, to be read alone; what takes too long is interrupted."""
+    where = quote(str(path.resolve()))
+    file = sqlite3.connect(f"file:{where}?mode=ro&immutable=1", uri=True)
+    file.execute("PRAGMA trusted_schema = OFF")
+    end = monotonic() + _MOST_SECONDS
+    file.set_progress_handler(lambda: monotonic() > end, 1_000_000)
+    return file
+
+
+def _columns(file: sqlite3.Connection) -> dict[str, set[str]]:
+    """The columns of each table that is read here. Views are left alone."""
+    found = {}
+    for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+        if name in _TABLES or name == "StringIds":
+            found[name] = {row[1] for row in file.execute(f"PRAGMA table_info({name})")}
+    return found
+
+
+def _strings(file: sqlite3.Connection, there: dict[str, set[str]]) -> Iterator[tuple[Any, str]]:
+    if {"id", "value"} <= there.get("StringIds", set()):
+        yield from file.execute(f"SELECT id, value FROM StringIds LIMIT {_MOST_ROWS}")
+
+
+def _rows(
+    path: Path,
+    file: sqlite3.Connection,
+    table: str,
+    there: dict[str, set[str]],
+    names: dict[Any, str],
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table, none where it is not there. Raises DpsimError for a broken one."""
+    if table not in there:
+        return
+    columns = [column for column in _TABLES[table] if column in there[table]]
+    missing = [column for column in _TABLES[table] if column not in (*columns, *_MAY_LACK)]
+    if missing:
+        raise DpsimError(f"{shown_path(path)}: {table}: must have the column {missing[0]}")
+    # The names are those of the list above, and no text of the file's.
+    quoted = ", ".join(f'"{column}"' for column in columns)
+    asked = f"SELECT {quoted} FROM {table}"
+    for number, values in enumerate(file.execute(asked), 1):
+        if number > _MOST_ROWS:
+            raise DpsimError(
+                f"{shown_path(path)}: {table}: must have at most {_MOST_ROWS:,} rows: profile "
+                "fewer steps"
+            )
+        row = dict.fromkeys(_TABLES[table]) | dict(zip(columns, values, strict=True))
+        if "start" in row and not _timed(path, table, number, row):
+            continue
+        _named(row, names)
+        yield row
+
+
+def _timed(path: Path, table: str, number: int, row: dict[str, Any]) -> bool:
+    """Whether it has an end: its times become seconds, and its process a number."""
+    start, end = row["start"], row["end"]
+    if end is None:
+        return False
+    if not all(isinstance(each, int) and abs(each) < 2**62 for each in (start, end)) or end < start:
+        raise DpsimError(
+            f"{shown_path(path)}: {table}: row {number}: must have whole nanoseconds from start to "
+            f"end, but got {repr(start)[:30]}, {repr(end)[:30]}"
+        )
+    row["start"], row["end"] = start * _NANO, end * _NANO
+    owner = row.get("globalPid") if "globalPid" in row else row.get("globalTid")
+    row["process"] = owner // _PROCESS if isinstance(owner, int) else None
+    return True
+
+
+def _named(row: dict[str, Any], names: dict[Any, str]) -> None:
+    """Spells out what stands as the number of a text."""
+    if "shortName" in row:
+        row["name"] = str(names.get(row["shortName"], row["shortName"]))
+    if "textId" in row:
+        row["name"] = str(row["text"] or names.get(row["textId"], ""))
