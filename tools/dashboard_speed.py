@@ -1,7 +1,7 @@
 """How long the dashboard lets a person wait, in a real browser, beside what the server computes.
 
 python -m tools.dashboard_speed            # ten presets, one turn of the number of nodes each
-python -m tools.dashboard_speed --times 3  # the median of three turns each
+python -m tools.dashboard_speed --times 3  # the median of three each, every one of another seed
 
 First screen: from opening the address until the numbers are there. First number: from the key that
 turns the knob until the step time is another. Settled: until every chart is drawn anew and nothing
@@ -62,10 +62,7 @@ def main() -> None:
     rows = list(_rows(times))
     for name, row in rows:
         print(_line(name, row))
-    medians = Waited(
-        *(statistics.median(column) for column in zip(*(row for _, row in rows), strict=True))
-    )
-    print(_line("median", medians))
+    print(_line("median", _median([row for _, row in rows])))
 
 
 def _line(name: str, row: Waited) -> str:
@@ -79,15 +76,24 @@ def _rows(times: int) -> Iterator[tuple[str, Waited]]:
     with _server() as (address, process), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for preset in preset_names()[:MOST]:
-            page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
-            page.set_default_timeout(_PATIENCE)
-            yield preset, _measured(page, f"{address}/?preset={preset}", process, times)
-            page.close()
+            rows = []
+            # Another seed each time: what was simulated before would be looked up.
+            for seed in range(1, times + 1):
+                page = browser.new_page(viewport={"width": 1440, "height": 1400}, bypass_csp=True)
+                page.set_default_timeout(_PATIENCE)
+                asked = f"{address}/?preset={preset}&set=run.seed%3D{seed}"
+                rows.append(_measured(page, asked, process))
+                page.close()
+            yield preset, _median(rows)
         browser.close()
 
 
-def _measured(page: Page, address: str, process: int, times: int) -> Waited:
-    """One preset: its first screen, and the median of as many turns of its knob."""
+def _median(rows: list[Waited]) -> Waited:
+    return Waited(*(statistics.median(column) for column in zip(*rows, strict=True)))
+
+
+def _measured(page: Page, address: str, process: int) -> Waited:
+    """One preset: its first screen, and a turn of its knob."""
     begin = time.monotonic()
     page.goto(address)
     page.wait_for_selector(_NUMBER)
@@ -95,15 +101,14 @@ def _measured(page: Page, address: str, process: int, times: int) -> Waited:
     page.wait_for_function(_SETTLED)
     # The search for what would help must be over, or it would take part in the first turn.
     page.wait_for_function("document.querySelector('[data-testid=stProgress]') === null")
-    turns = [_turn(page, process, number) for number in range(times)]
-    return Waited(opened, *(statistics.median(column) for column in zip(*turns, strict=True)))
+    return Waited(opened, *_turn(page, process))
 
 
-def _turn(page: Page, process: int, number: int) -> tuple[float, float, float]:
-    """Seconds of one turn of the nodes, up and down in turns."""
+def _turn(page: Page, process: int) -> tuple[float, float, float]:
+    """Seconds of one turn of the nodes, to twice as many."""
     before = page.locator(_NUMBER).first.inner_text()
     used, begin = _processor(process), time.monotonic()
-    page.locator(_KNOB).press("ArrowLeft" if number % 2 else "ArrowRight")
+    page.locator(_KNOB).press("ArrowRight")
     page.wait_for_function(_OTHER, arg=before)
     first = time.monotonic() - begin
     page.wait_for_function(_SETTLED)
